@@ -1,8 +1,9 @@
-"""Times, shares and amounts, as people read them."""
+"""Times, shares, amounts and words, as people read them."""
 
 import math
 import re
 from collections.abc import Iterable
+from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
@@ -15,6 +16,13 @@ _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[mµnp]?s|%|[kMGTP]?(?:B|flop)(?:/s)?)
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _HOUR, _DAY = 3600.0, 86400.0
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"), (1e-12, "ps"))
+
+
+class Word(StrEnum):
+    """One of a fixed set of words: a string, and written as one."""
+
+    def __repr__(self) -> str:
+        return repr(self.value)
 
 
 def duration(seconds: float) -> str:

@@ -1,14 +1,15 @@
 """What is counted: operations, accesses of memory, and what launching and waiting costs."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Literal
+
+from loopyperf.units import Word
 
 Kind = Literal["add", "mul", "div", "pow", "special", "min/max", "compare", "logic", "bitwise", "shift"]
 Direction = Literal["load", "store"]
 
 
-class MemorySpace(StrEnum):
+class MemorySpace(Word):
     """Where an array lives."""
 
     GLOBAL = "global"

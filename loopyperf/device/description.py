@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, Never, get_args
 
 from loopyperf import hypertext
-from loopyperf.device.facts import Lanes, Per, Policy, RegisterAllocation, Scheduling, SharedPipeline
+from loopyperf.device.facts import Lanes, Per, Pipeline, Policy, RegisterAllocation, Scheduling, SharedPipeline
 from loopyperf.device.parts import Part, Stated, count, number
 from loopyperf.device.quantity import Quantity
 from loopyperf.device.throughput import Row, row_of
@@ -226,12 +226,12 @@ class Device(Shown, Part[DeviceCount, DeviceNumber]):
     def pipeline(self, subsystem: str) -> str:
         """Return the pipeline that executes the instructions of *subsystem*: its own, unless another is stated.
 
-        That of ``"integer"``, of integers that are not multiplied, comparisons and logic, is ``"alu"`` then.
+        That of :attr:`Pipeline.INTEGER` is :attr:`Pipeline.ALU` then.
         """
         stated = dict(self.pipelines).get(subsystem)
         if stated:
             return stated.pipeline
-        return "alu" if subsystem == "integer" else subsystem
+        return Pipeline.ALU if subsystem == Pipeline.INTEGER else subsystem
 
     @property
     def scheduler(self) -> Policy:

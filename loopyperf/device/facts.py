@@ -3,14 +3,13 @@
 The words are enumerations whose members are equal to the strings that files have.
 """
 
-from enum import StrEnum
-
 import msgspec
 
 from loopyperf.device.quantity import Words
+from loopyperf.units import Word
 
 
-class Policy(StrEnum):
+class Policy(Word):
     """Which warp issues where several could: :mod:`loopyperf.pipeline.schedulers` has the rules."""
 
     ROUND_ROBIN = "round-robin"
@@ -20,7 +19,7 @@ class Policy(StrEnum):
     QUANTUM = "quantum"
 
 
-class RegisterAllocation(StrEnum):
+class RegisterAllocation(Word):
     """What registers are allocated to."""
 
     WARP = "warp"
@@ -29,7 +28,7 @@ class RegisterAllocation(StrEnum):
     """the group as a whole"""
 
 
-class Lanes(StrEnum):
+class Lanes(Word):
     """How the work-items of a warp execute."""
 
     TOGETHER = "together"
@@ -39,7 +38,23 @@ class Lanes(StrEnum):
     where it can use them"""
 
 
-class Per(StrEnum):
+class Pipeline(Word):
+    """What executes instructions, beside memories, whose pipelines are called as they are; others may be described."""
+
+    ALU = "alu"
+    """arithmetic of up to 32 bits"""
+    INTEGER = "integer"
+    """of integers that are not multiplied, comparisons and logic: :attr:`ALU` on most devices"""
+    FP64 = "fp64"
+    """arithmetic of double precision"""
+    SFU = "sfu"
+    """special functions, divisions and conversions"""
+    CONTROL = "control"
+    """branches"""
+    BARRIER = "barrier"
+
+
+class Per(Word):
     """What there is one of a memory for."""
 
     CORE = "core"

@@ -2,15 +2,54 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.polynomial import Polynomial, Symbol
+from loopyperf.units import Word
 
 
-class Dependence(StrEnum):
+class Opcode(Word):
+    """What an instruction does. Graphs that are typed in may have kinds of their own."""
+
+    ADD = "add"
+    MUL = "mul"
+    FMA = "fma"
+    """a multiplication and an addition"""
+    DIV = "div"
+    MOD = "mod"
+    """the remainder of a division"""
+    POW = "pow"
+    POWI = "powi"
+    """a power with an integer as exponent"""
+    SQUARE = "square"
+    SPECIAL = "special"
+    """a function; its name begins the instruction's text"""
+    MUFU = "mufu"
+    """an approximation by the unit for special functions, of which sequences for functions are made"""
+    MIN_MAX = "min/max"
+    COMPARE = "compare"
+    LOGIC = "logic"
+    """of conditions"""
+    BITWISE = "bitwise"
+    SHIFT = "shift"
+    SELECT = "select"
+    """one of two values by a condition"""
+    CONVERT = "convert"
+    """a number to another type"""
+    MOVE = "move"
+    INTEGER = "integer"
+    """arithmetic of the compiler's own on integers, for addresses and loops"""
+    FCHK = "fchk"
+    """whether a quotient needs the long way"""
+    LOAD = "load"
+    STORE = "store"
+    BRANCH = "branch"
+    BARRIER = "barrier"
+
+
+class Dependence(Word):
     """What passes from one instruction to another, so that the other has to wait."""
 
     DATA = "data"
@@ -69,12 +108,12 @@ class Instruction:
     """One warp instruction."""
 
     kind: str
-    """e.g. ``"add"``, ``"fma"``, ``"load"``, ``"barrier"``"""
+    """an :class:`Opcode`; in graphs that are typed in, any word"""
     dtype: str = ""
     """of the result, e.g. ``"f32"``; empty where it has none"""
     subsystem: str = ""
-    """the pipeline that executes it, e.g. ``"alu"``, ``"sfu"``, ``"fp64"``, ``"global"``, ``"local"``, ``"barrier"``;
-    ``"private"`` is the part of device memory with private arrays that are no registers, which CUDA calls local"""
+    """the pipeline that executes it: a :class:`Pipeline`, or the :class:`MemorySpace` that it accesses; in graphs that
+    are typed in, any word"""
     source: str = ""
     """the Loopy instruction that it comes from"""
     text: str = ""
@@ -126,7 +165,7 @@ class Instruction:
         return int(self.dtype.removeprefix("b"))
 
 
-STAYING = ("store", "barrier", "move", "integer", "branch")
+STAYING = (Opcode.STORE, Opcode.BARRIER, Opcode.MOVE, Opcode.INTEGER, Opcode.BRANCH)
 """kinds of instructions that are executed where they stand, each for itself; a move begins anew what the passes of an
 inner loop change"""
 NOT = "not "

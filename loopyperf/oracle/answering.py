@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from loopyperf.device.description import Device
+from loopyperf.device.facts import Pipeline
 from loopyperf.device.memory_lambdas import global_levels
 from loopyperf.device.substitutes import completed, lacking
-from loopyperf.idg.program import Instruction
+from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.models import DEVICE_MODELS
 from loopyperf.models.on_device.substitutions import Substitution, limit_substitutions, needed
 from loopyperf.models.on_device.timing import Asked, Timing
@@ -57,7 +58,7 @@ def _substitutions(device: Device) -> Iterator[Substitution]:
     yield from limit_substitutions(whole)
     for kind, dtype in ORDINARY:
         timing.arithmetic(Instruction(kind, dtype, "alu"))
-    timing.arithmetic(Instruction("barrier", subsystem="barrier"))
+    timing.arithmetic(Instruction(Opcode.BARRIER, subsystem=Pipeline.BARRIER))
     timing.local_memory(1)
     names = [level.name for level in global_levels(whole)]
     shares = {name: 2.0**-place for place, name in enumerate(names)}

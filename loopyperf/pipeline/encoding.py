@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 
 from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Item, Loop, loops_in
+from loopyperf.idg.program import Edge, Item, Loop, Opcode, loops_in
 from loopyperf.idg.unrolling import number_of_runs
 from loopyperf.pipeline import memory as at
 from loopyperf.pipeline.clock import Clock
@@ -83,7 +83,7 @@ def _instructions(scenario: Scenario, clock: Clock) -> Tables:
         at.SUBSYSTEM: [numbers[each.subsystem] for each in instructions],
         at.ISSUE: [ticks[each][0] for each in latencies],
         at.COMPLETION: [ticks[each][1] for each in latencies],
-        at.IS_BARRIER: [int(each.kind == "barrier") for each in instructions],
+        at.IS_BARRIER: [int(each.kind == Opcode.BARRIER) for each in instructions],
         at.DEPTH: [len(loops) for graph in graphs.values() for loops in graph.loops_around],
     }
 
@@ -176,7 +176,7 @@ class _Edges:
         for target, edges in enumerate(graph.definitions):
             names = [loop.name for loop in graph.loops_around[target]]
             # A warp that a barrier holds issues nothing, so nothing ever waits for the barrier by an edge.
-            for edge in (each for each in edges if graph.instructions[each.source].kind != "barrier"):
+            for edge in (each for each in edges if graph.instructions[each.source].kind != Opcode.BARRIER):
                 source = offset + edge.source
                 self.sources.append(source)
                 self.conditions.append(-1 if edge.condition is None else code.add(edge.condition, names))

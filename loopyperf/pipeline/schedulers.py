@@ -25,15 +25,15 @@ equal inputs give equal traces.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from math import inf
 
 from loopyperf.device.facts import Policy
 from loopyperf.device.lambdas import Cycles
 from loopyperf.errors import SimulationError
+from loopyperf.units import Word
 
 
-class Order(StrEnum):
+class Order(Word):
     """In which order warps are asked whether they can issue."""
 
     LONGEST_WAIT = "longest wait"
@@ -88,5 +88,5 @@ def scheduler_named(scheduler: str | Scheduler) -> Scheduler:
         raise SimulationError(f"no scheduler {scheduler!r}: there are {_names(Policy)}") from None
 
 
-def _names(there_are: type[StrEnum]) -> str:
-    return ", ".join(repr(each.value) for each in there_are)
+def _names(there_are: type[Word]) -> str:
+    return ", ".join(map(repr, there_are))

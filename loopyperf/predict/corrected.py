@@ -66,7 +66,7 @@ class SeenKernel:
     @cached_property
     def profile(self) -> KernelProfile:
         """Return what the kernel's warps do."""
-        lanes = completed(self.device).warp_size if self.device else LANES
+        lanes = completed(self.device).needed("warp_size") if self.device else LANES
         return kernel_profile(self.program, warp_size=lanes, typical=self.typical, parameters=self.sizes)
 
     @cached_property

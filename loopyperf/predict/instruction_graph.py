@@ -84,7 +84,9 @@ def timed_kernel(
     latest = _latest.get("kernel")
     if latest is not None and latest[0]() is program and latest[1] == asked:
         return latest[2]
-    profile = kernel_profile(program, warp_size=completed(device).warp_size, typical=typical, parameters=sizes)
+    profile = kernel_profile(
+        program, warp_size=completed(device).needed("warp_size"), typical=typical, parameters=sizes
+    )
     kernel = TimedKernel(profile, device)
     _latest["kernel"] = (weakref.ref(program), asked, kernel)
     return kernel

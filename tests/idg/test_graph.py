@@ -1,13 +1,23 @@
 """Graphs typed in by hand, their loops unrolled, and graphs that make no sense."""
 
+import copy
+import json
 import pickle
 
+import loopy as lp
+import msgspec
+import numpy as np
 import pytest
 from pymbolic import parse
 
+import loopyperf as lpp
+from loopyperf.counts.item import MemorySpace
+from loopyperf.device.facts import Pipeline
 from loopyperf.errors import GraphError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
-from loopyperf.idg.program import Dependence
+from loopyperf.idg.program import Dependence, Opcode
+from loopyperf.predict.instruction_graph import timed_kernel
+from loopyperf.units import Word
 
 
 def pairs(graph: Idg) -> list[tuple[int, int]]:
@@ -89,3 +99,35 @@ def test_an_edge_with_a_plain_string_is_the_one_with_its_dependence() -> None:
         plain, edge = Edge(0, 1, through=each.value), Edge(0, 1, through=each)
         assert (plain, hash(plain)) == (edge, hash(edge))
         assert pickle.loads(pickle.dumps(edge)) == plain
+
+
+@pytest.mark.parametrize("words", [Opcode, Pipeline, MemorySpace, Dependence])
+def test_a_word_is_written_as_the_string_that_it_equals(words: type[Word]) -> None:
+    for each in words:
+        assert (each, hash(each), repr(each), f"{each}") == (each.value, hash(each.value), repr(each.value), each.value)
+        assert copy.deepcopy(each) is pickle.loads(pickle.dumps(each)) is each
+        assert json.dumps({each: each}) == msgspec.json.encode({each: each}).decode().replace(":", ": ")
+
+
+def test_kinds_of_a_graph_that_is_typed_in_may_be_any_words() -> None:
+    typed = Idg.from_edges(["alu", "mem", "barrier"], [(0, 1), (1, 2)])
+    assert typed == Idg.from_edges([Pipeline.ALU, "mem", Opcode.BARRIER], [(0, 1), (1, 2)])
+    assert repr(typed.instructions) == repr(Idg.from_edges([Pipeline.ALU, "mem", Opcode.BARRIER], []).instructions)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_a_kernel_is_made_of_opcodes_and_of_what_executes_them(dtype: type) -> None:
+    functions = "" if dtype == np.int32 else " + exp(a[i]) + a[i]**2.5"
+    unit = lp.make_kernel(
+        "{[i, k]: 0 <= i < n and 0 <= k < 9}",
+        f"b[i] = sum(k, a[i + k] / (a[i] + 3)) + a[i]**3 + (a[i] if i > 7 else i % 7){functions}",
+        [lp.GlobalArg("a", dtype, shape="n + 9"), lp.GlobalArg("b", dtype, shape="n"), ...],
+        target=lp.PyOpenCLTarget(),
+        lang_version=(2018, 2),
+    )
+    unit = lp.split_iname(unit, "i", 32, outer_tag="g.0", inner_tag="l.0")
+    (launch,) = timed_kernel(unit, lpp.load_device("nvidia-v100"), None, {"n": 1024}).launches
+    every = [each for graph in launch.machine.values() for each in graph.instructions]
+    assert len({each.kind for each in every}) > 5
+    assert {each.kind for each in every} <= {*Opcode}
+    assert {each.subsystem for each in every} <= {*Pipeline, *MemorySpace}

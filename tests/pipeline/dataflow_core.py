@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.program import Opcode
 from loopyperf.idg.unrolling import executions
 from loopyperf.pipeline.clock import NEVER, Clock
 from loopyperf.pipeline.core import Run
@@ -42,7 +43,7 @@ class _Flat:
         self.issue = [clock.ticks(latencies[place].issue) for place in found]
         self.completion = [clock.ticks(latencies[place].completion) for place in found]
         self.subsystem = [each.subsystem for each in flat.instructions]
-        self.is_barrier = [each.kind == "barrier" for each in flat.instructions]
+        self.is_barrier = [each.kind == Opcode.BARRIER for each in flat.instructions]
         barriers = [place for place, is_barrier in enumerate(self.is_barrier) if is_barrier]
         ends = {(edge.source, edge.target) for edge in flat.edges} | set(pairwise(barriers))
         self.uses: list[list[int]] = [[] for _ in found]

@@ -14,7 +14,7 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.access.private_stack import private_access
 from loopyperf.idg.access.sectors import LINE
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Item, Loop, placed
+from loopyperf.idg.program import Item, Loop, Opcode, placed
 from loopyperf.idg.unrolling import holds, names_in, valued
 from loopyperf.polyhedral.affine import Affine
 
@@ -88,7 +88,7 @@ class StackReuse:
             times.append(time)
             widths.append(touched[place])
             last[element] = time
-            found.append(StackAccess(element, graph.instructions[place].kind == "store", executions, distance))
+            found.append(StackAccess(element, graph.instructions[place].kind == Opcode.STORE, executions, distance))
         return cls(tuple(found))
 
     def moved(self, room: float) -> Moved:

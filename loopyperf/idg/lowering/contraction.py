@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.rewriting import rewritten
-from loopyperf.idg.program import Edge, Instruction
+from loopyperf.idg.program import Edge, Instruction, Opcode
 
 
 def with_fused_multiply_adds(graph: Idg) -> Idg:
@@ -31,13 +31,13 @@ def with_fused_multiply_adds(graph: Idg) -> Idg:
 def _product(graph: Idg, place: int) -> Edge | None:
     """Return the edge to an addition from a product of the same pass, the last one if there are two."""
     instruction = graph.instructions[place]
-    if instruction.kind != "add" or not instruction.dtype:
+    if instruction.kind != Opcode.ADD or not instruction.dtype:
         return None
     for edge in reversed(graph.definitions[place]):
         source = graph.instructions[edge.source]
         is_whole = len(source.operands) > 1  # the products inside of functions are not for others
         alike = is_whole and (source.kind, source.dtype, source.condition) == (
-            "mul",
+            Opcode.MUL,
             instruction.dtype,
             instruction.condition,
         )
@@ -52,7 +52,7 @@ def _fused(product: Instruction, addition: Instruction, edge: Edge) -> Instructi
     first, *others = product.operands
     if edge.operand is not None and addition.operands[edge.operand].is_negated:
         first = replace(first, is_negated=not first.is_negated)
-    return replace(addition, kind="fma", operands=(first, *others, *addend))
+    return replace(addition, kind=Opcode.FMA, operands=(first, *others, *addend))
 
 
 def _moved(edge: Edge, fused: dict[int, Edge]) -> Iterator[Edge]:

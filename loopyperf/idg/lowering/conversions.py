@@ -9,10 +9,22 @@ from dataclasses import replace
 
 import pymbolic.primitives as prim
 
+from loopyperf.device.facts import Pipeline
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Operand
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, Operand
 
-ARITHMETIC = ("add", "mul", "square", "fma", "div", "mod", "pow", "powi", "special", "min/max")
+ARITHMETIC = (
+    Opcode.ADD,
+    Opcode.MUL,
+    Opcode.SQUARE,
+    Opcode.FMA,
+    Opcode.DIV,
+    Opcode.MOD,
+    Opcode.POW,
+    Opcode.POWI,
+    Opcode.SPECIAL,
+    Opcode.MIN_MAX,
+)
 
 
 def with_conversions(graph: Idg) -> Idg:
@@ -73,9 +85,9 @@ class _Converter:
         """Add a conversion to *dtype* beside the instruction at *place*, as often executed; return its own place."""
         beside = self.graph.instructions[place]
         new = Instruction(
-            kind="convert",
+            kind=Opcode.CONVERT,
             dtype=dtype,
-            subsystem="alu",
+            subsystem=Pipeline.ALU,
             source=beside.source,
             text=f"to {dtype}",
             executions=beside.executions,
@@ -96,14 +108,14 @@ class _Converter:
 
 def _given(instruction: Instruction) -> str:
     """Return the type of what *instruction* computes; empty where that is not told."""
-    if instruction.kind == "load":
+    if instruction.kind == Opcode.LOAD:
         return instruction.scalar
     return instruction.dtype if instruction.kind in ARITHMETIC else ""
 
 
 def _wanted(instruction: Instruction, operand: int | None) -> str:
     """Return the type that *instruction* works in; empty where that is not told, and for indices."""
-    if instruction.kind == "store":
+    if instruction.kind == Opcode.STORE:
         return instruction.scalar if operand == 0 else ""
     return instruction.dtype if instruction.kind in ARITHMETIC and operand is not None else ""
 

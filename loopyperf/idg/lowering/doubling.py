@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Instruction
+from loopyperf.idg.program import Instruction, Opcode
 
 DOUBLE = (2, -2)
 
@@ -17,10 +17,10 @@ def with_doubled_values(graph: Idg) -> Idg:
 
 
 def _doubled(instruction: Instruction) -> Instruction:
-    is_product = instruction.kind == "mul" and instruction.dtype.startswith("f")
+    is_product = instruction.kind == Opcode.MUL and instruction.dtype.startswith("f")
     if not is_product or not any(_is_double(operand.known) for operand in instruction.operands):
         return instruction
-    return replace(instruction, kind="add")
+    return replace(instruction, kind=Opcode.ADD)
 
 
 def _is_double(known: object) -> bool:

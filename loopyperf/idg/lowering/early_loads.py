@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Item, Loop
+from loopyperf.idg.program import Item, Loop, Opcode
 
 WAITING = 8
 """results of loads that wait to be used, at most: about as in nvcc's machine code (docs/compiler.md, section 11)"""
@@ -30,7 +30,7 @@ def with_early_loads(graph: Idg, waiting: int = WAITING, registers: int | None =
 def _items(graph: Idg, body: Sequence[Item], waiting: int) -> Iterator[Item]:
     block: list[int] = []
     for item in body:
-        if isinstance(item, Loop) or graph.instructions[item].kind == "barrier":
+        if isinstance(item, Loop) or graph.instructions[item].kind == Opcode.BARRIER:
             yield from _Block(graph, block, waiting).order()
             block = []
             yield replace(item, body=tuple(_items(graph, item.body, waiting))) if isinstance(item, Loop) else item
@@ -78,4 +78,4 @@ class _Block:
                     heapq.heappush(self._ready(user, loads, others), self.position[user])
 
     def _ready(self, place: int, loads: list[int], others: list[int]) -> list[int]:
-        return loads if self.graph.instructions[place].kind == "load" else others
+        return loads if self.graph.instructions[place].kind == Opcode.LOAD else others

@@ -12,9 +12,10 @@ import pymbolic.primitives as prim
 from pymbolic.mapper.dependency import DependencyMapper
 
 from loopyperf.counts.item import MemorySpace
+from loopyperf.device.facts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.tested_passes import TEST, on_loop
-from loopyperf.idg.program import NOT, Instruction, is_axis
+from loopyperf.idg.program import NOT, Instruction, Opcode, is_axis
 from loopyperf.polyhedral.polynomial import Monomial, Polynomial, Symbol, Term
 
 Capability = tuple[int, int]
@@ -42,7 +43,7 @@ def with_entry(graph: Idg, capability: Capability = HOPPER) -> Idg:
     """Return *graph* with what a device of *capability* executes before and after all loops."""
     number = _Entry(graph, capability >= HOPPER).number()
     first = len(graph.instructions)
-    added = [Instruction("integer", "i32", "alu", "", "before the loops")] * number
+    added = [Instruction(Opcode.INTEGER, "i32", Pipeline.ALU, "", "before the loops")] * number
     body = (*range(first, first + number), *graph.body)
     return Idg((*graph.instructions, *added), graph.edges, body)
 

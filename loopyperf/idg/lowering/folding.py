@@ -6,11 +6,11 @@ import pymbolic.primitives as prim
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.rewriting import composed, rewritten
-from loopyperf.idg.program import Dependence, Edge, Instruction, Operand
+from loopyperf.idg.program import Dependence, Edge, Instruction, Opcode, Operand
 from loopyperf.idg.unrolling import names_in
 from loopyperf.polyhedral.polynomial import Polynomial
 
-LASTING = ("store", "barrier", "integer", "branch")
+LASTING = (Opcode.STORE, Opcode.BARRIER, Opcode.INTEGER, Opcode.BRANCH)
 """instructions that are kept, whether another one uses a result of theirs or not: integers are of the machine alone"""
 
 
@@ -39,9 +39,9 @@ def _is_irregular(instruction: Instruction, loops: set[str]) -> bool:
     Sums do, but they are part of a multiply-add.
     """
     known = [operand.known for operand in instruction.operands]
-    if not instruction.is_index or instruction.kind in ("add", "compare") or not loops & names_in(known):
+    if not instruction.is_index or instruction.kind in (Opcode.ADD, Opcode.COMPARE) or not loops & names_in(known):
         return False
-    if instruction.kind != "mul" or any(each is None for each in known):
+    if instruction.kind != Opcode.MUL or any(each is None for each in known):
         return True
     return not Polynomial.of(prim.Product(tuple(known))).is_affine_in(loops)
 
@@ -63,7 +63,7 @@ def _past(graph: Idg, irregular: set[int], kept: set[int]) -> list[Edge]:
 
 def _is_data(instruction: Instruction, edge: Edge) -> bool:
     """Return whether nothing but *edge* tells what an operand of *instruction* is, and it is no part of an address."""
-    if instruction.address is not None and not (instruction.kind == "store" and edge.operand == 0):
+    if instruction.address is not None and not (instruction.kind == Opcode.STORE and edge.operand == 0):
         return False
     return edge.operand is not None and instruction.operands[edge.operand].known is None
 
@@ -81,7 +81,7 @@ def without_moves(graph: Idg) -> Idg:
         if edge.target != edge.source:
             at[edge.target].append(number)
     gone: set[int] = set()
-    for place in (place for place, each in enumerate(graph.instructions) if each.kind == "move"):
+    for place in (place for place, each in enumerate(graph.instructions) if each.kind == Opcode.MOVE):
         touching = [edge for number in at[place] if (edge := edges[number]) is not None]
         before = [edge for edge in touching if edge.target == place and edge.operand == 0]
         (operand, *_) = graph.instructions[place].operands or (Operand(),)
@@ -104,7 +104,9 @@ def without_known_choices(graph: Idg) -> Idg:
     if not chosen:
         return graph
     moves = {
-        place: replace(graph.instructions[place], kind="move", operands=(graph.instructions[place].operands[slot],))
+        place: replace(
+            graph.instructions[place], kind=Opcode.MOVE, operands=(graph.instructions[place].operands[slot],)
+        )
         for place, slot in chosen.items()
     }
     edges = [
@@ -118,7 +120,7 @@ def without_known_choices(graph: Idg) -> Idg:
 def _chosen(instruction: Instruction) -> int | None:
     """Return which operand a choice is; None where that is not known, and for what is no choice between two."""
     operands = instruction.operands
-    if instruction.kind != "select" or len(operands) != 3 or not isinstance(operands[0].known, bool):
+    if instruction.kind != Opcode.SELECT or len(operands) != 3 or not isinstance(operands[0].known, bool):
         return None
     return 1 if operands[0].known else 2
 
@@ -140,21 +142,21 @@ def _with_constants(graph: Idg) -> Idg:
             absorbed.add(edge)
     left = [edge for edge in graph.edges if edge not in absorbed]
     used = {edge.source for edge in left}
-    kept = [place for place, each in enumerate(graph.instructions) if each.kind != "move" or place in used]
+    kept = [place for place, each in enumerate(graph.instructions) if each.kind != Opcode.MOVE or place in used]
     return rewritten(graph, kept, left, replaced)
 
 
 def _constant(graph: Idg, place: int) -> Operand | None:
     """Return the constant that an instruction moves into a register; None for any other instruction."""
     move = graph.instructions[place]
-    if move.kind != "move" or len(move.operands) != 1 or graph.definitions[place]:
+    if move.kind != Opcode.MOVE or len(move.operands) != 1 or graph.definitions[place]:
         return None
     return move.operands[0] if move.operands[0].known is not None else None
 
 
 def _lasts(instruction: Instruction) -> bool:
     """Return whether *instruction* is kept, used or not: data decide what others are executed, and how often."""
-    is_decision = instruction.is_bound or (instruction.kind == "compare" and len(instruction.operands) == 2)
+    is_decision = instruction.is_bound or (instruction.kind == Opcode.COMPARE and len(instruction.operands) == 2)
     stays = instruction.is_idle or instruction.is_volatile or instruction.is_stated
     return instruction.kind in LASTING or stays or is_decision
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.rewriting import composed, rewritten
-from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode
 
 
 def with_forwarded_stores(graph: Idg) -> Idg:
@@ -39,11 +39,11 @@ class _Finder:
             if isinstance(item, Loop):
                 self.look_at(item.body)
             each = None if isinstance(item, Loop) else self.graph.instructions[item]
-            if each is None or each.kind == "barrier":
+            if each is None or each.kind == Opcode.BARRIER:
                 stored, unread = {}, set()
             elif each.reference is not None and not each.is_volatile and not isinstance(item, Loop):
                 known = stored.setdefault(each.reference.array, [])
-                if each.kind == "load":
+                if each.kind == Opcode.LOAD:
                     self._load(item, known, unread)
                 else:
                     self._store(item, known, unread)

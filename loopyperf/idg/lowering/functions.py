@@ -14,9 +14,10 @@ from typing import Any
 
 import pymbolic.primitives as prim
 
+from loopyperf.device.facts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.entry import HOPPER, Capability
-from loopyperf.idg.program import Edge, Instruction, Item, Loop, Operand
+from loopyperf.idg.program import Edge, Instruction, Item, Loop, Opcode, Operand
 from loopyperf.polyhedral.affine import Affine
 
 BASE: Capability = (8, 0)
@@ -29,21 +30,31 @@ WORDS: Mapping[str, tuple[str, str]] = {
     **{
         f"{letter}{name}": (kind, dtype)
         for letter, dtype in (("F", "f32"), ("D", "f64"))
-        for name, kind in (("ADD", "add"), ("MUL", "mul"), ("FMA", "fma"), ("SETP", "compare"), ("MNMX", "min/max"))
+        for name, kind in (
+            ("ADD", Opcode.ADD),
+            ("MUL", Opcode.MUL),
+            ("FMA", Opcode.FMA),
+            ("SETP", Opcode.COMPARE),
+            ("MNMX", Opcode.MIN_MAX),
+        )
     },
-    "IMAD": ("fma", "i32"),
-    **{word: (kind, "") for word, kind in (("INT", "integer"), ("BRA", "branch"), ("FSEL", "select"))},
-    **{word: (word.lower(), "") for word in ("MUFU", "FCHK", "CONVERT")},
+    "IMAD": (Opcode.FMA, "i32"),
+    "INT": (Opcode.INTEGER, ""),
+    "BRA": (Opcode.BRANCH, ""),
+    "FSEL": (Opcode.SELECT, ""),
+    "MUFU": (Opcode.MUFU, ""),
+    "FCHK": (Opcode.FCHK, ""),
+    "CONVERT": (Opcode.CONVERT, ""),
 }
 """word of the table -> kind of the instruction, and its type where it is not that of the result"""
 OPEN = ("exp", "powi")
 """functions that end with a product which a sum takes in: a multiply-add does both"""
 INSTRUCTIONS_OF_PTX = ("sqrt", "rsqrt")
 """functions that PTX has an instruction for; what is called of the others is written out before"""
-WRITTEN_OUT = ("special", "pow", "powi")
+WRITTEN_OUT = (Opcode.SPECIAL, Opcode.POW, Opcode.POWI)
 """kinds of which that is so"""
 BRANCH = "BRA"
-SLOW = ("mufu", "convert")
+SLOW = (Opcode.MUFU, Opcode.CONVERT)
 """kinds whose results take long"""
 
 
@@ -69,7 +80,7 @@ class MachineSequence:
 
 def sequence_of(instruction: Instruction, capability: Capability = HOPPER) -> MachineSequence | None:
     """Return what *instruction* is made of on devices of *capability*; None where it is one instruction, or unknown."""
-    if instruction.kind == "powi" and (exponent := exponent_of(instruction)) is not None:
+    if instruction.kind == Opcode.POWI and (exponent := exponent_of(instruction)) is not None:
         return _power(instruction.dtype, exponent, capability)
     name, dtype, table = _name(instruction), _type(instruction), _table(capability)
     if name is None:
@@ -90,16 +101,16 @@ def _type(instruction: Instruction) -> str:
 def _name(instruction: Instruction) -> str | None:
     """Return what the table calls *instruction*."""
     match instruction.kind:
-        case "special":
+        case Opcode.SPECIAL:
             return function_name(instruction)
-        case "div" | "mod":
+        case Opcode.DIV | Opcode.MOD:
             return _division(instruction)
-        case "pow":
+        case Opcode.POW:
             known = [isinstance(each.known, (int, float)) for each in instruction.operands]
             return "pow of constant" if known[:1] == [True] else "pow by constant" if known[1:] == [True] else "pow"
-        case "min/max":
+        case Opcode.MIN_MAX:
             return "min/max" if instruction.dtype.startswith("f") else "min/max integer"
-        case "powi" | "add" | "mul" | "shift" | "bitwise" if not instruction.is_index:
+        case Opcode.POWI | Opcode.ADD | Opcode.MUL | Opcode.SHIFT | Opcode.BITWISE if not instruction.is_index:
             return instruction.kind
         case _:
             return None
@@ -118,7 +129,7 @@ def _division(instruction: Instruction) -> str:
     is_constant = isinstance(divisor, (int, float)) and not is_size
     if instruction.dtype.startswith("f"):
         return RECIPROCAL if dividend in (1, -1) else "/constant" if is_constant else instruction.kind
-    operator = OPERATORS[instruction.kind != "div"]
+    operator = OPERATORS[instruction.kind != Opcode.DIV]
     if is_constant:
         return f"{operator} {'power of 2' if _is_power_of_two(divisor) else 'constant'}"
     is_positive = instruction.dtype.startswith("u") or (instruction.is_index and Affine.of(divisor) is not None)
@@ -138,7 +149,7 @@ def exponent_of(instruction: Instruction) -> int | None:
 def _power(dtype: str, exponent: int, capability: Capability) -> MachineSequence:
     """Return the products of an integer power, which the compiler writes out; a negative one begins with 1/x."""
     products = abs(exponent).bit_length() + abs(exponent).bit_count() - 2
-    table, product = _table(capability), MachineSequence((("mul", dtype),))
+    table, product = _table(capability), MachineSequence(((Opcode.MUL, dtype),))
     multiplied = table.get(f"mul {dtype}", product).chain * products
     inverse = table[f"{RECIPROCAL} f64"].chain if exponent < 0 else ()
     return MachineSequence((*inverse, *multiplied) or (("move", dtype),))
@@ -189,9 +200,10 @@ def length(instruction: Instruction) -> int:
 
 def with_squares(graph: Idg) -> Idg:
     """Return *graph* with squares as products: so Loopy writes them."""
-    products = {"f64": "fp64"}
     instructions = (
-        replace(each, kind="mul", subsystem=products.get(each.dtype, "alu")) if each.kind == "square" else each
+        replace(each, kind=Opcode.MUL, subsystem=_subsystem(Opcode.MUL, each.dtype))
+        if each.kind == Opcode.SQUARE
+        else each
         for each in graph.instructions
     )
     return Idg(tuple(instructions), graph.edges, graph.body)
@@ -230,7 +242,7 @@ class _Expansion:
 
     def _expand(self, place: int, old: Instruction, sequence: MachineSequence) -> None:
         same = tuple(prim.Variable(loop.name) for loop in self.graph.loops_around[place])
-        is_open = (function_name(old) in OPEN or old.kind in OPEN) and sequence.chain[-1][0] == "mul"
+        is_open = (function_name(old) in OPEN or old.kind in OPEN) and sequence.chain[-1][0] == Opcode.MUL
         steps = list(_arranged(sequence))
         places = [place, *range(len(self.instructions), len(self.instructions) + len(steps) - 1)]
         for number, ((kind, dtype), sources) in enumerate(steps):
@@ -256,7 +268,7 @@ class _Expansion:
         return range(len(self.instructions), len(self.instructions) + sum(each.constants for each in self.constants))
 
     def _all(self) -> tuple[Instruction, ...]:
-        constant = Instruction("integer", "i32", "alu", text="a constant of a function")
+        constant = Instruction(Opcode.INTEGER, "i32", Pipeline.ALU, text="a constant of a function")
         return (*self.instructions, *[constant] * len(self._moves()))
 
     def _items(self, body: Sequence[Item]) -> Iterator[Item]:
@@ -292,6 +304,7 @@ def _arranged(sequence: MachineSequence) -> Iterator[tuple[tuple[str, str], tupl
 
 
 def _subsystem(kind: str, dtype: str) -> str:
-    if kind in ("mufu", "branch"):
-        return {"mufu": "sfu", "branch": "control"}[kind]
-    return "fp64" if dtype == "f64" and kind in ("fma", "mul", "add") else "alu"
+    if kind in (Opcode.MUFU, Opcode.BRANCH):
+        return Pipeline.SFU if kind == Opcode.MUFU else Pipeline.CONTROL
+    is_double = dtype == "f64" and kind in (Opcode.FMA, Opcode.MUL, Opcode.ADD)
+    return Pipeline.FP64 if is_double else Pipeline.ALU

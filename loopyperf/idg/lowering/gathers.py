@@ -7,8 +7,9 @@ from typing import Any
 import pymbolic.primitives as prim
 
 from loopyperf.counts.item import MemorySpace
+from loopyperf.device.facts import Pipeline
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode
 
 IRREGULAR: Mapping[str, int] = {MemorySpace.GLOBAL: 2, MemorySpace.LOCAL: 1, MemorySpace.PRIVATE: 1}
 """multiply-adds that make the address of an index which a loop moves on by no constant step, in each memory"""
@@ -66,7 +67,7 @@ class _Addressing:
 
     def _is_index(self, edge: Edge) -> bool:
         """Return whether *edge* leads to the index of an access; the first operand of a store is what it stores."""
-        is_store = self.graph.instructions[edge.target].kind == "store"
+        is_store = self.graph.instructions[edge.target].kind == Opcode.STORE
         return edge.through == Dependence.DATA and edge.operand is not None and edge.operand >= int(is_store)
 
     def _items(self, body: Sequence[Item]) -> Iterator[Item]:
@@ -80,5 +81,5 @@ class _Addressing:
 def _step(access: Instruction) -> Instruction:
     """Return an instruction on the way to the address of *access*."""
     text, condition = f"address of {access.reference.array}", access.condition
-    found = Instruction("integer", "i64", "alu", access.source, text, None, access.executions, condition)
+    found = Instruction(Opcode.INTEGER, "i64", Pipeline.ALU, access.source, text, None, access.executions, condition)
     return replace(found, is_idle=access.is_idle)

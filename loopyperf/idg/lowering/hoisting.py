@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Loop, placed
+from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Loop, Opcode, placed
 from loopyperf.idg.unrolling import names_in
 
 
@@ -26,7 +26,9 @@ class _Hoister:
 
     def __init__(self, graph: Idg) -> None:
         self.graph = graph
-        self.stored = {each.reference.array for each in graph.instructions if each.kind == "store" and each.reference}
+        self.stored = {
+            each.reference.array for each in graph.instructions if each.kind == Opcode.STORE and each.reference
+        }
         self.invariant: set[int] = set()
 
     def hoisted(self) -> Idg | None:
@@ -46,8 +48,8 @@ class _Hoister:
     def _look_at(self, loop: Loop) -> None:
         here = {item for item in loop.body if isinstance(item, int)}
         inside = [self.graph.instructions[place] for place, _ in placed(loop.body)]
-        meets = any(each.kind == "barrier" for each in inside)
-        changed = {each.reference.array for each in inside if each.kind == "store" and each.reference is not None}
+        meets = any(each.kind == Opcode.BARRIER for each in inside)
+        changed = {each.reference.array for each in inside if each.kind == Opcode.STORE and each.reference is not None}
         for place in loop.body:
             if (
                 isinstance(place, int)

@@ -17,12 +17,26 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.folding import without_moves
 from loopyperf.idg.lowering.functions import function_name
 from loopyperf.idg.lowering.rewriting import rewritten
-from loopyperf.idg.program import Edge, Instruction, Operand
+from loopyperf.idg.program import Edge, Instruction, Opcode, Operand
 from loopyperf.idg.unrolling import names_in
 
 Number = int | float
 Function = Callable[..., Any]
-KINDS = frozenset({"add", "mul", "div", "mod", "pow", "powi", "fma", "square", "special", "shift", "move"})
+KINDS = frozenset(
+    {
+        Opcode.ADD,
+        Opcode.MUL,
+        Opcode.DIV,
+        Opcode.MOD,
+        Opcode.POW,
+        Opcode.POWI,
+        Opcode.FMA,
+        Opcode.SQUARE,
+        Opcode.SPECIAL,
+        Opcode.SHIFT,
+        Opcode.MOVE,
+    }
+)
 
 
 def _sum(one: Number, other: Number) -> Number:
@@ -68,14 +82,19 @@ FUNCTIONS: Mapping[str, Function] = {
     "tgamma": math.gamma,
     "rsqrt": _inverse_root,
 }
-ANY: tuple[tuple[str, Function], ...] = (
-    ("add", _sum),
-    ("mul", _product),
-    ("fma", _multiply_add),
-    ("square", _square),
-)
-OF_FLOATS = dict[str, Function]((*ANY, ("div", _quotient), ("pow", math.pow), ("powi", math.pow)))
-OF_INTEGERS = dict[str, Function]((*ANY, ("div", _whole_quotient), ("mod", _remainder)))
+ANY: Mapping[str, Function] = {
+    Opcode.ADD: _sum,
+    Opcode.MUL: _product,
+    Opcode.FMA: _multiply_add,
+    Opcode.SQUARE: _square,
+}
+OF_FLOATS: Mapping[str, Function] = {**ANY, Opcode.DIV: _quotient, Opcode.POW: math.pow, Opcode.POWI: math.pow}
+OF_INTEGERS: Mapping[str, Function] = {**ANY, Opcode.DIV: _whole_quotient, Opcode.MOD: _remainder}
+NEUTRAL: Mapping[str, int] = {
+    **dict.fromkeys((Opcode.MUL, Opcode.DIV, Opcode.POW, Opcode.POWI), 1),
+    **dict.fromkeys((Opcode.ADD, Opcode.SHIFT), 0),
+}
+"""what leaves the other operand as it is"""
 
 
 def without_identities(graph: Idg) -> Idg:
@@ -85,7 +104,7 @@ def without_identities(graph: Idg) -> Idg:
     if not found:
         return graph
     moves = {
-        place: replace(graph.instructions[place], kind="move", operands=(operand,))
+        place: replace(graph.instructions[place], kind=Opcode.MOVE, operands=(operand,))
         for place, (operand, _) in found.items()
     }
     edges = [
@@ -113,7 +132,7 @@ class _Known:
             constant = _constant(each, values)
             if constant is not None:
                 self.constants[place] = constant
-            if each.kind == "move":
+            if each.kind == Opcode.MOVE:
                 continue
             if constant is not None:
                 found[place] = Operand(constant), None
@@ -139,10 +158,10 @@ class _Known:
         """Return the slot of the operand that *each* only passes on; None where it does something."""
         if len(values) != 2:
             return None
-        neutral = 1 if each.kind in ("mul", "div", "pow", "powi") else 0 if each.kind in ("add", "shift") else None
+        neutral = NEUTRAL.get(each.kind)
         if neutral == 0 and each.dtype.startswith("f"):
             neutral = -0.0  # to add 0 changes the sign of -0
-        slots = (0, 1) if each.kind in ("add", "mul") else (0,)
+        slots = (0, 1) if each.kind in (Opcode.ADD, Opcode.MUL) else (0,)
         unchanged = (slot for slot in slots if neutral is not None and _is(values[1 - slot], neutral))
         return next((slot for slot in unchanged if all(e.source != place for e in self._sources(place, slot))), None)
 
@@ -155,18 +174,18 @@ def _constant(instruction: Instruction, values: list[Number | None]) -> Number |
     """Return what *instruction* makes of the constants among *values*; None where that depends on others, or fails."""
     kind, dtype = instruction.kind, instruction.dtype
     is_integral = dtype.startswith(("i", "u"))
-    if kind in ("pow", "powi") and values[1:] == [0]:
+    if kind in (Opcode.POW, Opcode.POWI) and values[1:] == [0]:
         return 1
-    if is_integral and ((kind == "mul" and 0 in values) or (kind == "mod" and values[1:] == [1])):
+    if is_integral and ((kind == Opcode.MUL and 0 in values) or (kind == Opcode.MOD and values[1:] == [1])):
         return 0
     numbers = [value for value in values if value is not None]
     if not numbers or len(numbers) < len(values):
         return None
-    if kind == "move":
+    if kind == Opcode.MOVE:
         return numbers[0] if len(numbers) == 1 else None
     numbers = numbers if is_integral else [float(number) for number in numbers]
     known = OF_INTEGERS if is_integral else OF_FLOATS
-    function = FUNCTIONS.get(function_name(instruction)) if kind == "special" else known.get(kind)
+    function = FUNCTIONS.get(function_name(instruction)) if kind == Opcode.SPECIAL else known.get(kind)
     if function is None:
         return None
     try:

@@ -11,7 +11,7 @@ from math import gcd
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.nvcc_unrolling import FULL, PARTIAL, RUNTIME
-from loopyperf.idg.program import Element, Instruction, Item, Loop, placed
+from loopyperf.idg.program import Element, Instruction, Item, Loop, Opcode, placed
 
 SURELY = 2550
 """LLVM instructions, about: a loop that indexes a private array is written out with no more than so many in all"""
@@ -101,7 +101,7 @@ def _llvm_instructions(instruction: Instruction, loop: str) -> int:
     Private arrays are in memory yet, but elements that are the same in each pass are kept in registers.
     """
     private = 2 * sum(depends_on(element, loop) for element in elements_of(instruction))
-    if instruction.is_index or instruction.kind == "barrier":
+    if instruction.is_index or instruction.kind == Opcode.BARRIER:
         return 0
     if instruction.reference is not None:
         return 3 + (instruction.reference.space == MemorySpace.GLOBAL) + private

@@ -14,9 +14,10 @@ from fractions import Fraction
 import pymbolic.primitives as prim
 
 from loopyperf.counts.item import MemorySpace
+from loopyperf.device.facts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.nvcc_unrolling import steps_are_far, written_out
-from loopyperf.idg.program import Edge, Instruction, Item, Loop, is_axis, is_innermost
+from loopyperf.idg.program import Edge, Instruction, Item, Loop, Opcode, is_axis, is_innermost
 from loopyperf.idg.unrolling import number_of_runs
 from loopyperf.polyhedral.polynomial import Polynomial, Symbol, Term
 
@@ -68,16 +69,18 @@ class _Control:
         counters = 2 if loop.is_counted and not loop.lanes_part else 1
         steps = [self._step(f"count {loop.name}", loops, passes) for _ in range(counters)]
         moved = [place for place in _directly(loop) if loop.name in self._address(place).variables]
-        meets = any(self.graph.instructions[place].kind == "barrier" for place in loop.body if isinstance(place, int))
+        meets = any(
+            self.graph.instructions[place].kind == Opcode.BARRIER for place in loop.body if isinstance(place, int)
+        )
         again = (AGAIN if meets else 0) + self._steps_by_products(moved, loop)
-        steps += [self._add("integer", f"invariant of {loop.name}", passes) for _ in range(again)]
+        steps += [self._add(Opcode.INTEGER, f"invariant of {loop.name}", passes) for _ in range(again)]
         pointers = self._parting_pointers(moved, loop) if loop.lanes_part else self._pointers(moved, loop, meets)
         for place in pointers:
             step = self._step(f"move on to the next {loop.name}", loops, passes)
             self.edges.append(self._edge(step, place, loops, 1))
             steps.append(step)
-        compare = self._add("compare", f"another {loop.name}?", passes)
-        branch = self._add("branch", f"next {loop.name}", passes)
+        compare = self._add(Opcode.COMPARE, f"another {loop.name}?", passes)
+        branch = self._add(Opcode.BRANCH, f"next {loop.name}", passes)
         self.edges += [self._edge(steps[0], compare, loops, 0), self._edge(compare, branch, loops, 0)]
         return [*steps, compare, branch]
 
@@ -126,12 +129,12 @@ class _Control:
     # {{{ instructions
 
     def _add(self, kind: str, text: str, executions: int | Fraction) -> int:
-        subsystem = "control" if kind == "branch" else "alu"
+        subsystem = Pipeline.CONTROL if kind == Opcode.BRANCH else Pipeline.ALU
         self.instructions.append(Instruction(kind, "i32", subsystem, "", text, executions=executions))
         return len(self.instructions) - 1
 
     def _step(self, text: str, loops: tuple[Loop, ...], passes: int | Fraction) -> int:
-        place = self._add("integer", text, passes)
+        place = self._add(Opcode.INTEGER, text, passes)
         self.edges.append(self._edge(place, place, loops, 1))
         return place
 

@@ -7,9 +7,10 @@ passes has none of it.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from loopyperf.device.facts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.nvcc_unrolling import written_out
-from loopyperf.idg.program import Instruction, Item, Loop, is_innermost, loops_in
+from loopyperf.idg.program import Instruction, Item, Loop, Opcode, is_innermost, loops_in
 from loopyperf.idg.unrolling import number_of_runs
 
 GUARDS = {1: 10, 2: 18, 4: 18, 16: 28}
@@ -17,9 +18,9 @@ GUARDS = {1: 10, 2: 18, 4: 18, 16: 28}
 are left for the loops of fewer copies and of single passes that follow, and the tests of these"""
 BOUNDS = 8
 """to know how many passes a lane makes through a loop that lanes leave one after the other, and whether any"""
-PARTING = {"branch": 7, "integer": 13}
+PARTING = {Opcode.BRANCH: 7, Opcode.INTEGER: 13}
 """around such a loop: two agreements to meet and the two meetings, tests of how many passes are left, addresses anew"""
-OUTER_PARTING = {"branch": 3, "integer": 2}
+OUTER_PARTING = {Opcode.BRANCH: 3, Opcode.INTEGER: 2}
 """around one with such a loop inside"""
 
 
@@ -39,7 +40,7 @@ class _Guarding:
         return Idg(tuple(self.instructions), self.graph.edges, body)
 
     def _bounds(self, loop: Loop) -> list[int]:
-        return self._added({"integer": BOUNDS}, f"passes of {loop.name}", 1)
+        return self._added({Opcode.INTEGER: BOUNDS}, f"passes of {loop.name}", 1)
 
     def _items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
         for item in body:
@@ -50,7 +51,7 @@ class _Guarding:
             else:
                 yield item
 
-    def _guards(self, loops: tuple[Loop, ...]) -> Mapping[str, int]:
+    def _guards(self, loops: tuple[Loop, ...]) -> Mapping[Opcode, int]:
         """Return the kinds of instructions around the innermost of *loops*, and how many there are."""
         loop = loops[-1]
         if not loop.is_counted:
@@ -60,13 +61,13 @@ class _Guarding:
         written = written_out(self.graph, loops)
         guards = GUARDS[max(number for number in GUARDS if number <= written)]
         if not loop.lanes_part:
-            return {"integer": guards}
-        return {**PARTING, "integer": PARTING["integer"] + (guards if written > 1 else 0)}
+            return {Opcode.INTEGER: guards}
+        return {**PARTING, Opcode.INTEGER: PARTING[Opcode.INTEGER] + (guards if written > 1 else 0)}
 
-    def _added(self, kinds: Mapping[str, int], text: str, executions: int) -> list[int]:
+    def _added(self, kinds: Mapping[Opcode, int], text: str, executions: int) -> list[int]:
         first = len(self.instructions)
         for kind, number in kinds.items():
-            subsystem = "control" if kind == "branch" else "alu"
+            subsystem = Pipeline.CONTROL if kind == Opcode.BRANCH else Pipeline.ALU
             each = Instruction(kind, "i32", subsystem, "", text, executions=executions)
             self.instructions.extend([each] * number)
         return list(range(first, len(self.instructions)))

@@ -5,14 +5,14 @@ are measured on executed machine code (docs/compiler.md, sections 1a and 1b). On
 whose inner loops are gone is innermost.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.functions import length
 from loopyperf.idg.lowering.tested_passes import on_loop
-from loopyperf.idg.program import Instruction, Loop, is_innermost
+from loopyperf.idg.program import Instruction, Loop, Opcode, is_innermost
 from loopyperf.idg.unrolling import number_of_runs
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.polynomial import Polynomial, Symbol
@@ -29,6 +29,8 @@ PTX_PARTIAL = 80
 PTX_RUNTIME = {"global": 170, "local": 117, "": 67}
 """of the sixteen copies of a body that ptxas makes of cicc's four: where it loads from global memory, from local memory
 alone, and where it loads nothing"""
+OF_LLVM: Mapping[str, int] = {Opcode.DIV: 4, Opcode.MOD: 4, Opcode.FMA: 2, Opcode.BARRIER: 0, Opcode.MOVE: 0}
+"""instructions of LLVM, where that is not the length of the sequence"""
 LOAD_WEIGHT = 2.5
 FAR = 3
 """elements"""
@@ -85,7 +87,7 @@ def _by_ptxas(body: Sequence[Instruction], factor: int, left: int) -> int:
 
 def _at_run_time(body: Sequence[Instruction], size: int, loop: Loop) -> int:
     factor = min(RUNTIME, _power_of_two_up_to(PARTIAL // size))
-    spaces = {each.reference.space for each in body if each.kind == "load" and each.reference is not None}
+    spaces = {each.reference.space for each in body if each.kind == Opcode.LOAD and each.reference is not None}
     most = PTX_RUNTIME[min(spaces & PTX_RUNTIME.keys(), default="")]  # "global" is before "local"
     is_tested = any(on_loop(each, loop.name) for each in body)
     if factor == RUNTIME and 16 * _ptx_weight(body) <= most and not steps_are_far(body, loop) and not is_tested:
@@ -115,17 +117,17 @@ def _is_far(step: Polynomial[Symbol]) -> bool:
 
 def _ptx_weight(body: Sequence[Instruction]) -> float:
     """Return the PTX instructions of a pass, loads weighing more; a product and its sum are one."""
-    sums = sum(each.kind == "add" for each in body)
-    products = sum(each.kind == "mul" for each in body)
-    loads = sum(each.kind == "load" for each in body)
-    others = sum(length(each) for each in body if each.kind not in ("add", "mul", "load"))
+    sums = sum(each.kind == Opcode.ADD for each in body)
+    products = sum(each.kind == Opcode.MUL for each in body)
+    loads = sum(each.kind == Opcode.LOAD for each in body)
+    others = sum(length(each) for each in body if each.kind not in (Opcode.ADD, Opcode.MUL, Opcode.LOAD))
     return max(sums, products) + LOAD_WEIGHT * loads + others
 
 
 def _llvm_instructions(instruction: Instruction, loop: str) -> int:
     """Return the instructions of LLVM in a pass of *loop*; what does not depend on the pass is hoisted before."""
     if instruction.reference is None:
-        return {"div": 4, "mod": 4, "fma": 2, "barrier": 0, "move": 0}.get(instruction.kind, length(instruction))
+        return OF_LLVM.get(instruction.kind, length(instruction))
     address = Affine.of(instruction.address)
     if address is None or not address.factor(loop):
         return 2

@@ -8,17 +8,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from loopyperf.device.facts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.hoisting import without_invariants
 from loopyperf.idg.lowering.nvcc_unrolling import copies
 from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
-from loopyperf.idg.program import Edge, Instruction, Item, Loop, is_innermost, loops_in, placed
+from loopyperf.idg.program import Edge, Instruction, Item, Loop, Opcode, is_innermost, loops_in, placed
 from loopyperf.idg.unrolling import number_of_runs
 
 STAGES = {1: (1,), 2: (2, 1), 4: (4, 1), 16: (16, 4, 1)}
 """copies of a body -> those of the loops that follow one another"""
 
-PASS = {"integer": 4, "branch": 1}
+PASS = {Opcode.INTEGER: 4, Opcode.BRANCH: 1}
 """of each pass of such a loop: counter, comparison, branch, and an index for each of two arrays"""
 
 
@@ -71,7 +72,7 @@ class _Parting:
         later = sum(_stages(loop.lanes, self.factors[loop.name])[1:])
         passes = later * number_of_runs(None, around)
         for kind, number in PASS.items() if later else ():
-            subsystem = "control" if kind == "branch" else "alu"
+            subsystem = Pipeline.CONTROL if kind == Opcode.BRANCH else Pipeline.ALU
             for _ in range(number):
                 text = f"passes of {loop.name} left"
                 self.instructions.append(Instruction(kind, "i32", subsystem, "", text, executions=passes))

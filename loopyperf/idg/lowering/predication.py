@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from loopyperf.counts.item import MemorySpace
+from loopyperf.device.facts import Pipeline
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Instruction, Item, Loop, placed
+from loopyperf.idg.program import Edge, Instruction, Item, Loop, Opcode, placed
 from loopyperf.idg.unrolling import number_of_runs
 
 SHORT = {"lanes": 8, "groups": 6}
@@ -20,7 +21,7 @@ SHORT_WITH_LOADS = 13
 """of one that loads from global memory"""
 AROUND = {"lanes": 3, "groups": 1}
 """instructions around a part that is not predicated: agree to meet, branch, meet; a group branches together"""
-LONG = ("div", "mod", "special", "pow", "powi", "barrier")
+LONG = (Opcode.DIV, Opcode.MOD, Opcode.SPECIAL, Opcode.POW, Opcode.POWI, Opcode.BARRIER)
 """kinds with a slow path of their own, or what lanes cannot skip: they are not predicated"""
 
 
@@ -44,11 +45,11 @@ class Part:
     @property
     def is_short(self) -> bool:
         """Return whether nvcc predicates it."""
-        body = [each for each in self.instructions if not each.is_index and each.kind != "move"]
+        body = [each for each in self.instructions if not each.is_index and each.kind != Opcode.MOVE]
         if any(each.kind in LONG for each in body):
             return False
-        fused = min(sum(each.kind == kind for each in body) for kind in ("add", "mul"))
-        loads = any(each.kind == "load" and each.subsystem == MemorySpace.GLOBAL for each in body)
+        fused = min(sum(each.kind == kind for each in body) for kind in (Opcode.ADD, Opcode.MUL))
+        loads = any(each.kind == Opcode.LOAD and each.subsystem == MemorySpace.GLOBAL for each in body)
         return len(body) - fused <= (SHORT_WITH_LOADS if loads else SHORT[self.decided_by])
 
 
@@ -139,7 +140,7 @@ class _Predication:
         """Add the branches around a part; in a loop, parts under the same condition share them, and there are none."""
         if around:
             return []
-        branch = Instruction("branch", "", "control", text="under a condition")
+        branch = Instruction(Opcode.BRANCH, "", Pipeline.CONTROL, text="under a condition")
         first = len(self.instructions)
         self.instructions.extend([branch] * number)
         self.kept.update(range(first, len(self.instructions)))

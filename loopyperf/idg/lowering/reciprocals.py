@@ -4,10 +4,11 @@ from dataclasses import replace
 from math import frexp
 from typing import Any
 
+from loopyperf.device.facts import Pipeline
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Instruction, Operand
+from loopyperf.idg.program import Instruction, Opcode, Operand
 
-SUBSYSTEMS = {"f32": "alu", "f64": "fp64"}
+SUBSYSTEMS = {"f32": Pipeline.ALU, "f64": Pipeline.FP64}
 
 
 def with_exact_reciprocals(graph: Idg) -> Idg:
@@ -16,13 +17,13 @@ def with_exact_reciprocals(graph: Idg) -> Idg:
 
 
 def _multiplied(instruction: Instruction) -> Instruction:
-    if instruction.kind != "div" or instruction.dtype not in SUBSYSTEMS or len(instruction.operands) != 2:
+    if instruction.kind != Opcode.DIV or instruction.dtype not in SUBSYSTEMS or len(instruction.operands) != 2:
         return instruction
     dividend, divisor = instruction.operands
     if not _is_power_of_two(divisor.known):
         return instruction
     factor = Operand(1 / divisor.known, divisor.is_negated)
-    return replace(instruction, kind="mul", subsystem=SUBSYSTEMS[instruction.dtype], operands=(dividend, factor))
+    return replace(instruction, kind=Opcode.MUL, subsystem=SUBSYSTEMS[instruction.dtype], operands=(dividend, factor))
 
 
 def _is_power_of_two(known: Any) -> bool:

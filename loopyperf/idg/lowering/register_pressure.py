@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.live_values import live_registers, widths
-from loopyperf.idg.program import Dependence, Edge, Item, Loop
+from loopyperf.idg.program import Dependence, Edge, Item, Loop, Opcode
 
 MANY = 64
 """registers: where values take no more, the order of the program is left as it is"""
@@ -58,7 +58,7 @@ class _Scheduler:
     def _is_between(self, place: int) -> bool:
         """Return whether nothing is moved past *place*: a barrier, or a test whether to go on or to go around."""
         kind = self.graph.instructions[place].kind
-        return kind in ("barrier", "branch") or (kind == "integer" and not self.users[place])
+        return kind in (Opcode.BARRIER, Opcode.BRANCH) or (kind == Opcode.INTEGER and not self.users[place])
 
 
 class _Block:
@@ -94,7 +94,7 @@ class _Block:
             self._wait(before, after)
 
     def _is_load(self, place: int) -> bool:
-        return self.graph.instructions[place].kind == "load"
+        return self.graph.instructions[place].kind == Opcode.LOAD
 
     def _find(self, uses: Sequence[Edge], place: int) -> None:
         """Find what waits for *place*, and what uses its result: here, in the next pass, or elsewhere."""

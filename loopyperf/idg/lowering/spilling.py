@@ -25,7 +25,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.private_memory import last_passes
 from loopyperf.idg.lowering.rewriting import rewritten
 from loopyperf.idg.metrics.live_values import Lives, widths
-from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Operand
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, Operand
 from loopyperf.idg.unrolling import in_terms_of, number_of_runs
 
 STACK = "spilled registers"
@@ -79,7 +79,9 @@ class _Spilling:
         # A load needs its registers before what uses it frees others.
         self.room = registers - max((min(width, WIDEST) for width in self.width.values()), default=0)
         self.pressure = self.lives.pressure
-        self.stored = {each.reference.array for each in graph.instructions if each.kind == "store" and each.reference}
+        self.stored = {
+            each.reference.array for each in graph.instructions if each.kind == Opcode.STORE and each.reference
+        }
         self.defining: dict[int, int] = {}
         """of a value: what defined it last in the order of the program"""
         self.uses: dict[int, list[int]] = {}
@@ -180,7 +182,7 @@ class _Spilling:
         stores = {self.slots[value]: store for value, store in self.stores.items() if store >= entering}
         for place in range(entering, len(self.instructions)):
             each = self.instructions[place]
-            if each.kind != "load" or each.subsystem != MemorySpace.PRIVATE or each.address not in stores:
+            if each.kind != Opcode.LOAD or each.subsystem != MemorySpace.PRIVATE or each.address not in stores:
                 continue
             outer = [edge for edge in self.edges[place] if edge.source < entering and edge.through == Dependence.MEMORY]
             for edge in outer:
@@ -306,16 +308,16 @@ class _Spilling:
         each = self.source.instructions[places[0]]
         if len(places) > 1:
             return None
-        if each.kind == "move":
+        if each.kind == Opcode.MOVE:
             return None if self.source.definitions[places[0]] else places[0]
-        is_read = each.kind == "load" and each.subsystem == MemorySpace.GLOBAL and not each.is_volatile
+        is_read = each.kind == Opcode.LOAD and each.subsystem == MemorySpace.GLOBAL and not each.is_volatile
         return places[0] if is_read and each.reference.array not in self.stored else None
 
     def _load(self, value: int, place: int, depth: int | None = None) -> int:
         """Return what has *value* in registers again, before *place* or the loop around it at *depth*."""
         state, again = self.state, self._again(value)
         if again is not None:
-            if value in state.unused and self.source.instructions[again].kind == "load":
+            if value in state.unused and self.source.instructions[again].kind == Opcode.LOAD:
                 self.removed.add(state.again.get(value, again))
             new = self._add(self.source.instructions[again], place, depth)
             is_same = len(self.around[again]) == len(self.around[new]) == self._shared(again, new)

@@ -7,9 +7,10 @@ in all copies, whether a lane of the warp has anything to do there or not.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from loopyperf.device.facts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.tested_passes import TEST
-from loopyperf.idg.program import Instruction, Item, Loop
+from loopyperf.idg.program import Instruction, Item, Loop, Opcode
 from loopyperf.idg.unrolling import number_of_runs
 
 
@@ -27,7 +28,7 @@ def with_tested_copies(graph: Idg) -> Idg:
             if item.is_unrolled and item.lanes_part:
                 first = len(instructions)
                 passes = number_of_runs(None, loops)
-                test = Instruction("integer", "i32", "alu", text=f"in {item.name}?", executions=passes)
+                test = Instruction(Opcode.INTEGER, "i32", Pipeline.ALU, text=f"in {item.name}?", executions=passes)
                 instructions.extend([test] * TEST)
                 inside = [*range(first, first + TEST), *inside]
             yield replace(item, body=tuple(inside))

@@ -12,9 +12,10 @@ from itertools import groupby
 import pymbolic.primitives as prim
 
 from loopyperf.counts.item import MemorySpace
+from loopyperf.device.facts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.predication import Part
-from loopyperf.idg.program import NOT, Edge, Instruction, Item, Loop
+from loopyperf.idg.program import NOT, Edge, Instruction, Item, Loop, Opcode
 from loopyperf.idg.unrolling import number_of_runs
 
 TEST = 2
@@ -65,7 +66,9 @@ class _Testing:
         return on_loop(self.graph.instructions[item], around[-1].name)
 
     def _added(self, number: int, around: tuple[Loop, ...]) -> list[int]:
-        test = Instruction("integer", "i32", "alu", text="is it for a lane?", executions=number_of_runs(None, around))
+        test = Instruction(
+            Opcode.INTEGER, "i32", Pipeline.ALU, text="is it for a lane?", executions=number_of_runs(None, around)
+        )
         first = len(self.instructions)
         self.instructions.extend([test] * number)
         return list(range(first, len(self.instructions)))

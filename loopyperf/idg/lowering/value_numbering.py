@@ -8,10 +8,10 @@ from typing import Any
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.rewriting import rewritten
-from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Loop
+from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Loop, Opcode
 from loopyperf.polyhedral.affine import Affine
 
-COMMUTATIVE = ("add", "mul", "min/max")
+COMMUTATIVE = (Opcode.ADD, Opcode.MUL, Opcode.MIN_MAX)
 
 
 def without_common_subexpressions(graph: Idg) -> Idg:
@@ -50,7 +50,9 @@ class _Merger:
         self.same = list(range(len(graph.instructions)))
         """of each instruction: the first one that computes the same"""
         self.stored = {
-            each.reference.array for each in graph.instructions if each.kind == "store" and each.reference is not None
+            each.reference.array
+            for each in graph.instructions
+            if each.kind == Opcode.STORE and each.reference is not None
         }
 
     def merged(self) -> Idg:
@@ -68,9 +70,9 @@ class _Merger:
                 found = {}  # what is in registers before a loop may not be there after it
                 continue
             instruction = self.graph.instructions[item]
-            if instruction.kind == "barrier":
+            if instruction.kind == Opcode.BARRIER:
                 versions[""] = item
-            elif instruction.kind == "store" and instruction.reference is not None:
+            elif instruction.kind == Opcode.STORE and instruction.reference is not None:
                 versions[instruction.reference.array] = item
             elif (key := self._key(item, instruction, versions)) is not None:
                 own = _Known(item, instruction.tests, str(instruction.condition), versions.get(""))
@@ -85,7 +87,7 @@ class _Merger:
         if instruction.kind in STAYING or instruction.is_stated:
             return None
         what = (instruction.kind, instruction.dtype, instruction.part)
-        if instruction.kind == "load":
+        if instruction.kind == Opcode.LOAD:
             if instruction.reference is None or instruction.is_volatile:
                 return None
             ref = instruction.reference
@@ -94,7 +96,7 @@ class _Merger:
             return (*what, ref.array, ref.bits, where, versions.get(ref.array), barrier)
         operands = tuple(self._operand(place, slot) for slot in range(len(instruction.operands)))
         rest = frozenset(map(self._definition, (e for e in self.graph.definitions[place] if e.operand is None)))
-        function = instruction.text.partition("(")[0] if instruction.kind == "special" else ""
+        function = instruction.text.partition("(")[0] if instruction.kind == Opcode.SPECIAL else ""
         in_any_order = frozenset(Counter(operands).items()) if instruction.kind in COMMUTATIVE else operands
         return (*what, function, in_any_order, rest)
 

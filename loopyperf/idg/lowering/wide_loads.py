@@ -12,7 +12,7 @@ from typing import Any
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.rewriting import rewritten
-from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode
 from loopyperf.polyhedral.affine import Affine
 
 WIDEST = 128
@@ -55,9 +55,9 @@ def _neighbours(graph: Idg, block: Sequence[int]) -> list[list[int]]:
     epoch = 0
     for place in block:
         each = graph.instructions[place]
-        epoch += each.kind in ("barrier", "store")
+        epoch += each.kind in (Opcode.BARRIER, Opcode.STORE)
         if (
-            each.kind == "load"
+            each.kind == Opcode.LOAD
             and each.subsystem == MemorySpace.LOCAL
             and each.reference is not None
             and not each.is_volatile

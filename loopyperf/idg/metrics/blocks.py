@@ -7,7 +7,7 @@ from typing import Any
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.mix import Count
-from loopyperf.idg.program import Item, Loop
+from loopyperf.idg.program import Item, Loop, Opcode
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def _blocks(graph: Idg, body: Sequence[Item], around: tuple[Loop, ...]) -> Itera
         if isinstance(item, Loop):
             return None
         instruction = graph.instructions[item]
-        barrier = item if instruction.kind == "barrier" else None
+        barrier = item if instruction.kind == Opcode.BARRIER else None
         return barrier, instruction.executions, instruction.condition
 
     for what, items in groupby(body, line):

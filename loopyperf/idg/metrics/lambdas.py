@@ -5,7 +5,7 @@ from typing import cast
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import GraphError
-from loopyperf.idg.program import Instruction
+from loopyperf.idg.program import Instruction, Opcode
 
 Timing = Mapping[str, Lambdas] | Callable[[Instruction], Lambdas]
 """the latencies by subsystem (mapper f of Lemeire 3.1.3), or a function of the instruction (its mapper g)"""
@@ -25,7 +25,7 @@ def latencies(instructions: Sequence[Instruction], timing: Timing | list[Lambdas
 
 def waited_for(instruction: Instruction, lambdas: Lambdas) -> Lambdas:
     """Return when an instruction that takes *lambdas* is complete for its warp: a store, λ after its issue."""
-    return Lambdas(lambdas.issue, lambdas.issue) if instruction.kind == "store" else lambdas
+    return Lambdas(lambdas.issue, lambdas.issue) if instruction.kind == Opcode.STORE else lambdas
 
 
 def _looked_up(instruction: Instruction, timing: Timing) -> Lambdas:

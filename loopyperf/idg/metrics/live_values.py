@@ -15,13 +15,13 @@ from math import prod
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.program_text import ProgramText
-from loopyperf.idg.program import Dependence, Edge, Instruction
+from loopyperf.idg.program import Dependence, Edge, Instruction, Opcode
 
 REGISTER = 32
 """bits"""
 POINTERS = 32
 """registers that pointers and counters of loops take at most: what is beyond is computed again in each pass"""
-WITHOUT = ("store", "barrier", "compare", "branch", "fchk")
+WITHOUT = (Opcode.STORE, Opcode.BARRIER, Opcode.COMPARE, Opcode.BRANCH, Opcode.FCHK)
 """kinds of instructions that define no register: predicates have files of their own"""
 
 
@@ -52,7 +52,7 @@ class Lives:
         """of each value: the positions where it is defined"""
         for place, width in enumerate(widths(graph)):
             web = self.web[place]
-            width = width if has_pointers or graph.instructions[place].kind != "integer" else 0
+            width = width if has_pointers or graph.instructions[place].kind != Opcode.INTEGER else 0
             self.taken[web] = max(width * _copies(graph, place), self.taken.get(web, 0))
             self.defined.setdefault(web, []).append(self.text.position[place])
 
@@ -90,7 +90,7 @@ def _alive(text: ProgramText, edge: Edge) -> Iterator[range]:
 
 def _is_constant(graph: Idg, place: int) -> bool:
     """Return whether *place* moves a constant into a register."""
-    return graph.instructions[place].kind == "move" and not graph.definitions[place]
+    return graph.instructions[place].kind == Opcode.MOVE and not graph.definitions[place]
 
 
 def _before(text: ProgramText, edge: Edge) -> int:

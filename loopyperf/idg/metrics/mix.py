@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.program import Opcode
 
 Count = int | Fraction
 """executions of one warp; a fraction where ``typical`` says how often a condition on data holds"""
@@ -42,7 +43,7 @@ def instruction_mix(graph: Idg, memory: Collection[str] = MEMORY) -> Mix:
     See :meth:`Idg.mix` for them by kind and type. Source: Lemeire, Table 2.
     """
     of_subsystem = executions_by_subsystem(graph)
-    synchronization: Count = sum((each.executions for each in graph.instructions if each.kind == "barrier"), 0)
+    synchronization: Count = sum((each.executions for each in graph.instructions if each.kind == Opcode.BARRIER), 0)
     in_memory: Count = sum((of_subsystem.get(name, 0) for name in dict.fromkeys(memory)), 0)
     return Mix(graph.executed - in_memory - synchronization, in_memory, synchronization)
 

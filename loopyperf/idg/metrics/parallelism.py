@@ -17,7 +17,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.blocks import Block, basic_blocks
 from loopyperf.idg.metrics.mix import MEMORY, Count
 from loopyperf.idg.metrics.uses import FirstUses
-from loopyperf.idg.program import Instruction
+from loopyperf.idg.program import Instruction, Opcode
 
 
 def ilp(graph: Idg) -> Fraction:
@@ -54,13 +54,13 @@ def block_mlp(graph: Idg, block: Block, memory: Collection[str] = MEMORY) -> Fra
     """
 
     def is_request(instruction: Instruction) -> bool:
-        return instruction.subsystem in memory and instruction.kind != "barrier"
+        return instruction.subsystem in memory and instruction.kind != Opcode.BARRIER
 
     uses = FirstUses(graph)
     loads = [
         place
         for place in block.instructions
-        if is_request(graph.instructions[place]) and graph.instructions[place].kind != "store"
+        if is_request(graph.instructions[place]) and graph.instructions[place].kind != Opcode.STORE
     ]
     requests = sum(uses.between(place, is_request) for place in loads)
     return Fraction(requests, len(loads)) if loads else None

@@ -10,7 +10,7 @@ PoCL's documentation, "Kernel compiler" (work-group functions); LLVM's, "Auto-Ve
 from collections.abc import Iterator, Mapping, Sequence
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Item, Loop
+from loopyperf.idg.program import Item, Loop, Opcode
 
 
 def executed_one_by_one(graph: Idg) -> Mapping[int, float]:
@@ -39,7 +39,7 @@ def _regions(graph: Idg, body: Sequence[Item]) -> Iterator[list[Item]]:
 def _has_barrier(graph: Idg, item: Item) -> bool:
     if isinstance(item, Loop):
         return any(_has_barrier(graph, each) for each in item.body)
-    return graph.instructions[item].kind == "barrier"
+    return graph.instructions[item].kind == Opcode.BARRIER
 
 
 def _alone(region: Sequence[Item]) -> Iterator[tuple[int, float]]:

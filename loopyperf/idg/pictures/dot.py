@@ -3,21 +3,23 @@
 Written by hand: the packages that write DOT (graphviz, pydot) would save these lines, and no more, for a dependency.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from loopyperf.counts.item import MemorySpace
+from loopyperf.device.facts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.pictures.edge_words import of_pass, when
 from loopyperf.idg.pictures.listing import clipped, head
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop
 
-COLOURS = {
-    "alu": "#cfe2f3",
-    "sfu": "#d9d2e9",
-    "fp64": "#b4c7e7",
-    "local": "#d9ead3",
-    "global": "#f9cb9c",
-    "private": "#ffe599",
-    "barrier": "#f4b6b6",
+COLOURS: Mapping[str, str] = {
+    Pipeline.ALU: "#cfe2f3",
+    Pipeline.SFU: "#d9d2e9",
+    Pipeline.FP64: "#b4c7e7",
+    MemorySpace.LOCAL: "#d9ead3",
+    MemorySpace.GLOBAL: "#f9cb9c",
+    MemorySpace.PRIVATE: "#ffe599",
+    Pipeline.BARRIER: "#f4b6b6",
 }
 """of the boxes, by subsystem"""
 OTHER_COLOUR = "#eeeeee"

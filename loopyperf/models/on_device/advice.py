@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import isclose
 from typing import Any
 
+from loopyperf.idg.program import Opcode
 from loopyperf.models.gpuperf import Analysis
 from loopyperf.models.on_device.demand import is_floating_point
 from loopyperf.models.on_device.gpuperf_inputs import SPECIAL, LaunchInputs, Request
@@ -21,7 +22,7 @@ NAMED = 3
 """instructions that are named for each benefit, those that cost most"""
 TIE = 1e-3
 """of the time: no difference that the three digits of a time show"""
-DIVISIONS = ("div", "mod", "pow", "powi", "special", SPECIAL)
+DIVISIONS = (Opcode.DIV, Opcode.MOD, Opcode.POW, Opcode.POWI, Opcode.SPECIAL, SPECIAL)
 """kinds of machine instructions of which special function units may do the work"""
 SMALL = 0.01
 """of the time: benefits below are not worth a word"""
@@ -262,7 +263,7 @@ def _instructions(seen: LaunchInputs) -> Iterator[str]:
             floating[source] = floating.get(source, 0.0) + executions
         else:
             kinds = others.setdefault(source, {})
-            kind = f"{each.kind} {each.subsystem}" if each.kind in ("load", "store") else each.kind
+            kind = f"{each.kind} {each.subsystem}" if each.kind in (Opcode.LOAD, Opcode.STORE) else each.kind
             kind += IN_NO_LANE if each.is_idle else ""
             kinds[kind] = kinds.get(kind, 0.0) + executions
     costs = {name: sum(kinds.values()) for name, kinds in others.items()}

@@ -18,7 +18,7 @@ from loopyperf.idg.lowering.register_pressure import with_few_registers
 from loopyperf.idg.lowering.spilling import with_spills
 from loopyperf.idg.metrics.registers import NVIDIA, RegisterFile, Registers, estimated_registers
 from loopyperf.idg.profile import LaunchProfile
-from loopyperf.idg.program import Instruction
+from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.pipeline.execution import Execution, execution_on
 
 VOLTA: Capability = (7, 0)
@@ -109,7 +109,7 @@ def _of_sequences(device: Device, instructions: Collection[Instruction], capabil
     is_measured = device.vendor == "NVIDIA" and capability >= VOLTA
     if not is_measured and any(sequence_of(each, capability) for each in instructions):
         yield f"functions and divisions on {device.slug} are assumed to be the instructions that they are on Volta"
-    if any(each.kind == "powi" and exponent_of(each) is None for each in instructions):
+    if any(each.kind == Opcode.POWI and exponent_of(each) is None for each in instructions):
         yield "integer powers whose exponents are data are timed as with the exponent 5"
 
 

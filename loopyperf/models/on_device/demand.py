@@ -13,7 +13,7 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.device.throughput import ARITHMETIC
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics import Lambdas, waited_for, work_flow_graph
-from loopyperf.idg.program import Instruction
+from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.models.on_device.batches import MakeUp
 from loopyperf.models.on_device.timed_graph import TimedGraph
@@ -78,7 +78,7 @@ class LaunchDemand(WarpDemand):
         counted = [
             (executions, instruction, times)
             for executions, instruction, times in self.launch.executed(self.shares)
-            if not is_memory(instruction) and instruction.kind != "barrier"
+            if not is_memory(instruction) and instruction.kind != Opcode.BARRIER
         ]
         issue = sum(executions * _issue(times) for executions, _, times in counted)
         return Share(sum(executions for executions, _, _ in counted), issue, lambda: _waited(counted))
@@ -93,7 +93,9 @@ class LaunchDemand(WarpDemand):
     @cached_property
     def barriers(self) -> float:
         """Return αsync."""
-        return sum(executions for executions, each, _ in self.launch.executed(self.shares) if each.kind == "barrier")
+        return sum(
+            executions for executions, each, _ in self.launch.executed(self.shares) if each.kind == Opcode.BARRIER
+        )
 
     # }}}
 

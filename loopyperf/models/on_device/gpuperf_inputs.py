@@ -15,7 +15,7 @@ from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle, global_levels
 from loopyperf.idg.access.sectors import LINE, SECTOR
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics import ilp, mlp
-from loopyperf.idg.program import Instruction
+from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.models.gpuperf import Analysis, Inputs, Parameters, analyse
 from loopyperf.models.on_device.demand import MEMORY, is_floating_point, is_memory
 from loopyperf.models.on_device.timed_launch import TimedLaunch
@@ -24,7 +24,7 @@ from loopyperf.models.on_device.traffic import Served, sectors_touched
 
 ROUNDING = 1e-9
 """share by which numbers of sectors differ that are the same"""
-SPECIAL = "mufu"
+SPECIAL = Opcode.MUFU
 """the kind of instructions that special function units execute"""
 
 
@@ -123,7 +123,7 @@ class LaunchInputs:
     @cached_property
     def computing(self) -> Sequence[Executed]:
         """Return the arithmetic that the SIMD units execute: neither barriers, special functions, nor local memory."""
-        elsewhere = ("barrier", SPECIAL, "load", "store")
+        elsewhere = (Opcode.BARRIER, SPECIAL, Opcode.LOAD, Opcode.STORE)
         return [each for each in self.others if each.instruction.kind not in elsewhere]
 
     def _mean(self, values: Sequence[tuple[float, float]], otherwise: float) -> float:
@@ -190,7 +190,7 @@ class LaunchInputs:
         return Inputs(
             insts=sum(each.executions for each in self.others) - special + requests,
             mem_insts=requests,
-            sync_insts=self._number(lambda each: each.kind == "barrier"),
+            sync_insts=self._number(lambda each: each.kind == Opcode.BARRIER),
             sfu_insts=special,
             fp_insts=self._number(is_floating_point),
             total_warps=launch.warps_of_core * active,

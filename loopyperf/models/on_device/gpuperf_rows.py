@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from loopyperf.idg.program import Opcode
 from loopyperf.models.on_device.gpuperf_inputs import SPECIAL, LaunchInputs
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.result import Row
@@ -44,7 +45,7 @@ def _costs(launch: TimedLaunch) -> Costs:
             add("special functions", source, each.executions, each_special)
             continue
         add("instructions", source, each.executions, each_instruction)
-        if each.instruction.kind == "barrier":
+        if each.instruction.kind == Opcode.BARRIER:
             add("synchronization", source, each.executions, each_barrier)
         if each.conflicts:
             add("bank conflicts", source, each.executions, each.conflicts)

@@ -13,7 +13,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering import lowered
 from loopyperf.idg.metrics import ilp, mlp
 from loopyperf.idg.profile import KernelProfile, LaunchProfile
-from loopyperf.idg.program import Instruction
+from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.models.features import Features
 from loopyperf.models.on_device.demand import MEMORY, is_floating_point, is_memory
 from loopyperf.models.on_device.timed_launch import TimedLaunch
@@ -133,7 +133,7 @@ def _sort(instruction: Instruction) -> str:
     """Return what sort of instruction it is: an access by its memory, arithmetic by its kind and type."""
     if instruction.is_idle:
         return "predicated off"
-    if instruction.kind in ("load", "store"):
+    if instruction.kind in (Opcode.LOAD, Opcode.STORE):
         return f"{instruction.subsystem} {instruction.kind}"
     return f"{instruction.dtype} {instruction.kind}" if instruction.dtype.startswith("f") else instruction.kind
 

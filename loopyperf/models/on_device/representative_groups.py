@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from loopyperf.idg.profile import LaunchProfile
+from loopyperf.idg.program import Opcode
 
 MIXED = 8
 """groups that the kinds of warps are dealt out to"""
@@ -21,7 +22,7 @@ def dealt_out(launch: LaunchProfile) -> Iterator[int]:
         return
     together: dict[float, list[int]] = {}
     for number, kind in enumerate(launch.classes):
-        barriers = sum(float(each.executions) for each in kind.graph.instructions if each.kind == "barrier")
+        barriers = sum(float(each.executions) for each in kind.graph.instructions if each.kind == Opcode.BARRIER)
         together.setdefault(barriers, []).append(number)
     warps = [[launch.classes[number].warps for number in kinds] for kinds in together.values()]
     size = launch.warps_per_group

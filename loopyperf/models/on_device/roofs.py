@@ -20,7 +20,7 @@ from loopyperf.device.memory_lambdas import level_issue
 from loopyperf.device.substitutes import completed
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.access.sectors import SECTOR
-from loopyperf.idg.program import Instruction
+from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.models import roofline
 from loopyperf.models.analytic import launch_cycles
 from loopyperf.models.on_device.demand import LaunchDemand, is_memory
@@ -31,7 +31,15 @@ from loopyperf.models.workload import busy_sides
 from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import duration, number_of, prefixed
 
-FLOPS: Mapping[str, int] = {"add": 1, "mul": 1, "fma": 2, "mufu": 1, "special": 1, "div": 1, "pow": 1}
+FLOPS: Mapping[str, int] = {
+    Opcode.ADD: 1,
+    Opcode.MUL: 1,
+    Opcode.FMA: 2,
+    Opcode.MUFU: 1,
+    Opcode.SPECIAL: 1,
+    Opcode.DIV: 1,
+    Opcode.POW: 1,
+}
 """kind of a machine instruction of a floating-point type -> flop of a lane"""
 MULTIPLY_ADD = 2
 """flop"""

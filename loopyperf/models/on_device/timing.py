@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from loopyperf.device.description import LATENCY_FIELDS, Device, MemoryLevel
-from loopyperf.device.facts import Lanes, Per
+from loopyperf.device.facts import Lanes, Per, Pipeline
 from loopyperf.device.lambdas import Cycles, Lambdas
 from loopyperf.device.memory_lambdas import (
     DRAM,
@@ -30,23 +30,21 @@ from loopyperf.device.substitutes import completed
 from loopyperf.device.throughput import ARITHMETIC
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.access.sectors import LINE, SECTOR
-from loopyperf.idg.program import Instruction
+from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.models.on_device.substitutions import Of, Substitution
 from loopyperf.models.on_device.traffic import Served
 from loopyperf.models.pipeline_names import LOAD_STORE, LOCAL_MEMORY
 
 WAVEFRONT = 128
 """bytes that a pass through the banks moves"""
-INTEGER = frozenset({"integer", "move", "branch", "select", "logic", "fchk", "constant"})
+INTEGER = frozenset({Opcode.INTEGER, Opcode.MOVE, Opcode.BRANCH, Opcode.SELECT, Opcode.LOGIC, Opcode.FCHK})
 """kinds of the graph that are timed as integer additions"""
-BY_ADDITIONS = frozenset({("compare", "f64"), ("min/max", "f64")})
+BY_ADDITIONS = frozenset({(Opcode.COMPARE, "f64"), (Opcode.MIN_MAX, "f64")})
 """done by the lanes that add in double precision"""
-COUNTED_AS = {"mod": "div", "powi": "pow"}
+COUNTED_AS: Mapping[str, Opcode] = {Opcode.MOD: Opcode.DIV, Opcode.POWI: Opcode.POW}
 """kinds that counts do not tell from others"""
-MULTIPLICATIONS = frozenset({"mul", "fma"})
+MULTIPLICATIONS = frozenset({Opcode.MUL, Opcode.FMA})
 """kinds of arithmetic of integers that the lanes of floats execute"""
-INTEGERS = "integer"
-"""what else the graph has on ``"alu"``: on some devices it has a pipeline of its own"""
 STEADY = 64
 """parts of a cycle that latencies are told to, so that what repeats is seen to repeat"""
 EXACT = 1e-6
@@ -142,26 +140,26 @@ class Timing:
 
     def arithmetic(self, instruction: Instruction) -> Timed:
         """Return how long an instruction takes that accesses no memory, or that no lane takes part in."""
-        if instruction.subsystem == "barrier":
+        if instruction.subsystem == Pipeline.BARRIER:
             return self._barrier()
         dtype, pipeline = instruction.dtype, instruction.subsystem
         kind = COUNTED_AS.get(instruction.kind, instruction.kind)
         if instruction.is_idle or kind in INTEGER:
             # What no lane takes part in is issued, and looked at no further.
-            kind, dtype = "add", "i32"
-        elif kind == "mufu":
-            kind, dtype = "special", "f32"
-        elif kind == "special":
+            kind, dtype = Opcode.ADD, "i32"
+        elif kind == Opcode.MUFU:
+            kind, dtype = Opcode.SPECIAL, "f32"
+        elif kind == Opcode.SPECIAL:
             kind = self._function(instruction)
-        elif kind == "convert":
-            dtype, pipeline = "f32", "sfu"  # whose lanes do both
+        elif kind == Opcode.CONVERT:
+            dtype, pipeline = "f32", Pipeline.SFU  # whose lanes do both
         elif not dtype.startswith("f"):
             dtype = "i32"
         elif (kind, dtype) in BY_ADDITIONS:
-            kind, pipeline = "add", "fp64"
-        pipeline = "alu" if instruction.is_idle else pipeline
-        if pipeline == "alu" and kind not in (ARITHMETIC if dtype.startswith("f") else MULTIPLICATIONS):
-            pipeline = INTEGERS
+            kind, pipeline = Opcode.ADD, Pipeline.FP64
+        pipeline = Pipeline.ALU if instruction.is_idle else pipeline
+        if pipeline == Pipeline.ALU and kind not in (ARITHMETIC if dtype.startswith("f") else MULTIPLICATIONS):
+            pipeline = Pipeline.INTEGER
         return self._instruction(self.pipeline_of(pipeline), kind, dtype)
 
     def _instruction(self, pipeline: str, kind: str, dtype: str = "") -> Timed:
@@ -297,7 +295,7 @@ class Timing:
 
 def reaching(kind: str, served: Served) -> dict[str, float]:
     """Return level -> the share of what a load or store moves that goes by way of it, the nearest first."""
-    return {name: 1.0 if kind == "store" and name != DRAM else share for name, share in served.asked.items()}
+    return {name: 1.0 if kind == Opcode.STORE and name != DRAM else share for name, share in served.asked.items()}
 
 
 def partitions(device: Device) -> int:
