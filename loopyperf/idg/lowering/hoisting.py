@@ -26,9 +26,8 @@ class _Hoister:
 
     def __init__(self, graph: Idg) -> None:
         self.graph = graph
-        self.stored = {
-            each.reference.array for each in graph.instructions if each.kind == Opcode.STORE and each.reference
-        }
+        stored = (each.reference for each in graph.instructions if each.kind == Opcode.STORE)
+        self.stored = {each.array for each in stored if each}
         self.invariant: set[int] = set()
 
     def hoisted(self) -> Idg | None:

@@ -79,9 +79,8 @@ class _Spilling:
         # A load needs its registers before what uses it frees others.
         self.room = registers - max((min(width, WIDEST) for width in self.width.values()), default=0)
         self.pressure = self.lives.pressure
-        self.stored = {
-            each.reference.array for each in graph.instructions if each.kind == Opcode.STORE and each.reference
-        }
+        stored = (each.reference for each in graph.instructions if each.kind == Opcode.STORE)
+        self.stored = {each.array for each in stored if each}
         self.defining: dict[int, int] = {}
         """of a value: what defined it last in the order of the program"""
         self.uses: dict[int, list[int]] = {}
