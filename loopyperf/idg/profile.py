@@ -154,6 +154,7 @@ class KernelProfile(Shown):
     kernel: str
     """its name"""
     sizes: Mapping[str, int]
+    """of the kernel, those that are given"""
     warp_size: int
     """lanes of a warp"""
     launches: tuple[LaunchProfile, ...]

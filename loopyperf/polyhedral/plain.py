@@ -27,7 +27,9 @@ class Conjunction:
     """The points at which some affine expressions are 0, and others are at least 0."""
 
     equalities: Rows
+    """expressions that are 0"""
     inequalities: Rows
+    """expressions that are at least 0"""
     columns: int
     """of each row"""
 
@@ -37,7 +39,9 @@ class PlainSet:
     """The points of some conjunctions together, without parameters."""
 
     dimensions: int
+    """coordinates of a point"""
     parts: tuple[Conjunction, ...]
+    """which may share points"""
 
     @classmethod
     def of(cls, points: isl.Set) -> "PlainSet":
@@ -61,8 +65,11 @@ class PlainMap:
     """The pairs of points of some conjunctions together, without parameters."""
 
     inputs: int
+    """coordinates of what is mapped"""
     outputs: int
+    """coordinates of what it is mapped to"""
     parts: tuple[Conjunction, ...]
+    """whose rows have the inputs before the outputs"""
 
     @classmethod
     def of(cls, pairs: isl.Map) -> "PlainMap":

@@ -35,6 +35,7 @@ class StatementLoop:
     """A sequential loop of the program of a launch."""
 
     iname: str
+    """of the loop"""
     body: tuple["int | StatementLoop", ...]
     """statements by number, and inner loops, in the order of the program"""
 
@@ -54,6 +55,7 @@ class ArrayAccess:
     """Loads or stores of an array of global memory that are all alike, and where they go."""
 
     array: str
+    """its name"""
     width: int
     """bytes of what a lane accesses"""
     inames: tuple[str, ...]
@@ -81,11 +83,13 @@ class Footprints:
     """The accesses of a launch to arrays of global memory, and the loops that they are in."""
 
     accesses: tuple[ArrayAccess, ...]
+    """in the order of the program, those that are alike as one"""
     program: StatementLoop
     """the whole launch, as a loop of one pass, which is no loop of the kernel"""
     groups: tuple[tuple[str, int, int], ...]
     """inames that number groups: name, axis of the grid, value in the first group"""
     assumed: tuple[Assumed, ...]
+    """what had to be assumed of arrays"""
     refusal: str = ""
     """why they are not known"""
 

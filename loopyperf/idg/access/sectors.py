@@ -45,7 +45,9 @@ class SectorAccess:
     lanes: int
     """that are active"""
     sectors: int
+    """of 32 bytes, that some lane touches"""
     lines: int
+    """of 128 bytes, that some lane touches"""
     requested: int
     """bytes, each lane's own, those that lanes share counted for each"""
     distinct: int
@@ -53,6 +55,7 @@ class SectorAccess:
     alignment: int
     """bytes: the largest power of two, up to a line, that divides the lowest address"""
     coalescing: Coalescing
+    """how the addresses of its lanes lie"""
 
 
 def sector_access(addresses: Integers, element_bytes: int) -> SectorAccess:
