@@ -11,6 +11,7 @@ from .errors import ArchiveError as ArchiveError
 from .errors import BackendError as BackendError
 from .errors import CalibrationError as CalibrationError
 from .errors import CompilerError as CompilerError
+from .errors import ConvergenceWarning as ConvergenceWarning
 from .errors import DeviceFileError as DeviceFileError
 from .errors import EngineError as EngineError
 from .errors import FitFileError as FitFileError

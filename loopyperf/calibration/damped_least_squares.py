@@ -59,6 +59,8 @@ class Minimum:
     parameters: Vector
     evaluation: Evaluation
     """there"""
+    is_converged: bool
+    """no step lowers the cost further; otherwise the search stopped after :data:`MOST_STEPS`"""
 
 
 def minimise(
@@ -77,7 +79,7 @@ def minimise(
             lowest = quadratic.lowest(above, damping, last_at_most - least[-1])
             expected = quadratic.decrease(lowest - above)
             if expected <= CONVERGED * here.cost:
-                return Minimum(here.cost, here.parameters, here.evaluation)
+                return Minimum(here.cost, here.parameters, here.evaluation, is_converged=True)
             there = least + lowest
             found = _Point.of(there, evaluate(there), scale)
             gained = (here.cost - found.cost) / expected
@@ -86,7 +88,7 @@ def minimise(
             damping, growth = damping * growth, growth * 2
         damping, growth = max(damping * max(1 / 3, 1 - (2 * gained - 1) ** 3), LIGHTEST), 2.0
         here = found
-    return Minimum(here.cost, here.parameters, here.evaluation)
+    return Minimum(here.cost, here.parameters, here.evaluation, is_converged=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ device's description says what they take: weights are drawn to 1, and a pipeline
 what it is described to take.
 """
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -16,12 +17,13 @@ from typing import cast
 
 import numpy as np
 
-from loopyperf.calibration.damped_least_squares import Evaluation, Minimum, minimise
+from loopyperf.calibration.damped_least_squares import MOST_STEPS, Evaluation, Minimum, minimise
 from loopyperf.calibration.dependence import separated
 from loopyperf.calibration.indistinguishable import TOLERANCE, Indistinguishable
 from loopyperf.calibration.problem import Matrix, Problem, Vector
 from loopyperf.calibration.solution import Solution
 from loopyperf.calibration.solver import RIDGE, solve
+from loopyperf.errors import ConvergenceWarning
 from loopyperf.models.interface import Basis
 from loopyperf.models.overlap import DESCRIBED, Overlapped, curvatures, overlapped, side
 from loopyperf.models.pipeline_names import LAUNCHES
@@ -32,6 +34,8 @@ SHARPEST = 20.0
 """at which the smooth maximum of two equal parts is 3.5 % above them"""
 STARTS = (1.5, 4.0)
 """sharpness that the search begins from"""
+FURTHER_STARTS = (1.0, 2.5, 8.0, 16.0)
+"""the same, where the best of those searches stopped before it came to a minimum"""
 DRAWN = 0.3
 """r of pipelines: that one takes twice what is described is as bad as a kernel predicted 30 % wrong"""
 LAUNCH = 5e-6
@@ -92,7 +96,7 @@ def solve_overlap(problem: Problem) -> Solution:
     scales = _scales(rates, columns, problem.basis)
     task = _task(problem, columns, rates * scales)
     first = _begin(problem, columns, scales)
-    found = min((task.minimum(np.append(first, p)) for p in STARTS), key=lambda found: found.cost)
+    found = _best(task, first)
     *best, sharpness = found.parameters.tolist()
     singular = np.linalg.svd(rates * scales, compute_uv=False)
     errors = found.evaluation.residuals[: len(task.measured)]
@@ -112,6 +116,27 @@ def solve_overlap(problem: Problem) -> Solution:
         sharpness=sharpness,
         basis=problem.basis,
     )
+
+
+def _best(task: _Fitted, first: Vector) -> Minimum:
+    """Return the lowest minimum found from the weights *first*, by more searches where the first ones stopped short.
+
+    Warns :class:`ConvergenceWarning` where the lowest of all stopped short too.
+    """
+    found = min((task.minimum(np.append(first, p)) for p in STARTS), key=lambda found: found.cost)
+    if not found.is_converged:
+        begins = (found.parameters, *(np.append(first, p) for p in FURTHER_STARTS))
+        found = min(found, *map(task.minimum, begins), key=lambda found: found.cost)
+    if not found.is_converged:
+        starts = len(STARTS) + 1 + len(FURTHER_STARTS)
+        warnings.warn(
+            f"the search for {len(first)} weights of the overlap model stopped after {MOST_STEPS} steps from each of "
+            f"{starts} starts, at no minimum: the weights are the best ones found. Measure more kinds of kernels, or "
+            "fit fewer properties",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return found
 
 
 def _task(problem: Problem, columns: tuple[str, ...], scaled: Matrix) -> _Fitted:

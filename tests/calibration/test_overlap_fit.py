@@ -1,11 +1,24 @@
 """Weights and sharpness that measurements were made with come out again."""
 
+import warnings
+
 import numpy as np
 import pytest
 
-from loopyperf.calibration.overlap_fit import EXPLAINED, STARTS, _Fitted, solve_overlap
+from loopyperf.calibration import damped_least_squares
+from loopyperf.calibration.least_squares import non_negative_least_squares
+from loopyperf.calibration.overlap_fit import (
+    EXPLAINED,
+    FURTHER_STARTS,
+    LEAST,
+    STARTS,
+    _best,
+    _Fitted,
+    solve_overlap,
+)
 from loopyperf.calibration.problem import Observation, pose_problem
 from loopyperf.calibration.solver import RIDGE
+from loopyperf.errors import ConvergenceWarning
 from loopyperf.models.overlap import overlapped, side
 
 COUNTS = ("f32 add", "global load 32-bit stride 1", "global store 32-bit stride 1", "launches", "local load 32-bit")
@@ -152,3 +165,62 @@ def test_kernels_that_are_nearly_all_launch_are_no_hindrance(seed: int):
     task = _Fitted(np.column_stack([np.ones(14), overlapping]), measured, (None, "a", "a", "b"), 0.0, RIDGE)
     found = [task.minimum(np.array([0.5, 1e-3, 1e-3, 1e-3, p])) for p in STARTS]
     assert all(np.isfinite(each.parameters).all() and np.isfinite(each.cost) for each in found)
+
+
+# {{{ searches that stop short
+
+
+def ill_posed(seed: int) -> tuple[_Fitted, np.ndarray]:
+    """Return counts that hardly tell their weights apart with times that are mostly noise, and where to begin."""
+    rng = np.random.default_rng(seed)
+    rows, width = int(rng.integers(4, 40)), int(rng.integers(2, 9))
+    amounts = np.exp(rng.normal(0, rng.uniform(0.5, 5), (rows, width)))
+    match rng.integers(0, 4):
+        case 1:
+            amounts[:, -1] = amounts[:, 0] * (1 + 1e-6 * rng.normal(size=rows))
+        case 2:
+            amounts *= rng.random((rows, width)) < 0.4
+            amounts[amounts.sum(axis=1) == 0, 0] = 1
+        case 3:
+            levels = np.outer(np.exp(rng.normal(0, 3, rows)), np.exp(rng.normal(0, 3, width)))
+            amounts = levels * np.exp(rng.normal(0, 0.01, (rows, width)))
+    if rng.random() < 0.5:
+        seconds = np.exp(rng.normal(0, rng.uniform(0.1, 6), rows))
+    else:
+        seconds = (amounts @ np.exp(rng.normal(0, 2, width))) * np.exp(rng.normal(0, rng.uniform(0, 3), rows))
+    rates = amounts / seconds[:, None]
+    scales = 1 / np.linalg.norm(rates, axis=0)
+    sides = tuple(side(name, "counts") for name in ILL_POSED[:width])
+    weights = np.append(np.ones(rows), np.zeros(width))
+    begin = non_negative_least_squares(np.vstack([rates * scales, RIDGE * np.eye(width)]), weights)
+    return _Fitted(rates * scales * seconds[:, None], seconds, sides, 0.0, RIDGE), np.maximum(begin, LEAST)
+
+
+ILL_POSED = (
+    *("f32 add", "global load 32-bit stride 1/1", "f32 mul", "local load 32-bit", "work-groups", "launches"),
+    *("global store 32-bit stride 1/1", "barriers"),
+)
+
+
+def test_where_all_searches_stop_short_another_goes_on():
+    task, begin = ill_posed(22)
+    first = [task.minimum(np.append(begin, sharpness)) for sharpness in STARTS]
+    assert not any(each.is_converged for each in first)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        found = _best(task, begin)
+    assert found.is_converged
+    further = [task.minimum(np.append(begin, sharpness)) for sharpness in FURTHER_STARTS]
+    assert found.cost <= min(each.cost for each in (*first, *further))
+
+
+def test_a_search_without_steps_left_says_so(monkeypatch: pytest.MonkeyPatch):
+    task, begin = ill_posed(169)
+    whole = _best(task, begin)
+    monkeypatch.setattr(damped_least_squares, "MOST_STEPS", 3)
+    assert not task.minimum(np.append(begin, STARTS[0])).is_converged
+    with pytest.warns(ConvergenceWarning, match="at no minimum"):
+        assert _best(task, begin).cost > whole.cost
+
+
+# }}}
