@@ -110,7 +110,7 @@ def run(
 def _check(memory: Any, made: int, limit: int | None) -> None:
     if limit is not None and made > limit:
         raise GraphError(
-            f"no steady state in {limit} executions: limit=... sets another number, at about 1 s per million"
+            f"no steady state in {limit:,} executions: limit=... sets another number, at about 1 s per 30 million"
         )
     if max(memory[FINISH], memory[VALVE], *memory[memory[FREE] : memory[FREE] + memory[SUBSYSTEMS]]) > LAST:
         raise SimulationError("the run is longer than its graph says, and its times no longer fit into 62 bits")

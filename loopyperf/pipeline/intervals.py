@@ -17,7 +17,7 @@ from loopyperf.idg.metrics.lambdas import Timing, latencies
 from loopyperf.idg.metrics.mix import MEMORY
 from loopyperf.pipeline.core import Repeat, run
 from loopyperf.pipeline.memory import ABLE, PLACE, TIME, VACATED
-from loopyperf.pipeline.simulator import LIMIT, alone
+from loopyperf.pipeline.simulator import TRACED_LIMIT, alone
 
 ISSUE = "issue"
 """the one pipeline, which takes an instruction a cycle"""
@@ -36,7 +36,7 @@ class Interval:
 
 
 def intervals(
-    graph: Idg, timing: Timing | list[Lambdas], memory: Collection[str] = MEMORY, limit: int = LIMIT
+    graph: Idg, timing: Timing | list[Lambdas], memory: Collection[str] = MEMORY, limit: int = TRACED_LIMIT
 ) -> tuple[Interval, ...]:
     """Return the intervals of one warp, their stalls in cycles, each in the order in which it occurs first.
 

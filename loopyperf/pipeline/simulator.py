@@ -24,8 +24,10 @@ from loopyperf.pipeline.execution import Execution
 from loopyperf.pipeline.scenario import Scenario, warp_graphs
 from loopyperf.pipeline.schedulers import SCHEDULERS, Scheduler, scheduler_named
 
-LIMIT = 3_000_000
-"""instructions of a warp alone executed one by one, unless another limit is given"""
+LIMIT = 100_000_000
+"""instructions of a warp alone that are executed one by one, unless another limit is given: some seconds"""
+TRACED_LIMIT = 3_000_000
+"""the same where each is noted, which takes some hundred bytes"""
 
 
 @dataclass(frozen=True)

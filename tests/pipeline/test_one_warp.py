@@ -227,7 +227,7 @@ def test_loop_that_comes_to_no_steady_state_is_refused_with_the_keyword() -> Non
     # Of two chains, one is slower by a thousandth: it takes so many passes until the other one has ceased to matter
     graph = Idg.from_edges(["alu", "sfu"], [(0, 0, 1), (1, 1, 1)], trips=10**9)
     timing = {"alu": Lambdas(1, 4), "sfu": Lambdas(1, 4 + 2**-10)}
-    with pytest.raises(GraphError, match=r"no steady state in 1000 executions: limit=... sets another number"):
+    with pytest.raises(GraphError, match=r"no steady state in 1,000 executions: limit=... sets another number"):
         warp_latency(graph, timing, limit=1000)
 
 
