@@ -235,7 +235,7 @@ def largest_intermediate(forms: Sequence[ClosedForm], largest: Mapping[str, int]
         total = sum(
             abs(value) * denominator * prod(max(bounds[atom], 1) for atom in product) for product, value in terms
         )
-        reached = max(reached, int(total * denominator))
+        reached = max(reached, int(total))
         for constraint in chain.from_iterable(piece.conditions):
             reached = max(reached, _affine_bound(constraint.expression, bounds))
     return reached
