@@ -33,7 +33,7 @@ import loopyperf as lpp
 from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.backends.interface import Limits
 from loopyperf.measurement.kernel_files import load_kernel_files
-from loopyperf.models import DEVICE_MODELS
+from loopyperf.models.catalog import DEVICE_MODELS
 
 TITAN_V_EVERY = 10
 TEST_KERNELS = Path(__file__).parents[1] / "test_kernels"

@@ -28,8 +28,8 @@ from rich.table import Table
 
 import loopyperf as lpp
 from loopyperf.errors import MissingNumberError
-from loopyperf.idg.profile import KernelProfile
-from loopyperf.models import DEVICE_MODELS as OF_DEVICE
+from loopyperf.memory.kernel_profile import KernelProfile
+from loopyperf.models.catalog import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.metrics import mape, mape_shape
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.plots import plot_over_occupancy

@@ -15,8 +15,8 @@ import numpy as np
 from parts.titan_v import Row, measured_kernels
 
 from loopyperf.counts.typical import Typical
-from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.kernel import load_kernel
+from loopyperf.memory.source_launch import kernel_profile
 
 
 def times(row: Row) -> tuple[float, float]:

@@ -32,7 +32,7 @@ from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends import opened
 from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, configurations_of, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.models import DEVICE_MODELS as OF_DEVICE
+from loopyperf.models.catalog import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.metrics import mape, mape_shape
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.oracle.measuring import measure

@@ -15,7 +15,7 @@ from parts.tables import show, table
 from parts.titan_v import FIGURES, Found, Row, add_files, figures, gathered, measured_kernels, observed
 from rich.table import Table
 
-from loopyperf.models import DEVICE_MODELS
+from loopyperf.models.catalog import DEVICE_MODELS
 
 
 def comparison(rows: Sequence[Row], found: Sequence[Found]) -> Table:

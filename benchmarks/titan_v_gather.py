@@ -19,7 +19,7 @@ import msgspec
 from parts.titan_v import DEVICE, Found, Row, gathered, measured_kernels
 
 from loopyperf.errors import LoopyperfError
-from loopyperf.models import DEVICE_MODELS
+from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.predict.corrected import SeenKernel

@@ -31,8 +31,8 @@ from .errors import UnboundedDomainError as UnboundedDomainError
 from .errors import UncountableError as UncountableError
 from .errors import UnknownDeviceError as UnknownDeviceError
 from .errors import UnknownModelError as UnknownModelError
-from .models import MODELS as MODELS
-from .models.on_device.advice import Advice as Advice
+from .models.catalog import MODELS as MODELS
+from .models.literature.advice import Advice as Advice
 from .models.result import Estimate as Estimate
 from .oracle.advice import AdviceOnKernel as AdviceOnKernel
 from .oracle.advice import advise as advise

@@ -28,7 +28,7 @@ from pymbolic import substitute
 from stride_classes import UNSEEN, Access, needs_points, stride_class
 
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Barrier, Launch, is_unrolled
+from loopyperf.kernel.launches import Barrier, Launch, is_unrolled
 
 __all__ = ["COUNTINGS", "brute_force", "brute_force_at_all"]
 

@@ -17,7 +17,7 @@ from loopy.symbolic import pw_aff_to_expr
 from pymbolic import evaluate
 
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Launch, is_unrolled
+from loopyperf.kernel.launches import Launch, is_unrolled
 
 Sizes = Mapping[str, int]
 Numbers = np.ndarray

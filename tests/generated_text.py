@@ -20,7 +20,7 @@ from loopy.types import LoopyType
 from pymbolic.mapper.stringifier import PREC_NONE
 
 from loopyperf.kernel import Kernel
-from loopyperf.launches import is_unrolled
+from loopyperf.kernel.launches import is_unrolled
 
 
 @dataclass(frozen=True)

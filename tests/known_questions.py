@@ -10,7 +10,7 @@ from private_array_kernels import UNSURE
 import loopyperf as lpp
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.intervals.uncertainty import Uncertainty
-from loopyperf.models import DEVICE_MODELS
+from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.result import Estimate
 
 V100 = lpp.load_device("nvidia-v100")

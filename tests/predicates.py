@@ -14,7 +14,7 @@ from loopy.schedule import Barrier, CallKernel, EnterLoop, LeaveLoop, ReturnFrom
 from loopy.symbolic import get_dependencies
 
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Launch
+from loopyperf.kernel.launches import Launch
 
 
 @dataclass(frozen=True)

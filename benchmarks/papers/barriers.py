@@ -12,10 +12,10 @@ import numpy as np
 from pymbolic.primitives import Variable
 
 import loopyperf as lpp
+from loopyperf.compiler import lowered
 from loopyperf.device.description import Device
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Edge, Idg
-from loopyperf.idg.lowering import lowered
 from loopyperf.pipeline import Execution, simulate
 from papers.group_counts import combinations
 

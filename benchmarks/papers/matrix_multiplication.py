@@ -22,13 +22,13 @@ import loopy as lp
 from pymbolic.primitives import Variable
 
 import loopyperf as lpp
+from loopyperf.compiler import lowered
+from loopyperf.compiler.copies import copied
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.library import load_device
 from loopyperf.idg import Edge, Idg, Instruction, Loop
-from loopyperf.idg.lowering import lowered
-from loopyperf.idg.lowering.copies import copied
-from loopyperf.idg.profile import KernelIdg
 from loopyperf.idg.program import Item
+from loopyperf.memory.kernel_profile import KernelIdg
 from loopyperf.pipeline import Simulation, execution_on, simulate
 from measurement_kernels.matrix_multiplication import bytes_of_tiles, matrix_multiplication
 from papers.group_counts import concurrent_groups

@@ -23,11 +23,11 @@ import loopy as lp
 import numpy as np
 
 import loopyperf as lpp
+from loopyperf.compiler import lowered
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.library import load_device
 from loopyperf.device.occupancy import occupancy
 from loopyperf.idg import Idg, Instruction
-from loopyperf.idg.lowering import lowered
 from loopyperf.pipeline import Execution, GroupTimes, Scheduler, group_times, simulate
 
 DEVICE, MEASURED = "nvidia-gtx-580", "nvidia-tesla-c2050"

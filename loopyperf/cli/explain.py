@@ -10,7 +10,7 @@ from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show, show_sheet
 from loopyperf.cli.kernel_source import load_program, words_on
 from loopyperf.cli.progress import working
-from loopyperf.models import MODELS
+from loopyperf.models.catalog import MODELS
 from loopyperf.models.on_device.roofs import OF_ALL_LANES, Roofline
 from loopyperf.models.result import HEADINGS, Estimate
 from loopyperf.oracle.explanation.about import paragraphs

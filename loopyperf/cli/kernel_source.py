@@ -16,7 +16,7 @@ from loopyperf.cli.completion import in_kernel_file
 from loopyperf.cli.streams import no_answer_yet
 from loopyperf.errors import KernelFileError, one_line
 from loopyperf.files import is_file, why_no_file
-from loopyperf.loopy_passes import Program, without_dumps
+from loopyperf.kernel.loopy_passes import Program, without_dumps
 
 
 class KernelSource(click.ParamType[str]):

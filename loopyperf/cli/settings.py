@@ -17,7 +17,7 @@ from loopyperf.cli.completion import folders, names_or_files
 from loopyperf.cli.kernel_source import KERNEL_SOURCE
 from loopyperf.cli.output import Output
 from loopyperf.counts.execution import COUNTINGS
-from loopyperf.models import MODELS
+from loopyperf.models.catalog import MODELS
 from loopyperf.oracle.ranking.task import BOUNDS
 from loopyperf.predict.choice import devices
 

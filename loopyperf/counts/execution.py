@@ -29,9 +29,9 @@ from loopyperf.counts.predicates.conditions import ALWAYS, Condition, Conditions
 from loopyperf.counts.predicates.probability import probability
 from loopyperf.counts.sub_groups import sub_groups
 from loopyperf.counts.typical import Typical
-from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Launch
+from loopyperf.kernel.integer_temporaries import substituted
+from loopyperf.kernel.launches import Launch
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 from loopyperf.polyhedral.sets import SetMemory, between_ends
 

@@ -19,7 +19,7 @@ from loopyperf.counts.kernel_counts import KernelTallies, Tally, count_kernel
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Launch, launches_of
+from loopyperf.kernel.launches import Launch, launches_of
 
 Grid = tuple[int, ...]
 SET, PARAM = isl.dim_type.set, isl.dim_type.param

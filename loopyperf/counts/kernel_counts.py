@@ -26,9 +26,9 @@ from loopyperf.counts.synchronization import barrier_executions, launch_executio
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.walk import Event, Events, InstructionWalker
 from loopyperf.errors import ParameterError, UncountableError
-from loopyperf.group_resources import group_of
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Launch
+from loopyperf.kernel.group_resources import group_of
+from loopyperf.kernel.launches import Launch
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 
 OnUnknown = Literal["refuse", "report"]

@@ -11,8 +11,8 @@ from loopy.symbolic import DependencyMapper, IdentityMapper, SubstitutionMapper,
 
 from loopyperf.counts.memory import Reference, known_shape
 from loopyperf.counts.typical import Typical
-from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
+from loopyperf.kernel.integer_temporaries import substituted
 
 
 def resolved(

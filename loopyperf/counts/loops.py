@@ -16,7 +16,7 @@ from loopy.kernel.data import LocalInameTag
 
 from loopyperf.counts.typical import Typical
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Launch, is_unrolled
+from loopyperf.kernel.launches import Launch, is_unrolled
 from loopyperf.polyhedral.sets import names_involved
 
 SET = isl.dim_type.set

@@ -16,8 +16,8 @@ from pymbolic import evaluate
 from loopyperf.assumptions import Assumption
 from loopyperf.counts.item import Direction, MemorySpace
 from loopyperf.errors import UncountableError
-from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
+from loopyperf.kernel.integer_temporaries import substituted
 from loopyperf.polyhedral.quasi_affine import NotQuasiAffineError, simplified
 
 CASES = (

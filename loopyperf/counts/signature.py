@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from loopyperf.group_resources import Group
+from loopyperf.kernel.group_resources import Group
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from loopy.kernel.data import LocalInameTag
 from loopyperf.counts.loops import bounding_around, first_values, leaning_loops
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Launch
+from loopyperf.kernel.launches import Launch
 
 SET = isl.dim_type.set
 

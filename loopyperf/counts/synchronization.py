@@ -8,7 +8,7 @@ import islpy as isl
 from loopyperf.counts.execution import ExecutionCounter, Executions, Site
 from loopyperf.counts.predicates.conditions import ALWAYS, all_of
 from loopyperf.errors import UnboundedDomainError
-from loopyperf.launches import Barrier, Launch
+from loopyperf.kernel.launches import Barrier, Launch
 
 SET = isl.dim_type.set
 

@@ -17,7 +17,7 @@ from loopyperf.counts.item import Access, Item, Operation, Overhead
 from loopyperf.counts.kernel_counts import KernelTallies, LeftOut, Tally
 from loopyperf.counts.signature import Signature
 from loopyperf.errors import LoopyperfError
-from loopyperf.group_resources import Group
+from loopyperf.kernel.group_resources import Group
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 
 SCHEMA = 3

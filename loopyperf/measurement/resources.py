@@ -2,7 +2,7 @@
 
 The report is that of ptxas (``-Xptxas -v``), by nvcc where that is on the path, otherwise by the library NVRTC from the
 wheel nvidia-cuda-nvrtc. Neither is needed for anything else: without them there are estimates
-(:func:`loopyperf.idg.metrics.estimated_registers`).
+(:func:`loopyperf.compiler.registers.estimated_registers`).
 """
 
 import re
@@ -62,7 +62,7 @@ def resources(source: str, architecture: str = "sm_80", options: Sequence[str] =
         return read_report(compilation_log(source, command))
     raise CompilerError(
         "no compiler for CUDA: nvcc is not on the path, and NVRTC is not installed; "
-        "run: pip install nvidia-cuda-nvrtc, or ask for an estimate (loopyperf.idg.metrics.estimated_registers)"
+        "run: pip install nvidia-cuda-nvrtc, or ask for an estimate (loopyperf.compiler.registers.estimated_registers)"
     )
 
 

@@ -21,7 +21,6 @@ from math import floor
 
 import numpy as np
 
-from loopyperf.models import volkov
 from loopyperf.models.on_device.batches import Batch
 from loopyperf.models.on_device.costs import Rows, busiest_and_rest
 from loopyperf.models.on_device.dealing import Machines
@@ -29,7 +28,7 @@ from loopyperf.models.on_device.demand import LaunchDemand, of_groups
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.on_device.timing import Timing
 from loopyperf.models.result import Row
-from loopyperf.models.workload import CyclesOfRun, Floats, Sides
+from loopyperf.models.workload import CyclesOfRun, Floats, Sides, busy_or_alone
 
 LITTLE = 0.1
 """of the work of the groups with the same make-up that do most: those that do less are taken as the others are"""
@@ -249,7 +248,7 @@ class UnlikeGroups:
 
 def _dealt_by_volkov(launch: TimedLaunch) -> Dealt:
     demands, size = launch.once(of_groups), launch.launch.warps_per_group
-    return Dealt(lambda make_up, groups: volkov.cycles(demands[make_up], groups * size), launch)
+    return Dealt(lambda make_up, groups: busy_or_alone(demands[make_up], groups * size), launch)
 
 
 # }}}

@@ -174,6 +174,11 @@ def busiest(warp: WarpDemand) -> float:
     return max(warp.busy.values(), default=0.0)
 
 
+def busy_or_alone(warp: WarpDemand, occupancy: Floats) -> Floats:
+    """Return the cycles of a run of *occupancy* warps: those of its busiest subsystem, or of one warp alone."""
+    return np.maximum(occupancy * busiest(warp), warp.latency)
+
+
 @dataclass(frozen=True)
 class PlainDemand(WarpDemand):
     """The demand of a workload on a core of two pipelines."""

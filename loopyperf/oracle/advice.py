@@ -6,7 +6,7 @@ from typing import Any, overload
 
 from loopyperf.device.library import DeviceChoice
 from loopyperf.kernel import Program
-from loopyperf.models.on_device.advice import Advice, advice_on
+from loopyperf.models.literature.advice import Advice, advice_on
 from loopyperf.predict.case import merged_sizes
 from loopyperf.predict.choice import chosen_device
 from loopyperf.predict.instruction_graph import timed_kernel

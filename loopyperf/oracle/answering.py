@@ -8,7 +8,7 @@ from loopyperf.device.facts import Pipeline
 from loopyperf.device.memory_lambdas import global_levels
 from loopyperf.device.substitutes import completed, lacking
 from loopyperf.idg.program import Instruction, Opcode
-from loopyperf.models import DEVICE_MODELS
+from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.on_device.substitutions import Substitution, limit_substitutions, needed
 from loopyperf.models.on_device.timing import Asked, Timing
 from loopyperf.models.on_device.traffic import Served

@@ -21,7 +21,7 @@ from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.configuration import Configuration
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of, measurement_kernels
 from loopyperf.measurement.records import Run
-from loopyperf.models import find_fitted_model
+from loopyperf.models.catalog import find_fitted_model
 from loopyperf.oracle.fit import Measured
 from loopyperf.oracle.observation import observe
 from loopyperf.predict.choice import measured_device

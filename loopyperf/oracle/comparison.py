@@ -12,7 +12,7 @@ from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import LoopyperfError, OccupancyError, ParameterError, UnknownDeviceError
 from loopyperf.kernel import Program
-from loopyperf.models import find_model
+from loopyperf.models.catalog import find_model
 from loopyperf.models.interface import DeviceModel
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate

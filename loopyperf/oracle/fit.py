@@ -23,7 +23,7 @@ from loopyperf.device.names import device_slug
 from loopyperf.errors import CalibrationError, LoopyperfError, ParameterError
 from loopyperf.kernel import Program
 from loopyperf.measurement.environment import installed_versions
-from loopyperf.models import find_fitted_model
+from loopyperf.models.catalog import find_fitted_model
 from loopyperf.models.sampling import SampledProgram
 from loopyperf.oracle.observation import observe
 from loopyperf.oracle.ranking.options import check_executor, check_time_limit

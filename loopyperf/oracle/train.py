@@ -20,7 +20,7 @@ from loopyperf.device.description import Device
 from loopyperf.errors import CalibrationError, LoopyperfError, UnknownModelError
 from loopyperf.measurement.archive import Recording
 from loopyperf.measurement.kernel_files import KernelFile
-from loopyperf.models import DEVICE_MODELS
+from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.sampling import sampled_time
 from loopyperf.oracle.archived import measured_kernels, provenance, within_the_model
 from loopyperf.oracle.fit import Measured, Row, analysed, rows_of, stated_device, stated_provenance

@@ -1,7 +1,7 @@
 """The pipeline model: a core that executes instruction dependence graphs is simulated, and profiled."""
 
+from loopyperf.device.occupancy import Execution, execution_on
 from loopyperf.pipeline.chrome_trace import chrome_trace
-from loopyperf.pipeline.execution import Execution, execution_on
 from loopyperf.pipeline.group_times import GroupTimes, group_times
 from loopyperf.pipeline.intervals import Interval, intervals
 from loopyperf.pipeline.profile import Profile, profile_of

@@ -8,11 +8,11 @@ from functools import cached_property
 from math import ceil, inf, isfinite
 
 from loopyperf.device.lambdas import Cycles, Lambdas
+from loopyperf.device.occupancy import Execution
 from loopyperf.errors import GraphError, SimulationError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.lambdas import Timing, latencies
 from loopyperf.pipeline.clock import Clock, clock_for, rational
-from loopyperf.pipeline.execution import Execution
 from loopyperf.pipeline.schedulers import Scheduler
 
 

@@ -16,11 +16,11 @@ from fractions import Fraction
 
 from loopyperf.device.facts import Policy
 from loopyperf.device.lambdas import Cycles, Lambdas
+from loopyperf.device.occupancy import Execution
 from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.lambdas import Timing
 from loopyperf.pipeline.core import Run, run
-from loopyperf.pipeline.execution import Execution
 from loopyperf.pipeline.scenario import Scenario, warp_graphs
 from loopyperf.pipeline.schedulers import SCHEDULERS, Scheduler, scheduler_named
 

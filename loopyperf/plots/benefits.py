@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from loopyperf.models.on_device.advice import Advice
+from loopyperf.models.literature.advice import Advice
 from loopyperf.plots.figures import Axes, Figure, axes, check_drawn, figure_of, legend_above
 from loopyperf.plots.styles import HALVES, hollow, point_styles
 

@@ -17,9 +17,9 @@ from loopyperf.counts.magnitude import check_numbered
 from loopyperf.counts.transcription import read, transcribed
 from loopyperf.counts.typical import check_stated
 from loopyperf.errors import ParameterError
-from loopyperf.group_resources import Group, group_of
 from loopyperf.kernel import Kernel, Program, load_kernel
-from loopyperf.loopy_passes import checked_program
+from loopyperf.kernel.group_resources import Group, group_of
+from loopyperf.kernel.loopy_passes import checked_program
 from loopyperf.polyhedral.closed_forms.evaluation import integer_size, missing_sizes, not_admitted
 from loopyperf.polyhedral.quasipolynomial import SizeAssumptions, engine_is_exact
 from loopyperf.predict.cache.content import content_key

@@ -15,8 +15,8 @@ from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.counts.magnitude import beyond_floats
 from loopyperf.device.library import description_or_none
 from loopyperf.errors import MissingNumberError
-from loopyperf.group_resources import Group
-from loopyperf.models import find_fitted_model
+from loopyperf.kernel.group_resources import Group
+from loopyperf.models.catalog import find_fitted_model
 from loopyperf.models.exact_sum import Seconds, total
 from loopyperf.models.interface import Count, Shares
 from loopyperf.models.result import NAMED, NO_INTERVAL, Estimate, ModelTime

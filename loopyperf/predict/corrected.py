@@ -13,10 +13,10 @@ from loopyperf.device.description import Device
 from loopyperf.device.library import is_one_device, slug_of
 from loopyperf.device.substitutes import completed
 from loopyperf.errors import FitFileError, MissingNumberError, ParameterError
-from loopyperf.idg.profile import KernelProfile
 from loopyperf.kernel import Program
 from loopyperf.measurement.backends.parts import RunsParts
-from loopyperf.models import DEVICE_MODELS
+from loopyperf.memory.kernel_profile import KernelProfile
+from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.features import Features
 from loopyperf.models.learned import corrected, sampled_features
 from loopyperf.models.on_device.graph_features import counted_features, graph_features, launches_of

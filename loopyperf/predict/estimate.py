@@ -22,7 +22,7 @@ from loopyperf.device.names import is_path
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Program
 from loopyperf.measurement.backends import RUNNING
-from loopyperf.models import LEARNED, MODELS, find_model
+from loopyperf.models.catalog import LEARNED, MODELS, find_model
 from loopyperf.models.interface import DeviceModel, FittedModel, LearnedModel, SampledModel
 from loopyperf.models.result import Estimate
 from loopyperf.predict.by_counts import CountsPredictor

@@ -9,9 +9,9 @@ from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice, given_device
 from loopyperf.device.substitutes import completed
 from loopyperf.errors import ParameterError
-from loopyperf.idg.construction import kernel_profile as construction
-from loopyperf.idg.profile import KernelIdg, KernelProfile
 from loopyperf.kernel import Program
+from loopyperf.memory import source_launch as construction
+from loopyperf.memory.kernel_profile import KernelIdg, KernelProfile
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.predict.analysis import admitted_sizes, prepared
 from loopyperf.predict.case import merged_sizes
@@ -34,7 +34,7 @@ def instruction_graph(
     """Return the source graph of *program* at *sizes*, with executions per warp: that of its longest launch.
 
     It is the graph of the launch's representative warp. The graphs of other launches, and of other kinds of warps with
-    how many there are, are in its ``launches``. What nvcc makes of a graph is :func:`loopyperf.idg.lowering.lowered`.
+    how many there are, are in its ``launches``. What nvcc makes of a graph is :func:`loopyperf.compiler.lowered`.
     Sizes are the kernel's integer parameters as keywords; one that collides with an option goes through *parameters*.
     *typical* states what the source does not tell (see :func:`loopyperf.count`). All that the source graph needs to
     know of a *device* (see :func:`loopyperf.load_device`) is the number of lanes of a warp; *warp_size* states it

@@ -19,7 +19,7 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.intervals.uncertainty import Uncertainty
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError
-from loopyperf.models import DEVICE_MODELS, find_fitted_model
+from loopyperf.models.catalog import DEVICE_MODELS, find_fitted_model
 from loopyperf.models.exact_sum import Seconds, adding_up
 from loopyperf.models.on_device.pipeline_shares import pipeline_shares
 from loopyperf.models.on_device.timed_launch import TimedKernel

@@ -8,7 +8,7 @@ from loopyperf.calibration.learning.learned import Learned
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice, is_one_device
 from loopyperf.errors import FitFileError, LoopyperfError, ParameterError, UnknownDeviceError
-from loopyperf.models import DEVICE_MODELS, MODELS, find_model
+from loopyperf.models.catalog import DEVICE_MODELS, MODELS, find_model
 from loopyperf.models.result import Estimate
 from loopyperf.predict.case import Case
 from loopyperf.predict.choice import FitChoice, device_or_error

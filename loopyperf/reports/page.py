@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from loopyperf.errors import LoopyperfError
-from loopyperf.models import MODELS
-from loopyperf.models.on_device.advice import OF_SCATTERED, SCATTERED
+from loopyperf.models.catalog import MODELS
+from loopyperf.models.literature.advice import OF_SCATTERED, SCATTERED
 from loopyperf.models.on_device.roofs import OF_ALL_LANES
 from loopyperf.models.result import HEADINGS, LEVEL, NO_INTERVAL, Estimate
 from loopyperf.oracle.explanation.about import paragraphs

@@ -19,7 +19,7 @@ from loopyperf.calibration.library import (
     user_fits,
 )
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
-from loopyperf.models import MODELS
+from loopyperf.models.catalog import MODELS
 from loopyperf.models.interface import FittedModel
 
 

@@ -11,7 +11,7 @@ import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
 from loopyperf.calibration.fits import Fit
 from loopyperf.device.library import BUNDLED
-from loopyperf.models import DEVICE_MODELS
+from loopyperf.models.catalog import DEVICE_MODELS
 
 KERNELS = Path(__file__).parents[1] / "kernels.py"
 

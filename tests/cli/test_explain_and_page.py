@@ -20,8 +20,8 @@ from reports.questions import MODELS as ASKED
 import loopyperf as lpp
 from loopyperf.cli.explain import show_explanation
 from loopyperf.cli.shell_terms import in_shell_terms
-from loopyperf.models import MODELS
-from loopyperf.models.on_device.advice import SMALL
+from loopyperf.models.catalog import MODELS
+from loopyperf.models.literature.advice import SMALL
 from loopyperf.models.on_device.roofs import OF_ALL_LANES
 from loopyperf.models.result import HEADINGS, NO_INTERVAL
 from loopyperf.oracle.explanation.explanation import Explanation

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 from loopyperf.counts.item import Access, Item, Operation
 from loopyperf.counts.kernel_counts import count_kernel
-from loopyperf.idg.profile import KernelIdg
 from loopyperf.idg.program import Instruction
 from loopyperf.kernel import Kernel
+from loopyperf.memory.kernel_profile import KernelIdg
 
 Numbers = dict[str, int | Fraction]
 WITHOUT_PROPERTY = ("move", "select")

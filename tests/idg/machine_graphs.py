@@ -7,12 +7,12 @@ from fractions import Fraction
 import loopy as lp
 from idg.patterns import unit
 
+from loopyperf.compiler.folding import without_index_arithmetic, without_moves
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.construction.kernel_profile import kernel_profile
-from loopyperf.idg.lowering.folding import without_index_arithmetic, without_moves
 from loopyperf.idg.program import placed
 from loopyperf.kernel import load_kernel
+from loopyperf.memory.source_launch import kernel_profile
 
 
 def source(

@@ -11,10 +11,10 @@ from loopyperf.counts.loaded_strides import resolved
 from loopyperf.counts.memory import Reference
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.walk import InstructionWalker
-from loopyperf.idg.access import AccessPattern, access_pattern
 from loopyperf.idg.warps.passes import passes_of
 from loopyperf.idg.warps.warp import Warp
 from loopyperf.kernel import Kernel, load_kernel
+from loopyperf.memory import AccessPattern, access_pattern
 
 
 def flat(name: str, dtype: type = np.float32) -> lp.GlobalArg:

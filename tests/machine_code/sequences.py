@@ -359,7 +359,7 @@ def work(row: Row) -> Counter[str]:
 
 
 def table() -> str:
-    """Return the table of all sequences, as ``loopyperf/idg/lowering/sequences.toml`` has it."""
+    """Return the table of all sequences, as ``loopyperf/compiler/sequences.toml`` has it."""
     names = [(name, dtype) for name, (_, dtypes, _) in SOURCES.items() for dtype in dtypes]
     found = {each: {key: derived(each, *key) for key in names} for each in ARCHITECTURES}
     lines = [HEAD, f"\n[{BASE}]"]
@@ -387,4 +387,4 @@ HEAD = """# What functions and divisions are made of, derived from machine code:
 # }}}
 
 if __name__ == "__main__":
-    Path(__file__).parents[2].joinpath("loopyperf/idg/lowering/sequences.toml").write_text(table())
+    Path(__file__).parents[2].joinpath("loopyperf/compiler/sequences.toml").write_text(table())

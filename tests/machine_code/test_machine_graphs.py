@@ -6,11 +6,11 @@ from functools import cache
 
 import pytest
 
+from loopyperf.compiler import lowered
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.construction.kernel_profile import kernel_profile
-from loopyperf.idg.lowering import lowered
 from loopyperf.kernel import load_kernel
+from loopyperf.memory.source_launch import kernel_profile
 
 from .catalog import ENGINEERING, KNOWN
 from .conftest import Build

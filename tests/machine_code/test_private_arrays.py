@@ -8,13 +8,13 @@ import private_array_kernels as kernels
 import pytest
 from corpora.titan_v import needs_archive
 
+from loopyperf.compiler import lowered
+from loopyperf.compiler.private_arrays import private_arrays
 from loopyperf.counts.typical import Typical
-from loopyperf.idg.construction.kernel_profile import kernel_profile
-from loopyperf.idg.lowering import lowered
-from loopyperf.idg.lowering.private_arrays import private_arrays
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.nvrtc import library
 from loopyperf.measurement.resources import nvcc, resources
+from loopyperf.memory.source_launch import kernel_profile
 
 from .cuda_source import cuda_source
 from .data_branches import around_calls

@@ -7,10 +7,10 @@ import loopy as lp
 import pytest
 from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 
+from loopyperf.compiler import lowered
 from loopyperf.counts.typical import Typical
-from loopyperf.idg.construction.kernel_profile import kernel_profile
-from loopyperf.idg.lowering import lowered
 from loopyperf.kernel import load_kernel
+from loopyperf.memory.source_launch import kernel_profile
 from test_kernels.optimization_steps.reduction import STEPS, reduction
 
 from .conftest import Build

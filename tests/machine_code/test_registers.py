@@ -2,12 +2,12 @@
 
 import pytest
 
+from loopyperf.compiler import lowered
+from loopyperf.compiler.registers import Registers, estimated_registers
 from loopyperf.counts.typical import Typical
-from loopyperf.idg.construction.kernel_profile import kernel_profile
-from loopyperf.idg.lowering import lowered
-from loopyperf.idg.metrics import Registers, estimated_registers
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.resources import nvcc, resources
+from loopyperf.memory.source_launch import kernel_profile
 
 from .catalog import CATALOG
 from .cuda_source import cuda_source

@@ -10,10 +10,10 @@ import pytest
 from idg.machine_graphs import source
 from idg.patterns import flat
 
-import loopyperf.idg.lowering as lowering
+import loopyperf.compiler as lowering
+from loopyperf.compiler import lowered
+from loopyperf.compiler.functions import MachineSequence, sequence_of
 from loopyperf.idg import Idg
-from loopyperf.idg.lowering import lowered
-from loopyperf.idg.lowering.functions import MachineSequence, sequence_of
 from loopyperf.idg.program import Instruction, Operand
 from loopyperf.measurement.nvrtc import library
 

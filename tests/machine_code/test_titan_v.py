@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from corpora.titan_v import needs_archive
 
+from loopyperf.compiler import lowered
 from loopyperf.counts.typical import Typical
-from loopyperf.idg.construction.kernel_profile import kernel_profile
-from loopyperf.idg.lowering import lowered
 from loopyperf.kernel import load_kernel
+from loopyperf.memory.source_launch import kernel_profile
 
 from .data_branches import around_calls
 from .launch import FAST_MATH

@@ -12,8 +12,8 @@ from analytic_models import MODELS as RUNS
 import loopyperf as lpp
 from loopyperf.device.description import Device
 from loopyperf.device.facts import Scheduling, SharedPipeline
-from loopyperf.models import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.aspects import ASPECTS, Aspect
+from loopyperf.models.catalog import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.workload import Lambdas, TwoPipelines, Workload
 from loopyperf.predict.instruction_graph import timed_kernel

@@ -9,7 +9,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.device.library import BUNDLED
-from loopyperf.models import DEVICE_MODELS
+from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.oracle.answering import Answering
 

@@ -20,8 +20,8 @@ import loopyperf as lpp
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.learning.learned import Record, Score, Taught
 from loopyperf.errors import ParameterError, UnknownModelError
-from loopyperf.models import DEVICE_MODELS as OF_DEVICE
-from loopyperf.models import MODELS, find_model
+from loopyperf.models.catalog import DEVICE_MODELS as OF_DEVICE
+from loopyperf.models.catalog import MODELS, find_model
 from loopyperf.models.interface import FittedModel, LearnedModel, Shares, Weights
 from loopyperf.models.result import ModelTime
 from loopyperf.units import duration

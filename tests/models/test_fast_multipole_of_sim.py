@@ -3,8 +3,8 @@
 from functools import cache
 
 import loopyperf as lpp
-from loopyperf.models.gpuperf import Analysis
-from loopyperf.models.on_device.gpuperf_inputs import LaunchInputs
+from loopyperf.models.literature.gpuperf import Analysis
+from loopyperf.models.literature.gpuperf_inputs import LaunchInputs
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from test_kernels.optimization_steps.fast_multipole import fast_multipole
 

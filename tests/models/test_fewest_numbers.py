@@ -11,7 +11,7 @@ from documents import SITE, TUTORIAL, write_files
 import loopyperf as lpp
 from loopyperf.device.description import AnyPart, Device
 from loopyperf.errors import MissingNumberError
-from loopyperf.models import DEVICE_MODELS
+from loopyperf.models.catalog import DEVICE_MODELS
 
 PAGE = SITE / "howto" / "add_device.md"
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from loopyperf.errors import ModelInputError
-from loopyperf.models.gpuperf import Inputs, Parameters, analyse
+from loopyperf.models.literature.gpuperf import Inputs, Parameters, analyse
 
 C2050 = Parameters()
 KERNEL = Inputs(

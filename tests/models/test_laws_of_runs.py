@@ -12,7 +12,7 @@ from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.device.description import Device
-from loopyperf.models import DEVICE_MODELS
+from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.workload import Lambdas, TwoPipelines, Workload
 
 OCCUPANCIES = np.arange(1, 65)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
-from loopyperf.models import DEVICE_MODELS
+from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.predict.instruction_graph import timed_kernel

@@ -9,7 +9,7 @@ from kernels import doubled, triangle
 
 import loopyperf as lpp
 from loopyperf.device.description import Device
-from loopyperf.models import DEVICE_MODELS
+from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import ModelTime
 

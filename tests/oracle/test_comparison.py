@@ -18,7 +18,7 @@ from loopyperf.errors import (
     UnknownDeviceError,
     UnknownModelError,
 )
-from loopyperf.models import MODELS
+from loopyperf.models.catalog import MODELS
 from loopyperf.models.interface import DeviceModel
 
 V100 = lpp.load_device("nvidia-v100")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
+from loopyperf.compiler import PASSES, lowered
 from loopyperf.errors import ParameterError, UncountableError, UnknownDeviceError
-from loopyperf.idg.lowering import PASSES, lowered
 
 
 def multiplication(tile: int = 16) -> lp.TranslationUnit:

@@ -16,8 +16,8 @@ from loopyperf.calibration.problem import Observation
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import ParameterError
 from loopyperf.idg import Idg
-from loopyperf.models.gpuperf import Inputs, Parameters, analyse
-from loopyperf.models.on_device.advice import Advice
+from loopyperf.models.literature.advice import Advice
+from loopyperf.models.literature.gpuperf import Inputs, Parameters, analyse
 from loopyperf.models.on_device.roofs import Roofline
 from loopyperf.models.result import Breakdown, Estimate
 from loopyperf.pipeline import Execution, GroupTimes, group_times, profile_of, simulate

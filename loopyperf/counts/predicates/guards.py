@@ -16,7 +16,7 @@ from loopy.schedule import Barrier, EnterLoop, RunInstruction, ScheduleItem, gat
 from loopy.symbolic import get_dependencies
 
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Launch
+from loopyperf.kernel.launches import Launch
 
 
 @dataclass(frozen=True, slots=True)

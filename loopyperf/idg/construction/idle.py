@@ -1,6 +1,6 @@
 """What a warp comes by without any of its lanes taking part: other warps of the launch execute it.
 
-The machine issues some of it all the same (:mod:`loopyperf.idg.lowering.predication`).
+The machine issues some of it all the same (:mod:`loopyperf.compiler.predication`).
 """
 
 from bisect import bisect

@@ -16,7 +16,7 @@ from loopyperf.idg.warps.executions import LaunchExecutions, naming
 from loopyperf.idg.warps.kinds import Kind, kinds_of
 from loopyperf.idg.warps.nest import Nest, nest_of
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Launch
+from loopyperf.kernel.launches import Launch
 
 PARAM = isl.dim_type.param
 

@@ -14,7 +14,7 @@ from loopyperf.idg.construction.slabs import Slab, Slabs, given
 from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, PassBound
 from loopyperf.idg.warps.nest import Nest
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Barrier
+from loopyperf.kernel.launches import Barrier
 from loopyperf.polyhedral.sets import interval, tied_to
 
 PARAM = isl.dim_type.param

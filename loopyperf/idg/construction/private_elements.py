@@ -15,8 +15,8 @@ from loopyperf.counts.memory import element_type, numbers_of_vector, vector_axis
 from loopyperf.idg.construction.drafts import Definition
 from loopyperf.idg.construction.values import Read, Value
 from loopyperf.idg.program import Element
-from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
+from loopyperf.kernel.integer_temporaries import substituted
 
 InPasses = Callable[[Any], Any]
 """says an expression of loop variables and sizes in the passes of loops"""

@@ -1,6 +1,6 @@
 """What the statements of a launch make a warp execute: an instruction for each operation, each load and each store.
 
-This is the source graph: nothing is folded, merged or contracted (see :mod:`loopyperf.idg.lowering.compiler_model`).
+This is the source graph: nothing is folded, merged or contracted (see :mod:`loopyperf.compiler.compiler_model`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ from loopyperf.idg.construction.parts import REAL_PARTS, beside_each_other, call
 from loopyperf.idg.construction.values import Read, Value, product_with_sign
 from loopyperf.idg.warps.nest import Statement
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Barrier
+from loopyperf.kernel.launches import Barrier
 
 SUBSYSTEMS = {"special": "sfu", "div": "sfu", "pow": "sfu"}
 """of operations that single-precision and integer arithmetic units do not do"""

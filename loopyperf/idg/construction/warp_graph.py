@@ -21,7 +21,7 @@ from loopyperf.idg.program import NOT, Instruction, Item, Loop, Operand
 from loopyperf.idg.warps.nest import Nest, Statement
 from loopyperf.idg.warps.warp import first_value
 from loopyperf.kernel import VOLATILE
-from loopyperf.launches import Barrier
+from loopyperf.kernel.launches import Barrier
 from loopyperf.polyhedral.points import Points
 from loopyperf.polyhedral.polynomial import Polynomial, Symbol
 

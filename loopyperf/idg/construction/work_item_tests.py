@@ -12,7 +12,7 @@ from loopy.kernel.data import GroupInameTag, LocalInameTag
 
 from loopyperf.idg.construction.slabs import Slab, Slabs
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Launch
+from loopyperf.kernel.launches import Launch
 from loopyperf.polyhedral.sets import SetMemory, projected
 
 ONE = isl.Val(1)

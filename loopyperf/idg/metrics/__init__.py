@@ -6,7 +6,6 @@ from loopyperf.idg.metrics.lambdas import waited_for
 from loopyperf.idg.metrics.mix import Mix, executions_by_subsystem, instruction_mix
 from loopyperf.idg.metrics.parallelism import block_ilp, block_mlp, ilp, mlp
 from loopyperf.idg.metrics.recurrences import slowest_recurrence
-from loopyperf.idg.metrics.registers import RegisterFile, Registers, estimated_registers
 from loopyperf.idg.metrics.work_flow import Arc, Node, WorkFlowGraph, work_flow_graph
 from loopyperf.idg.metrics.work_item_loops import executed_one_by_one
 
@@ -16,13 +15,10 @@ __all__ = [
     "Lambdas",
     "Mix",
     "Node",
-    "RegisterFile",
-    "Registers",
     "WorkFlowGraph",
     "basic_blocks",
     "block_ilp",
     "block_mlp",
-    "estimated_registers",
     "executed_one_by_one",
     "executions_by_subsystem",
     "ilp",

@@ -19,7 +19,7 @@ from loopyperf.idg.warps.kinds import Placement
 from loopyperf.idg.warps.lockstep import Lockstep, lockstep_of
 from loopyperf.idg.warps.nest import Statement
 from loopyperf.idg.warps.warp import first_value, grid_extent, group_shape, warps_of_group
-from loopyperf.launches import Launch
+from loopyperf.kernel.launches import Launch
 from loopyperf.polyhedral.affine import Affine, Atom, Floor
 from loopyperf.polyhedral.points import at_sizes, boxed, image
 

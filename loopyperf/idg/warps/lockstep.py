@@ -16,7 +16,7 @@ from loopy.symbolic import IdentityMapper, pw_aff_to_expr
 from loopyperf.counts.loops import leaning_loops
 from loopyperf.counts.sub_groups import Loops, loop_start
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Launch
+from loopyperf.kernel.launches import Launch
 
 SET = isl.dim_type.set
 

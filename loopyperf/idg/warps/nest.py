@@ -12,7 +12,7 @@ from loopy.schedule import EnterLoop, RunInstruction, ScheduleItem, gather_sched
 from loopyperf.counts.predicates.guards import Guard, guards
 from loopyperf.counts.vectors import vector_loop
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Barrier, Launch, is_unrolled
+from loopyperf.kernel.launches import Barrier, Launch, is_unrolled
 
 
 @dataclass(frozen=True, slots=True)

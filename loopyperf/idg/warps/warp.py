@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from loopyperf.counts.memory import value_at
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Launch
+from loopyperf.kernel.launches import Launch
 
 Integers = NDArray[np.int64]
 

@@ -16,7 +16,7 @@ from loopyperf.counts.predicates.conditions import ALWAYS, Conditions
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.nest import Nest, Statement
 from loopyperf.idg.warps.pass_expressions import condition_on, function_of
-from loopyperf.launches import Barrier
+from loopyperf.kernel.launches import Barrier
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.points import Box, Points, affine_map, fixed, union
 

@@ -20,7 +20,7 @@ from loopy.translation_unit import TranslationUnit
 
 from loopyperf.errors import MeasurementError
 from loopyperf.kernel import VOLATILE
-from loopyperf.loopy_passes import without_dumps
+from loopyperf.kernel.loopy_passes import without_dumps
 from loopyperf.measurement.backends.cuda_target import ALLOCATE, LAUNCH, CompleteCudaTarget
 from loopyperf.measurement.backends.repetition import check_launches
 

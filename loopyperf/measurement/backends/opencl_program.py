@@ -21,7 +21,7 @@ from loopy.kernel import LoopKernel
 from loopy.translation_unit import TranslationUnit
 
 from loopyperf.errors import MeasurementError
-from loopyperf.loopy_passes import without_dumps
+from loopyperf.kernel.loopy_passes import without_dumps
 from loopyperf.measurement.backends.interface import Timing
 from loopyperf.measurement.backends.repetition import check_launches, no_garbage_collection
 

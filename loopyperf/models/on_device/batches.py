@@ -9,7 +9,7 @@ passes of its loops, so that the line is exact for all sums over instructions.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from loopyperf.idg.profile import LaunchProfile
+from loopyperf.memory.kernel_profile import LaunchProfile
 from loopyperf.models.on_device.dealing import Machines
 from loopyperf.models.on_device.shortened import Light
 

@@ -3,7 +3,7 @@
 A core's cache belongs to the groups that reside there, one as much as the other, beside the local memory that is taken
 from it. The device's serves one round of groups after the other, of as many as reside on all cores at once: what a
 round fetches stays for the next one if there is room for what both touch. Within a round, the layer conditions of
-:mod:`loopyperf.idg.access.reuse` say what is fetched again.
+:mod:`loopyperf.memory.reuse` say what is fetched again.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 from loopyperf.device.description import MemoryLevel
 from loopyperf.device.facts import Per
-from loopyperf.idg.access.blocks import Touched
-from loopyperf.idg.access.footprints import FIRST, Window, WorkingSets, working_sets
-from loopyperf.idg.access.reuse import Cache
-from loopyperf.idg.access.sectors import LINE
-from loopyperf.idg.profile import LaunchProfile
+from loopyperf.memory.blocks import Touched
+from loopyperf.memory.footprints import FIRST, Window, WorkingSets, working_sets
+from loopyperf.memory.kernel_profile import LaunchProfile
+from loopyperf.memory.reuse import Cache
+from loopyperf.memory.sectors import LINE
 
 SIDES = (0.25, 0.75)
 """of all groups: those at these places, where those in the middle do not stand for the others"""

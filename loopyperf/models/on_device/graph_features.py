@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import log, log1p
 
-from loopyperf.idg.access.sectors import SECTOR
+from loopyperf.compiler import lowered
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.lowering import lowered
 from loopyperf.idg.metrics import ilp, mlp
-from loopyperf.idg.profile import KernelProfile, LaunchProfile
 from loopyperf.idg.program import Instruction, Opcode
+from loopyperf.memory.kernel_profile import KernelProfile, LaunchProfile
+from loopyperf.memory.sectors import SECTOR
 from loopyperf.models.features import Features
 from loopyperf.models.on_device.demand import MEMORY, is_floating_point, is_memory
 from loopyperf.models.on_device.timed_launch import TimedLaunch

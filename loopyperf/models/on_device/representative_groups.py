@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from loopyperf.idg.profile import LaunchProfile
 from loopyperf.idg.program import Opcode
+from loopyperf.memory.kernel_profile import LaunchProfile
 
 MIXED = 8
 """groups that the kinds of warps are dealt out to"""

@@ -19,8 +19,8 @@ from loopyperf.device.description import Device
 from loopyperf.device.memory_lambdas import level_issue
 from loopyperf.device.substitutes import completed
 from loopyperf.errors import MissingNumberError
-from loopyperf.idg.access.sectors import SECTOR
 from loopyperf.idg.program import Instruction, Opcode
+from loopyperf.memory.sectors import SECTOR
 from loopyperf.models import roofline
 from loopyperf.models.analytic import launch_cycles
 from loopyperf.models.on_device.demand import LaunchDemand, is_memory

@@ -19,8 +19,8 @@ from math import ceil, log1p
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.memory_lambdas import global_levels
 from loopyperf.models.features import TICK, Features
+from loopyperf.models.literature.gpuperf_inputs import LaunchInputs
 from loopyperf.models.on_device.demand import LaunchDemand
-from loopyperf.models.on_device.gpuperf_inputs import LaunchInputs
 from loopyperf.models.on_device.graph_features import LaunchPrograms, graph_features
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch

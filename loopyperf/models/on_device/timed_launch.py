@@ -14,22 +14,22 @@ from math import gcd
 from typing import Any, TypeVar
 
 from loopyperf.assumptions import Assumed, sentences
+from loopyperf.compiler import Placement, PrivateArray
+from loopyperf.compiler.compiled_launch import compiled
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.magnitude import numbered
 from loopyperf.device.description import Device
 from loopyperf.device.facts import Per
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.substitutes import completed
-from loopyperf.idg.access.private_reuse import StackReuse
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.lowering import Placement, PrivateArray
-from loopyperf.idg.profile import KernelProfile, LaunchProfile
 from loopyperf.idg.program import Instruction
 from loopyperf.idg.unrolling import runs_of_all
+from loopyperf.memory.kernel_profile import KernelProfile, LaunchProfile
+from loopyperf.memory.private_reuse import StackReuse
 from loopyperf.models.aspects import ASPECTS, Aspect
 from loopyperf.models.on_device.batches import Batches, MakeUp
 from loopyperf.models.on_device.cached_groups import Residence, Way
-from loopyperf.models.on_device.compiled_launch import compiled
 from loopyperf.models.on_device.representative_groups import dealt_out
 from loopyperf.models.on_device.shortened import Light, light
 from loopyperf.models.on_device.substitutions import Substitution, limit_substitutions, substitution_notes

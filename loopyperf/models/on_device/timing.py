@@ -29,8 +29,8 @@ from loopyperf.device.quantity import Quantity, Substitute
 from loopyperf.device.substitutes import completed
 from loopyperf.device.throughput import ARITHMETIC
 from loopyperf.errors import MissingNumberError
-from loopyperf.idg.access.sectors import LINE, SECTOR
 from loopyperf.idg.program import Instruction, Opcode
+from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.models.on_device.substitutions import Of, Substitution
 from loopyperf.models.on_device.traffic import Served
 from loopyperf.models.pipeline_names import LOAD_STORE, LOCAL_MEMORY

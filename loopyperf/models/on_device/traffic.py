@@ -12,9 +12,9 @@ from itertools import pairwise
 from loopyperf.device.description import Device
 from loopyperf.device.facts import Per
 from loopyperf.device.memory_lambdas import global_levels
-from loopyperf.idg.access.footprints import FIRST, working_sets
-from loopyperf.idg.access.private_reuse import Moved, StackReuse
-from loopyperf.idg.profile import LaunchProfile
+from loopyperf.memory.footprints import FIRST, working_sets
+from loopyperf.memory.kernel_profile import LaunchProfile
+from loopyperf.memory.private_reuse import Moved, StackReuse
 from loopyperf.models.on_device.cached_groups import CachedGroups, Groups, Residence, Way, neighbours
 
 

@@ -5,10 +5,10 @@ from itertools import chain
 
 from loopyperf.assumptions import Assumed
 from loopyperf.counts.item import MemorySpace
-from loopyperf.idg.access.private_stack import private_access
-from loopyperf.idg.access.profile import Quantity
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.profile import WarpClass
+from loopyperf.memory.kernel_profile import WarpClass
+from loopyperf.memory.private_stack import private_access
+from loopyperf.memory.profile import Quantity
 from loopyperf.models.on_device.timing import Asked
 from loopyperf.models.on_device.traffic import Way
 

@@ -11,8 +11,8 @@ from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError
 from loopyperf.kernel import Program
-from loopyperf.models import find_model
-from loopyperf.models.on_device.advice import advice_on
+from loopyperf.models.catalog import find_model
+from loopyperf.models.literature.advice import advice_on
 from loopyperf.models.on_device.roofs import roofline_of
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate

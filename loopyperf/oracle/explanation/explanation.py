@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from math import inf
 from typing import Any
 
-from loopyperf.models.on_device.advice import UNMODELLED, Advice
+from loopyperf.models.literature.advice import UNMODELLED, Advice
 from loopyperf.models.on_device.roofs import Roofline
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.explanation.costs import LineCost, line_costs

@@ -10,7 +10,7 @@ from loopy.schedule import Barrier, CallKernel, EnterLoop, LeaveLoop, ReturnFrom
 from loopy.symbolic import pw_aff_to_expr
 
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Launch, is_unrolled
+from loopyperf.kernel.launches import Launch, is_unrolled
 
 PARAM, SET = isl.dim_type.param, isl.dim_type.set
 UNDERLINE = "\N{COMBINING LOW LINE}"

@@ -12,7 +12,7 @@ from loopyperf.errors import ParameterError
 from loopyperf.measurement.backends import opened
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.models import find_model
+from loopyperf.models.catalog import find_model
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.ranking.cascade import Beaten, Cascade
 from loopyperf.oracle.ranking.measured import MeasuredRanking, check_measuring, measured_ranking

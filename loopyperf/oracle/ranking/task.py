@@ -6,9 +6,9 @@ from typing import Any
 
 from loopyperf.device.occupancy import check_fits
 from loopyperf.errors import ParameterError
-from loopyperf.group_resources import declared_group
 from loopyperf.kernel import as_translation_unit
-from loopyperf.models import DEVICE_MODELS, MODELS
+from loopyperf.kernel.group_resources import declared_group
+from loopyperf.models.catalog import DEVICE_MODELS, MODELS
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.ranking.options import check_sizes, check_typical
 from loopyperf.oracle.ranking.outcome import Unanswered, refused

@@ -9,7 +9,7 @@ from uuid import uuid4
 from loopy.kernel import LoopKernel
 
 from loopyperf.errors import KernelError, ParameterError, one_line
-from loopyperf.loopy_passes import Program, checked_program, without_dumps
+from loopyperf.kernel.loopy_passes import Program, checked_program, without_dumps
 from loopyperf.oracle.ranking.options import is_iterable
 
 Build = Program | Callable[[], Program]

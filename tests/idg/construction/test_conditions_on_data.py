@@ -3,7 +3,7 @@
 from idg.machine_graphs import source
 from idg.patterns import flat
 
-from loopyperf.idg.lowering import lowered
+from loopyperf.compiler import lowered
 from loopyperf.polyhedral.affine import Affine
 
 SUM_WHERE = """

@@ -9,11 +9,11 @@ from functools import cache
 import pytest
 
 from loopyperf.counts.typical import Typical
-from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.graph import Idg
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.configuration import Configuration, Limits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
+from loopyperf.memory.source_launch import kernel_profile
 
 LEAVES, PAIRS = 27, 27 * 256
 LIMITS = Limits(group_size=256, local_memory=2**15, global_memory=2**30, warp_size=32)

@@ -10,9 +10,9 @@ from machine_code.kernels import n_body, tiled_multiplication
 from machine_code.varied_kernels import bounded_tiles, line_stencil, scaled_sum, small_products, sums_of_rows
 
 from loopyperf.counts.typical import Typical
-from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.program import WORK_GROUP, Loop, PassBound
 from loopyperf.kernel import load_kernel
+from loopyperf.memory.source_launch import kernel_profile
 from test_kernels.finite_difference import finite_difference
 
 

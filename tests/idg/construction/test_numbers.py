@@ -7,8 +7,8 @@ import pytest
 from loopy import Assignment
 
 import loopyperf as lpp
+from loopyperf.compiler import lowered
 from loopyperf.idg import Idg
-from loopyperf.idg.lowering import lowered
 
 
 def padded(number: type) -> Idg:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from idg.machine_graphs import kinds, source
 
+from loopyperf.compiler import lowered
 from loopyperf.idg import Idg
-from loopyperf.idg.lowering import lowered
 
 ARITHMETIC = ("add", "mul", "fma", "div", "square")
 

@@ -11,11 +11,11 @@ from functools import cache
 import pytest
 
 from loopyperf.counts.typical import Typical
-from loopyperf.idg.construction.kernel_profile import kernel_profile
-from loopyperf.idg.profile import LaunchProfile
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
+from loopyperf.memory.kernel_profile import LaunchProfile
+from loopyperf.memory.source_launch import kernel_profile
 
 GROUP, WARP, LEVELS = 128, 32, 7
 LIMITS = Limits(group_size=GROUP, local_memory=2**15, global_memory=2**30, warp_size=WARP)

@@ -9,12 +9,12 @@ import pytest
 from idg.machine_graphs import source
 from idg.patterns import flat
 
+from loopyperf.compiler import lowered, private_arrays
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.construction.kernel_profile import kernel_profile
-from loopyperf.idg.lowering import lowered, private_arrays
 from loopyperf.idg.metrics.live_values import live_registers
 from loopyperf.kernel import load_kernel
+from loopyperf.memory.source_launch import kernel_profile
 
 QUADS = lp.GlobalArg("a,out", np.float32, shape=(32, 4), dim_tags="N0,vec")
 DOMAIN = "{[i,v]: 0<=i<32 and 0<=v<4}"

@@ -4,8 +4,8 @@ import loopy as lp
 import numpy as np
 
 import loopyperf as lpp
+from loopyperf.compiler import OF_GPUS, lowered
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.lowering import OF_GPUS, lowered
 from loopyperf.idg.metrics import executed_one_by_one
 
 LANES = 16

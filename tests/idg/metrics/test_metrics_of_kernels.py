@@ -10,10 +10,10 @@ from machine_code.catalog import CATALOG
 
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.metrics import Lambdas, ilp, instruction_mix, mlp, work_flow_graph
 from loopyperf.idg.pictures import dot, listing
 from loopyperf.kernel import load_kernel
+from loopyperf.memory.source_launch import kernel_profile
 from loopyperf.pipeline import intervals, warp_latency
 
 TURING = {

@@ -5,8 +5,8 @@ import numpy as np
 from idg.paper_graphs import CORNELIS, LEMEIRE
 
 import loopyperf as lpp
+from loopyperf.compiler import PASSES, lowered
 from loopyperf.idg import Idg
-from loopyperf.idg.lowering import PASSES, lowered
 
 
 def pairs(graph: Idg) -> set[tuple[int, int]]:

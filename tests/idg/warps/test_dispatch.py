@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
-from loopyperf.idg.profile import LaunchProfile
+from loopyperf.memory.kernel_profile import LaunchProfile
 from loopyperf.polyhedral.points import contained, points_listed
 
 ROWS, COLUMNS = 2, 4

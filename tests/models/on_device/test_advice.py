@@ -8,9 +8,9 @@ import pytest
 from kernels import doubled
 
 import loopyperf as lpp
-from loopyperf.models.gpuperf import Analysis, Inputs, Parameters, analyse
-from loopyperf.models.on_device.advice import Advice
-from loopyperf.models.on_device.gpuperf_inputs import LaunchInputs
+from loopyperf.models.literature.advice import Advice
+from loopyperf.models.literature.gpuperf import Analysis, Inputs, Parameters, analyse
+from loopyperf.models.literature.gpuperf_inputs import LaunchInputs
 from loopyperf.models.on_device.timed_launch import TimedKernel
 
 V100 = lpp.load_device("nvidia-v100")

@@ -8,7 +8,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.device.description import MemoryLevel
-from loopyperf.idg.profile import LaunchProfile
+from loopyperf.memory.kernel_profile import LaunchProfile
 from loopyperf.models.on_device.cached_groups import CachedGroups, Residence, Way
 
 L2 = lpp.load_device("nvidia-v100").level("L2")

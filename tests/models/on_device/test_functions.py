@@ -11,8 +11,8 @@ import pytest
 from constantdict import constantdict
 
 import loopyperf as lpp
+from loopyperf.compiler.functions import function_name
 from loopyperf.errors import LoopyperfError
-from loopyperf.idg.lowering.functions import function_name
 
 TARGETS = {"OpenCL": lp.PyOpenCLTarget(), "CUDA": lp.CudaTarget(), "C": lp.ExecutableCTarget()}
 DEVICES: Mapping[str, tuple[type, ...]] = {

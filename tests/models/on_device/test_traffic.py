@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
-from loopyperf.idg.access.private_reuse import StackReuse
-from loopyperf.idg.lowering import lowered
-from loopyperf.idg.profile import LaunchProfile
+from loopyperf.compiler import lowered
+from loopyperf.memory.kernel_profile import LaunchProfile
+from loopyperf.memory.private_reuse import StackReuse
 from loopyperf.models.on_device.cached_groups import Residence, Way
 from loopyperf.models.on_device.traffic import Served, levels_that_serve, levels_that_serve_stacks
 

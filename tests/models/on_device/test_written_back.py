@@ -14,7 +14,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.device.description import Device, MemoryLevel
-from loopyperf.idg.access.sectors import LINE, SECTOR
+from loopyperf.memory.sectors import LINE, SECTOR
 
 Access = tuple[str, str, int]
 """``"load"`` or ``"store"``, the array, and the element"""

@@ -16,7 +16,7 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.intervals.uncertainty import Uncertainty
 from loopyperf.cli.program import program
 from loopyperf.errors import MissingNumberError, ParameterError
-from loopyperf.models import DEVICE_MODELS
+from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import ModelTime
 from loopyperf.predict.on_device import in_words, together, with_alternatives

@@ -18,7 +18,7 @@ import loopyperf as lpp
 from loopyperf.device.device_text import description_text
 from loopyperf.device.library import BUNDLED
 from loopyperf.errors import ParameterError
-from loopyperf.idg.construction import kernel_profile as construction
+from loopyperf.memory import source_launch as construction
 from loopyperf.oracle.observation import observe
 from loopyperf.predict import analysis
 from loopyperf.predict import on_device as device_estimate

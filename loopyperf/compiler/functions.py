@@ -1,0 +1,311 @@
+"""Functions and divisions as the sequences of machine instructions that nvcc writes for them.
+
+The sequences are the usual path, without fast math, as executed machine code has it: ``sequences.toml`` is derived from
+it. Those of architectures before Volta, and of other vendors, are taken to be those of Volta and later ones.
+"""
+
+import re
+import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pymbolic.primitives as prim
+
+from loopyperf.device.facts import Pipeline
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.program import Edge, Instruction, Item, Loop, Opcode, Operand
+from loopyperf.polyhedral.affine import Affine
+
+from .entry import HOPPER, Capability
+
+BASE: Capability = (8, 0)
+"""of the devices whose sequences are all written down; of others, those that differ in more than integers"""
+RECIPROCAL = "1/"
+"""a division whose dividend is the number 1"""
+OPERATORS = ("//", "%")
+"""divisions of integers, and what is left of them"""
+WORDS: Mapping[str, tuple[str, str]] = {
+    **{
+        f"{letter}{name}": (kind, dtype)
+        for letter, dtype in (("F", "f32"), ("D", "f64"))
+        for name, kind in (
+            ("ADD", Opcode.ADD),
+            ("MUL", Opcode.MUL),
+            ("FMA", Opcode.FMA),
+            ("SETP", Opcode.COMPARE),
+            ("MNMX", Opcode.MIN_MAX),
+        )
+    },
+    "IMAD": (Opcode.FMA, "i32"),
+    "INT": (Opcode.INTEGER, ""),
+    "BRA": (Opcode.BRANCH, ""),
+    "FSEL": (Opcode.SELECT, ""),
+    "MUFU": (Opcode.MUFU, ""),
+    "FCHK": (Opcode.FCHK, ""),
+    "CONVERT": (Opcode.CONVERT, ""),
+}
+"""word of the table -> kind of the instruction, and its type where it is not that of the result"""
+OPEN = ("exp", "powi")
+"""functions that end with a product which a sum takes in: a multiply-add does both"""
+INSTRUCTIONS_OF_PTX = ("sqrt", "rsqrt")
+"""functions that PTX has an instruction for; what is called of the others is written out before"""
+WRITTEN_OUT = (Opcode.SPECIAL, Opcode.POW, Opcode.POWI)
+"""kinds of which that is so"""
+BRANCH = "BRA"
+SLOW = (Opcode.MUFU, Opcode.CONVERT)
+"""kinds whose results take long"""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSequence:
+    """What a function is made of."""
+
+    chain: tuple[tuple[str, str], ...]
+    """kind and type of the instructions that wait for each other"""
+    beside: tuple[tuple[str, str], ...] = ()
+    """of those that do not"""
+    constants: int = 0
+    """that are moved into registers"""
+
+    @property
+    def length(self) -> int:
+        """Return how many instructions there are."""
+        return len(self.chain) + len(self.beside) + self.constants
+
+
+# {{{ which one
+
+
+def sequence_of(instruction: Instruction, capability: Capability = HOPPER) -> MachineSequence | None:
+    """Return what *instruction* is made of on devices of *capability*; None where it is one instruction, or unknown."""
+    if instruction.kind == Opcode.POWI and (exponent := exponent_of(instruction)) is not None:
+        return _power(instruction.dtype, exponent, capability)
+    name, dtype, table = _name(instruction), _type(instruction), _table(capability)
+    if name is None:
+        return None
+    return table.get(f"{name} {dtype}") or table.get(f"{name.removesuffix('f')} {dtype}")  # as in C, sqrtf
+
+
+def is_described(instruction: Instruction, described: Collection[str]) -> bool:
+    """Return whether *described*, e.g. ``"div f64"``, has *instruction*: integer divisions round in Loopy's own way."""
+    return f"{_name(instruction)} {instruction.dtype}" in described
+
+
+def _type(instruction: Instruction) -> str:
+    """Return the type that *instruction* computes in: of short integers, that of 32 bits."""
+    return re.sub(r"(?<=^[iu])(8|16)$", "32", instruction.dtype)
+
+
+def _name(instruction: Instruction) -> str | None:
+    """Return what the table calls *instruction*."""
+    match instruction.kind:
+        case Opcode.SPECIAL:
+            return function_name(instruction)
+        case Opcode.DIV | Opcode.MOD:
+            return _division(instruction)
+        case Opcode.POW:
+            known = [isinstance(each.known, (int, float)) for each in instruction.operands]
+            return "pow of constant" if known[:1] == [True] else "pow by constant" if known[1:] == [True] else "pow"
+        case Opcode.MIN_MAX:
+            return "min/max" if instruction.dtype.startswith("f") else "min/max integer"
+        case Opcode.POWI | Opcode.ADD | Opcode.MUL | Opcode.SHIFT | Opcode.BITWISE if not instruction.is_index:
+            return instruction.kind
+        case _:
+            return None
+
+
+def function_name(instruction: Instruction) -> str:
+    """Return the function that *instruction* calls."""
+    return instruction.text.partition("(")[0]
+
+
+def _division(instruction: Instruction) -> str:
+    dividend, divisor = (
+        [each.known for each in instruction.operands] if len(instruction.operands) == 2 else (None, None)
+    )
+    is_size = instruction.is_index and any(each.is_integer for each in instruction.operands[1:])
+    is_constant = isinstance(divisor, (int, float)) and not is_size
+    if instruction.dtype.startswith("f"):
+        return RECIPROCAL if dividend in (1, -1) else "/constant" if is_constant else instruction.kind
+    operator = OPERATORS[instruction.kind != Opcode.DIV]
+    if is_constant:
+        return f"{operator} {'power of 2' if _is_power_of_two(divisor) else 'constant'}"
+    is_positive = instruction.dtype.startswith("u") or (instruction.is_index and Affine.of(divisor) is not None)
+    return operator if is_positive else f"{operator} any sign"
+
+
+def _is_power_of_two(number: Any) -> bool:
+    return isinstance(number, int) and number > 0 and number.bit_count() == 1
+
+
+def exponent_of(instruction: Instruction) -> int | None:
+    """Return the integer that *instruction* raises to, if that is known."""
+    known = instruction.operands[1].known if len(instruction.operands) == 2 else None
+    return int(known) if isinstance(known, int) else None
+
+
+def _power(dtype: str, exponent: int, capability: Capability) -> MachineSequence:
+    """Return the products of an integer power, which the compiler writes out; a negative one begins with 1/x."""
+    products = abs(exponent).bit_length() + abs(exponent).bit_count() - 2
+    table, product = _table(capability), MachineSequence(((Opcode.MUL, dtype),))
+    multiplied = table.get(f"mul {dtype}", product).chain * products
+    inverse = table[f"{RECIPROCAL} f64"].chain if exponent < 0 else ()
+    return MachineSequence((*inverse, *multiplied) or (("move", dtype),))
+
+
+@cache
+def _table(capability: Capability) -> Mapping[str, MachineSequence]:
+    """Return the sequences of devices of *capability*, by function and type."""
+    tables = tomllib.loads(Path(__file__).with_name("sequences.toml").read_text())
+    known = {capability_of(name): rows for name, rows in tables.items()}
+    nearest = max((each for each in known if each <= capability), default=min(known))
+    rows = known[BASE] | known[nearest]
+    return {name: _sequence(*row, is_hopper=capability >= HOPPER) for name, row in rows.items()}
+
+
+def capability_of(architecture: str) -> Capability:
+    """Return the capability of an *architecture* as compilers call it, e.g. ``(8, 6)`` of ``"sm_86"``."""
+    number = architecture.removeprefix("sm_")
+    return int(number[:-1]), int(number[-1])
+
+
+def _sequence(chain: str, beside: str, before: int, after: int, *, is_hopper: bool) -> MachineSequence:
+    """Return the sequence of a row of the table: where it branches, constants are moved into registers each time.
+
+    The doubles that no instruction has room for, from Hopper on, are moved once.
+    """
+    constants = after if is_hopper else before
+    if BRANCH not in f"{chain} {beside}":
+        return MachineSequence(_read(chain), _read(beside), constants)
+    return MachineSequence(_read(chain), _read(f"{beside} INT*{before}"), max(0, constants - before))
+
+
+def _read(words: str) -> tuple[tuple[str, str], ...]:
+    split = (word.partition("*") for word in words.split())
+    return tuple(WORDS[name] for name, _, number in split for _ in range(int(number or 1)))
+
+
+def length(instruction: Instruction) -> int:
+    """Return about how many instructions of PTX *instruction* is: functions are written out before loops are."""
+    if instruction.kind not in WRITTEN_OUT or function_name(instruction) in INSTRUCTIONS_OF_PTX:
+        return 1
+    sequence = sequence_of(instruction)
+    return 1 if sequence is None else sequence.length
+
+
+# }}}
+
+
+def with_squares(graph: Idg) -> Idg:
+    """Return *graph* with squares as products: so Loopy writes them."""
+    instructions = (
+        replace(each, kind=Opcode.MUL, subsystem=_subsystem(Opcode.MUL, each.dtype))
+        if each.kind == Opcode.SQUARE
+        else each
+        for each in graph.instructions
+    )
+    return Idg(tuple(instructions), graph.edges, graph.body)
+
+
+def with_function_sequences(
+    graph: Idg, capability: Capability = HOPPER, described: Collection[str] = frozenset()
+) -> Idg:
+    """Return *graph* with functions and divisions as sequences of instructions.
+
+    Those *described*, e.g. ``"div f64"``, stay one instruction each, and so do those that are not known.
+    """
+    return _Expansion(graph, capability, described).expanded()
+
+
+class _Expansion:
+    def __init__(self, graph: Idg, capability: Capability, described: Collection[str]) -> None:
+        self.graph, self.capability, self.described = graph, capability, described
+        self.instructions = list(graph.instructions)
+        self.edges: list[Edge] = []
+        self.after: dict[int, list[int]] = {}
+        """of an instruction: those that follow it in its sequence"""
+        self.last: dict[int, int] = {}
+        """of an instruction: that with the result"""
+        self.constants: dict[MachineSequence, Instruction] = {}
+        """the sequences that there are, each with an instruction that it replaces"""
+
+    def expanded(self) -> Idg:
+        for place, each in enumerate(self.graph.instructions):
+            sequence = sequence_of(each, self.capability)
+            if sequence is not None and not is_described(each, self.described):
+                self._expand(place, each, sequence)
+                self.constants.setdefault(sequence, each)
+        moved = (self._moved(edge) for edge in self.graph.edges)
+        return Idg(self._all(), (*moved, *self.edges), (*self._moves(), *self._items(self.graph.body)))
+
+    def _expand(self, place: int, old: Instruction, sequence: MachineSequence) -> None:
+        same = tuple(prim.Variable(loop.name) for loop in self.graph.loops_around[place])
+        is_open = (function_name(old) in OPEN or old.kind in OPEN) and sequence.chain[-1][0] == Opcode.MUL
+        steps = list(_arranged(sequence))
+        places = [place, *range(len(self.instructions), len(self.instructions) + len(steps) - 1)]
+        for number, ((kind, dtype), sources) in enumerate(steps):
+            is_last = is_open and number + 1 == len(steps)
+            operands = old.operands if not number else (Operand(), Operand()) if is_last else ()
+            new = replace(old, kind=kind, dtype=dtype or old.dtype, operands=operands)
+            new = replace(new, subsystem=_subsystem(kind, new.dtype))
+            if number:
+                self.instructions.append(new)
+            else:
+                self.instructions[place] = new
+            slot = 0 if is_last else None
+            self.edges += [Edge(places[s], places[number], (0,) * len(same), same, operand=slot) for s in sources]
+        self.after[place], self.last[place] = places[1:], places[-1]
+
+    def _moved(self, edge: Edge) -> Edge:
+        """Return *edge* from the result of a sequence, and to its first instruction, of which it is no operand."""
+        slot = None if edge.target in self.last else edge.operand
+        return replace(edge, source=self.last.get(edge.source, edge.source), operand=slot)
+
+    def _moves(self) -> Sequence[int]:
+        """Return the places of the moves of constants: those of all calls of a function are the same."""
+        return range(len(self.instructions), len(self.instructions) + sum(each.constants for each in self.constants))
+
+    def _all(self) -> tuple[Instruction, ...]:
+        constant = Instruction(Opcode.INTEGER, "i32", Pipeline.ALU, text="a constant of a function")
+        return (*self.instructions, *[constant] * len(self._moves()))
+
+    def _items(self, body: Sequence[Item]) -> Iterator[Item]:
+        for item in body:
+            if isinstance(item, Loop):
+                yield replace(item, body=tuple(self._items(item.body)))
+            else:
+                yield from (item, *self.after.get(item, ()))
+
+
+def _arranged(sequence: MachineSequence) -> Iterator[tuple[tuple[str, str], tuple[int, ...]]]:
+    """Yield the instructions of *sequence* in the order of the program, each with those before that it waits for.
+
+    What is not in the chain stands beside one of its links, evenly spread; what takes long, beside all of them.
+    """
+    chain, beside = sequence.chain, sequence.beside
+    if len(chain) < 3:
+        yield from ((step, (number - 1,) if number else ()) for number, step in enumerate((*chain, *beside)))
+        return
+    places = [1 + number * (len(chain) - 2) // max(1, len(beside)) for number in range(len(beside))]
+    written, links, feeding = 0, list[int](), dict[int, list[int]]()
+    for link, step in enumerate(chain):
+        before = links[-1:]
+        yield step, (*before, *feeding.get(link, ()))
+        links.append(written)
+        written += 1
+        for number, place in enumerate(places):
+            if place == link:
+                target = len(chain) - 1 if beside[number][0] in SLOW else link + 1
+                yield beside[number], tuple(before)
+                feeding.setdefault(target, []).append(written)
+                written += 1
+
+
+def _subsystem(kind: str, dtype: str) -> str:
+    if kind in (Opcode.MUFU, Opcode.BRANCH):
+        return Pipeline.SFU if kind == Opcode.MUFU else Pipeline.CONTROL
+    is_double = dtype == "f64" and kind in (Opcode.FMA, Opcode.MUL, Opcode.ADD)
+    return Pipeline.FP64 if is_double else Pipeline.ALU

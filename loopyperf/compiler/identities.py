@@ -1,0 +1,229 @@
+"""What a compiler knows the result of: arithmetic of constants, and with constants that change nothing.
+
+Without fast math, nvcc does what is right of all floating-point numbers: x·1, x/1 and x - 0 are x, but x + 0, 0 - x,
+0·x, x - x and x/x are computed, and constants apart from each other stay apart (docs/compiler/arithmetic.md).
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import pymbolic.primitives as prim
+from pymbolic import evaluate
+
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.program import Edge, Instruction, Opcode, Operand
+from loopyperf.idg.unrolling import names_in
+
+from .folding import without_moves
+from .functions import function_name
+from .rewriting import rewritten
+
+Number = int | float
+Function = Callable[..., Any]
+KINDS = frozenset(
+    {
+        Opcode.ADD,
+        Opcode.MUL,
+        Opcode.DIV,
+        Opcode.MOD,
+        Opcode.POW,
+        Opcode.POWI,
+        Opcode.FMA,
+        Opcode.SQUARE,
+        Opcode.SPECIAL,
+        Opcode.SHIFT,
+        Opcode.MOVE,
+    }
+)
+
+
+def _sum(one: Number, other: Number) -> Number:
+    return one + other
+
+
+def _product(one: Number, other: Number) -> Number:
+    return one * other
+
+
+def _quotient(dividend: Number, divisor: Number) -> float:
+    return dividend / divisor
+
+
+def _whole_quotient(dividend: int, divisor: int) -> int:
+    return dividend // divisor
+
+
+def _remainder(dividend: int, divisor: int) -> int:
+    return dividend % divisor
+
+
+def _multiply_add(one: Number, other: Number, addend: Number) -> Number:
+    return one * other + addend
+
+
+def _square(number: Number, *again: Number) -> Number:
+    return number * number
+
+
+def _inverse_root(number: Number) -> float:
+    return 1 / math.sqrt(number)
+
+
+OF_C = (
+    *("sqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
+    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "floor", "ceil", "trunc", "hypot"),
+    *("fmod", "copysign"),
+)
+"""functions that Python calls as C does"""
+FUNCTIONS: Mapping[str, Function] = {
+    **{name: cast("Function", getattr(math, name)) for name in OF_C},
+    "tgamma": math.gamma,
+    "rsqrt": _inverse_root,
+}
+ANY: Mapping[str, Function] = {
+    Opcode.ADD: _sum,
+    Opcode.MUL: _product,
+    Opcode.FMA: _multiply_add,
+    Opcode.SQUARE: _square,
+}
+OF_FLOATS: Mapping[str, Function] = {**ANY, Opcode.DIV: _quotient, Opcode.POW: math.pow, Opcode.POWI: math.pow}
+OF_INTEGERS: Mapping[str, Function] = {**ANY, Opcode.DIV: _whole_quotient, Opcode.MOD: _remainder}
+NEUTRAL: Mapping[str, int] = {
+    **dict.fromkeys((Opcode.MUL, Opcode.DIV, Opcode.POW, Opcode.POWI), 1),
+    **dict.fromkeys((Opcode.ADD, Opcode.SHIFT), 0),
+}
+"""what leaves the other operand as it is"""
+
+
+def without_identities(graph: Idg) -> Idg:
+    """Return *graph* without arithmetic whose result is a constant, or one of its operands."""
+    graph = Idg(tuple(map(_with_numbers, graph.instructions)), graph.edges, graph.body)
+    found = _Known(graph).moves()
+    if not found:
+        return graph
+    moves = {
+        place: replace(graph.instructions[place], kind=Opcode.MOVE, operands=(operand,))
+        for place, (operand, _) in found.items()
+    }
+    edges = [
+        replace(edge, operand=0) if edge.target in found else edge
+        for edge in graph.edges
+        if edge.target not in found or (edge.operand is not None and edge.operand == found[edge.target][1])
+    ]
+    return without_moves(rewritten(graph, range(len(graph.instructions)), edges, moves))
+
+
+class _Known:
+    def __init__(self, graph: Idg) -> None:
+        self.graph = graph
+        self.constants: dict[int, Number] = {}
+        """results that are"""
+
+    def moves(self) -> dict[int, tuple[Operand, int | None]]:
+        """Return the places whose result is a constant, or the operand in a slot: that operand, and its slot."""
+        found: dict[int, tuple[Operand, int | None]] = {}
+        for place in self.graph.order:
+            each = self.graph.instructions[place]
+            if each.kind not in KINDS:
+                continue
+            values = [self._value(place, slot) for slot in range(len(each.operands))]
+            constant = _constant(each, values)
+            if constant is not None:
+                self.constants[place] = constant
+            if each.kind == Opcode.MOVE:
+                continue
+            if constant is not None:
+                found[place] = Operand(constant), None
+            elif (slot := self._unchanged(place, each, values)) is not None:
+                found[place] = each.operands[slot], slot
+        return found
+
+    def _value(self, place: int, slot: int) -> Number | None:
+        """Return the number that an operand is, with its sign; None where it is none, or not always the same."""
+        operand = self.graph.instructions[place].operands[slot]
+        before = self._sources(place, slot)
+        if operand.known is None:
+            is_sure = len(before) == 1 and before[0].condition is None and not before[0].is_carried
+            value = self.constants.get(before[0].source) if is_sure else None
+        else:
+            value = operand.known if _is_number(operand.known) else None
+        return None if value is None else _negative(value) if operand.is_negated else value
+
+    def _sources(self, place: int, slot: int) -> list[Edge]:
+        return [edge for edge in self.graph.definitions[place] if edge.operand == slot]
+
+    def _unchanged(self, place: int, each: Instruction, values: list[Number | None]) -> int | None:
+        """Return the slot of the operand that *each* only passes on; None where it does something."""
+        if len(values) != 2:
+            return None
+        neutral = NEUTRAL.get(each.kind)
+        if neutral == 0 and each.dtype.startswith("f"):
+            neutral = -0.0  # to add 0 changes the sign of -0
+        slots = (0, 1) if each.kind in (Opcode.ADD, Opcode.MUL) else (0,)
+        unchanged = (slot for slot in slots if neutral is not None and _is(values[1 - slot], neutral))
+        return next((slot for slot in unchanged if all(e.source != place for e in self._sources(place, slot))), None)
+
+
+def _is(value: Number | None, neutral: Number) -> bool:
+    return value is not None and value == neutral and math.copysign(1, value) == math.copysign(1, neutral)
+
+
+def _constant(instruction: Instruction, values: list[Number | None]) -> Number | None:
+    """Return what *instruction* makes of the constants among *values*; None where that depends on others, or fails."""
+    kind, dtype = instruction.kind, instruction.dtype
+    is_integral = dtype.startswith(("i", "u"))
+    if kind in (Opcode.POW, Opcode.POWI) and values[1:] == [0]:
+        return 1
+    if is_integral and ((kind == Opcode.MUL and 0 in values) or (kind == Opcode.MOD and values[1:] == [1])):
+        return 0
+    numbers = [value for value in values if value is not None]
+    if not numbers or len(numbers) < len(values):
+        return None
+    if kind == Opcode.MOVE:
+        return numbers[0] if len(numbers) == 1 else None
+    numbers = numbers if is_integral else [float(number) for number in numbers]
+    known = OF_INTEGERS if is_integral else OF_FLOATS
+    function = FUNCTIONS.get(function_name(instruction)) if kind == Opcode.SPECIAL else known.get(kind)
+    if function is None:
+        return None
+    try:
+        return _rounded(function(*numbers), dtype)
+    except (ArithmeticError, ValueError, TypeError):
+        return None
+
+
+def _rounded(result: Any, dtype: str) -> Number | None:
+    """Return *result* as a number of *dtype*; None where it is none."""
+    if not math.isfinite(result):
+        return None
+    if dtype.startswith("f"):
+        return float(np.float32(result)) if dtype == "f32" else float(result)
+    bits = int(dtype[1:])
+    return int(result) if result == int(result) and -(2 ** (bits - 1)) <= result < 2 ** (bits - 1) else None
+
+
+def _with_numbers(instruction: Instruction) -> Instruction:
+    """Return *instruction* with numbers for those operands that are expressions without variables."""
+    if instruction.is_index or not any(isinstance(each.known, prim.ExpressionNode) for each in instruction.operands):
+        return instruction
+    return replace(instruction, operands=tuple(map(_with_number, instruction.operands)))
+
+
+def _with_number(operand: Operand) -> Operand:
+    if not isinstance(operand.known, prim.ExpressionNode) or names_in((operand.known,)):
+        return operand
+    try:
+        return replace(operand, known=evaluate(operand.known, dict[str, Any]()), is_integer=False)
+    except (ArithmeticError, NotImplementedError, TypeError, ValueError):
+        return operand
+
+
+def _is_number(known: Any) -> bool:
+    return isinstance(known, (int, float, np.number)) and not isinstance(known, bool)
+
+
+def _negative(value: Number) -> Number:
+    return -float(value) if value == 0 else -value

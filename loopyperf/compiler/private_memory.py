@@ -1,0 +1,335 @@
+"""Private arrays that are no registers: what loads and stores their elements.
+
+The source graph has no instructions for private arrays: what reads an element waits for what defined it. Where an array
+lives in memory, the definition is stored and what reads it loads it first. An element that is the same in all passes of
+a loop is kept in a register during the loop: it is loaded before it, and stored after it.
+
+The memory is what OpenCL calls private and CUDA calls local: a part of device memory, in which each work-item has a
+stack of its own. Here its space and its subsystem are ``"private"``.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import pymbolic.primitives as prim
+
+from loopyperf.counts.item import Direction, MemorySpace
+from loopyperf.counts.memory import Reference
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.program import Dependence, Edge, Element, Instruction, Item, Loop, Operand
+from loopyperf.idg.unrolling import in_terms_of, number_of_runs
+
+from .copies import copied
+from .entry import HOPPER, Capability
+from .indexed_loops import IndexedLoops, elements_of
+from .private_arrays import of_loop, private_arrays
+
+KEPT = 128
+"""registers of a work-item that elements may take during a loop, not loaded and stored in it: half of all"""
+"""the space of the references, and the subsystem"""
+
+
+def with_private_memory(graph: Idg, capability: Capability = HOPPER, *, arrays: Collection[str] | None = None) -> Idg:
+    """Return the source *graph* with loads and stores of the private *arrays* that live in memory.
+
+    Without *arrays*, they are those that :func:`private_arrays` says are there, surely or likely.
+    """
+    names = arrays
+    if names is None:
+        names = {each.name for each in private_arrays(graph, capability) if each.is_in_memory}
+    if not names:
+        return graph
+    written = _with_constant_indices(graph, names)
+    return _Spilled(written, frozenset(names), _guarded(graph)).written()
+
+
+def _with_constant_indices(graph: Idg, arrays: Collection[str]) -> Idg:
+    """Return *graph* with those loops written out that index *arrays* and that are written out anyway."""
+    loops = IndexedLoops(graph)
+
+    def copies(loop: Loop) -> int:
+        is_written = isinstance(loop.trips, int) and loops.indexes(loop, arrays)
+        return loop.trips if is_written and of_loop(loop, loops).home == "registers" else 1
+
+    return copied(graph, copies)
+
+
+def _guarded(graph: Idg) -> frozenset[tuple[str, str]]:
+    """Return the loops and arrays for which some access inside is under a condition, if only on the work-item.
+
+    What Loopy writes out has conditions in the place of bounds.
+    """
+    return frozenset(
+        (loop.name, element.array)
+        for instruction, around in zip(graph.instructions, graph.loops_around, strict=True)
+        if instruction.condition is not None or any(map(_has_conditions, around))
+        for element in elements_of(instruction)
+        for loop in around
+    )
+
+
+def _has_conditions(loop: Loop) -> bool:
+    return loop.is_unrolled and (loop.bound.values is None or len(loop.bound.values) > 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    """A part of the program during which an element is kept in a register."""
+
+    array: str
+    item: int
+    """an instruction, or the identity of a loop"""
+    address: str
+    loops: tuple[Loop, ...]
+    """around it"""
+
+
+class _Spilled:
+    def __init__(self, graph: Idg, arrays: frozenset[str], guarded: frozenset[tuple[str, str]]) -> None:
+        self.graph, self.arrays, self.guarded = graph, arrays, guarded
+        self.instructions = list(graph.instructions)
+        self.edges: list[Edge] = []
+        self.addresses: dict[tuple[int, str], set[Any]] = {}
+        """of a loop and an array: what moves the addresses inside; None where that is not known, or moves with it"""
+        for place, around in enumerate(graph.loops_around):
+            for element in self._elements(place):
+                for depth, loop in enumerate(around):
+                    found = self.addresses.setdefault((id(loop), element.array), set())
+                    found.add(_moved_by(element, around[depth:]))
+        self.loads: dict[_Region, int] = {}
+        self.stores: dict[_Region, int] = {}
+        self.members: dict[int, set[tuple[Any, int]]] = {}
+        """of a load or store: the members of a vector that it is for, each with its bits"""
+        self.first = list(_first_parts(graph.instructions))
+        """of each instruction: that of the first part of the same value"""
+        self.last = {first: place for place, first in enumerate(self.first)}
+        self.kept: Counter[int] = Counter()
+        """of a loop: registers that the elements take which nothing inside moves"""
+        for loop, _, bits in self._unmoved():
+            self.kept[loop] += bits // 32
+
+    def _unmoved(self) -> set[tuple[int, str, int]]:
+        """Return the elements that stay the same in all passes of a loop: the loop, the element, its bits."""
+        return {
+            (id(loop), f"{element.array}[{element.affine}]", element.bits)
+            for place, around in enumerate(self.graph.loops_around)
+            for element in self._elements(place)
+            for depth, loop in enumerate(around)
+            if _moved_by(element, around[depth:]) is not None
+        }
+
+    def _elements(self, place: int) -> list[Element]:
+        return [each for each in elements_of(self.graph.instructions[place]) if each.array in self.arrays]
+
+    def written(self) -> Idg:
+        for place, instruction in enumerate(self.graph.instructions):
+            self.instructions[place] = _without_elements(instruction, self.arrays)
+        for edge in self.graph.edges:
+            self._edge(edge)
+        self._store_what_is_defined()
+        self._load_what_nothing_defines()
+        self._narrow()
+        return Idg(tuple(self.instructions), tuple(dict.fromkeys(self.edges)), tuple(self._items(self.graph.body)))
+
+    # {{{ regions
+
+    def _region(self, place: int, element: Element) -> _Region:
+        """Return the largest region around *place* in which no access of the array may be of *element* unknown."""
+        around, address = self.graph.loops_around[place], str(element.affine)
+        for depth, loop in enumerate(around):
+            moved_by = self.addresses[id(loop), element.array]
+            is_loop = not loop.is_unrolled and loop.trips != 1
+            is_kept = is_loop or (loop.name, element.array) not in self.guarded
+            if len(moved_by) == 1 and None not in moved_by and is_kept and self.kept[id(loop)] <= KEPT:
+                return _Region(element.array, id(loop), address, around[:depth])
+        return _Region(element.array, self.first[place] if element.member_bits else place, address, around)
+
+    def _read(self, edge: Edge) -> Element | None:
+        """Return the element in memory that the operand is that *edge* leads to."""
+        operand = None if edge.operand is None else self.graph.instructions[edge.target].operands[edge.operand]
+        element = None if operand is None else operand.element
+        return element if element is not None and element.array in self.arrays else None
+
+    def _defined(self, place: int, array: str) -> Element | None:
+        return next((each for each in self.graph.instructions[place].defines if each.array == array), None)
+
+    # }}}
+
+    # {{{ edges
+
+    def _edge(self, edge: Edge) -> None:
+        """Add what becomes of *edge*."""
+        read = self._read(edge)
+        defined = None if read is None else self._defined(edge.source, read.array)
+        if read is None or defined is None:
+            self.edges.append(edge)
+            return
+        before, after = self._region(edge.source, defined), self._region(edge.target, read)
+        outer = len(before.loops)
+        is_same_run = outer <= len(edge.distance) and not any(edge.distance[:outer])
+        if before == after and before.item != edge.source and is_same_run:
+            self.edges.append(edge)
+            return
+        load, store = self._load(after, edge.target, read), self._store(before, edge.source, defined)
+        first = self._first_passes(edge.target, after)
+        self.edges.append(
+            replace(
+                edge,
+                source=store,
+                target=load,
+                passes=tuple(in_terms_of(each, first) for each in edge.passes[:outer]),
+                distance=edge.distance[: min(outer, len(after.loops))],
+                condition=_when_entered(edge.condition, first),
+                through=Dependence.MEMORY,
+                operand=None,
+            )
+        )
+        self._use(load, edge, after)
+
+    def _first_passes(self, place: int, region: _Region) -> dict[str, int]:
+        """Return the loops in *region* that are around *place*, in their first passes: then the region is entered."""
+        return {loop.name: 0 for loop in self.graph.loops_around[place][len(region.loops) :]}
+
+    def _use(self, load: int, edge: Edge, region: _Region) -> None:
+        """Let the operand that *edge* leads to wait for *load*."""
+        same = tuple(prim.Variable(loop.name) for loop in region.loops)
+        self.edges.append(Edge(load, edge.target, (0,) * len(same), same, edge.condition, operand=edge.operand))
+
+    def _load(self, region: _Region, place: int, element: Element) -> int:
+        if region not in self.loads:
+            self.loads[region] = self._add("load", region, place, element)
+        self.members.setdefault(self.loads[region], set()).add((element.member, element.member_bits))
+        return self.loads[region]
+
+    def _store(self, region: _Region, place: int, element: Element) -> int:
+        if region not in self.stores:
+            self.stores[region] = self._add("store", region, place, element)
+        self.members.setdefault(self.stores[region], set()).add((element.member, element.member_bits))
+        return self.stores[region]
+
+    def _narrow(self) -> None:
+        """Let what accesses one member of a vector alone move no others."""
+        for place, members in self.members.items():
+            (member, bits), *others = sorted(members, key=str)
+            if not others and isinstance(member, int):
+                like = self.instructions[place]
+                self.instructions[place] = replace(like, dtype=f"b{bits}", reference=replace(like.reference, bits=bits))
+
+    def _store_what_is_defined(self) -> None:
+        """Store each definition, read or not, and let its store wait for it in the last passes of its region."""
+        for place in range(len(self.graph.instructions)):
+            for element in self._elements(place):
+                if element in self.graph.instructions[place].defines:
+                    region = self._region(place, element)
+                    store, inner = self._store(region, place, element), self.graph.loops_around[place]
+                    same = tuple(prim.Variable(loop.name) for loop in region.loops)
+                    last = last_passes(inner[len(region.loops) :])
+                    self.edges.append(Edge(place, store, (0,) * len(same), (*same, *last), operand=0))
+
+    def _load_what_nothing_defines(self) -> None:
+        """Load elements that the program reads before it has defined them: their conditions were lost on isl."""
+        defined = {(edge.target, edge.operand) for edge in self.graph.edges}
+        for place, instruction in enumerate(self.graph.instructions):
+            for slot, operand in enumerate(instruction.operands):
+                element = operand.element
+                if element is not None and element.array in self.arrays and (place, slot) not in defined:
+                    region = self._region(place, element)
+                    self._use(self._load(region, place, element), Edge(place, place, operand=slot), region)
+
+    # }}}
+
+    # {{{ instructions
+
+    def _add(self, direction: Direction, region: _Region, place: int, element: Element) -> int:
+        like = self.graph.instructions[place]
+        condition = _when_entered(like.condition, self._first_passes(place, region))
+        self.instructions.append(
+            Instruction(
+                kind=direction,
+                dtype=f"b{element.bits}",
+                subsystem=MemorySpace.PRIVATE,
+                source=like.source,
+                text=f"{element.array}[{element.address}]",
+                reference=Reference(
+                    direction, MemorySpace.PRIVATE, element.array, (element.address,), element.bits, is_linear=True
+                ),
+                executions=like.executions if region.item == place else self._executions(place, condition, region),
+                condition=condition,
+                operands=(Operand(),) if direction == "store" else (),
+                address=element.address,
+            )
+        )
+        return len(self.instructions) - 1
+
+    def _executions(self, place: int, condition: Any, region: _Region) -> int | Fraction:
+        """Return how often the region is entered that *place* is in."""
+        like, around = self.graph.instructions[place], self.graph.loops_around[place]
+        inside = number_of_runs(like.condition, around)
+        share = Fraction(number_of_runs(condition, region.loops), inside) if inside else Fraction(0)
+        found = like.executions * share
+        return int(found) if found == int(found) else found
+
+    def _items(self, body: Sequence[Item]) -> Iterator[Item]:
+        before, after = _by_item(self.loads, {}), _by_item(self.stores, self.last)
+        for item in body:
+            key = id(item) if isinstance(item, Loop) else item
+            yield from before.get(key, ())
+            yield replace(item, body=tuple(self._items(item.body))) if isinstance(item, Loop) else item
+            yield from after.get(key, ())
+
+    # }}}
+
+
+def _moved_by(element: Element, loops: Sequence[Loop]) -> Any:
+    """Return the variables with their factors in the address of *element*; None if one of *loops* is among them."""
+    address = element.affine
+    if address is None or any(address.factor(loop.name) for loop in loops):
+        return None
+    return address.terms
+
+
+def _by_item(accesses: Mapping[_Region, int], last: Mapping[int, int]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for region, place in accesses.items():
+        found.setdefault(last.get(region.item, region.item), []).append(place)
+    return found
+
+
+def _first_parts(instructions: Sequence[Instruction]) -> Iterator[int]:
+    """Yield for each instruction the first one of those beside it that compute parts of the same value."""
+    first = 0
+    for place, each in enumerate(instructions):
+        before = instructions[place - 1] if place else each
+        is_next = (each.kind, each.text, each.source) == (before.kind, before.text, before.source)
+        first = first if is_next and each.part == before.part + 1 else place
+        yield first
+
+
+def last_passes(loops: Sequence[Loop]) -> tuple[Any, ...]:
+    """Return the last pass of each of *loops*, of which the outermost comes first."""
+    last: dict[str, Any] = {}
+    for loop in loops:
+        last[loop.name] = in_terms_of(loop.trips, last) - 1
+    return tuple(last.values())
+
+
+def _when_entered(condition: Any, first: Mapping[str, int]) -> Any:
+    """Return *condition* in the *first* passes of inner loops; None, for always, where it says nothing but of these."""
+    found = in_terms_of(condition, first)
+    return None if isinstance(found, bool) else found
+
+
+def _without_elements(instruction: Instruction, arrays: Collection[str]) -> Instruction:
+    """Return *instruction* without the elements of *arrays*, which are accesses of their own now."""
+    operands = tuple(
+        replace(each, element=None) if each.element is not None and each.element.array in arrays else each
+        for each in instruction.operands
+    )
+    return replace(
+        instruction,
+        operands=operands,
+        defines=tuple(each for each in instruction.defines if each.array not in arrays),
+    )

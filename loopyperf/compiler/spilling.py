@@ -1,0 +1,400 @@
+"""Spills: what there are no registers for is stored to local (stack) memory and loaded again before it is used.
+
+Where more values are alive than there are registers, the one whose next use is farthest is given up (Belady, A study of
+replacement algorithms for a virtual-storage computer, 1966; for loops, Braun and Hack, Register spilling and live-range
+splitting for SSA-form programs, CC 2009): what a loop does not use goes to memory before the loop, and what it gives up
+in a pass is in memory when it begins. What can be had again without memory of its own is not stored: a load of global
+memory that nothing stores to is done once more, and a constant moved again. Pointers and counters of loops are left
+aside, as ptxas computes them again. Where a loop makes no pass, nothing waits for what was stored before it.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import takewhile
+from typing import Any
+
+import pymbolic.primitives as prim
+
+from loopyperf.counts.item import Direction, MemorySpace
+from loopyperf.counts.memory import Reference
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.metrics.live_values import Lives, widths
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, Operand
+from loopyperf.idg.unrolling import in_terms_of, number_of_runs
+
+from .private_memory import last_passes
+from .rewriting import rewritten
+
+STACK = "spilled registers"
+"""the array that spills are elements of"""
+WIDEST = 4
+"""registers that one instruction stores"""
+FAR = 1_000_000
+"""instructions: a use behind a loop is farther away than any in it"""
+
+
+def with_spills(graph: Idg, registers: int) -> tuple[Idg, int]:
+    """Return *graph* so that its values take no more than so many *registers* at once, and the bytes that this spills.
+
+    Registers are of 32 bits, those that values take in one work-item, and so are the bytes.
+    """
+    spilling = _Spilling(graph, registers)
+    return (spilling.graph(), spilling.nbytes) if spilling.is_needed else (graph, 0)
+
+
+@dataclass
+class _State:
+    """Where values are when the program has come to a point; a value is the web of instructions that define it."""
+
+    kept: dict[int, None] = field(default_factory=dict[int, None])
+    """values in registers"""
+    saved: set[int] = field(default_factory=set[int])
+    """values that are in memory as they are now"""
+    again: dict[int, int] = field(default_factory=dict[int, int])
+    """of a value in a register: what loaded it again"""
+    unused: set[int] = field(default_factory=set[int])
+    """values that nothing has used since they were defined"""
+    taken: int = 0
+    """registers"""
+
+    def copied(self) -> "_State":
+        """Return the same, to go on from."""
+        return _State(dict(self.kept), set(self.saved), dict(self.again), set(self.unused), self.taken)
+
+
+class _Spilling:
+    def __init__(self, graph: Idg, registers: int) -> None:
+        self.source, self.lives = graph, Lives(graph, has_pointers=False)
+        alone = widths(graph)
+        self.width = {
+            value: taken
+            if taken <= max(alone[self.lives.text.order[each]] for each in self.lives.defined[value])
+            else 0
+            for value, taken in self.lives.taken.items()
+        }
+        """of a value: its registers; 0 where it is never given up, as elements of an array in a loop that stays one"""
+        # A load needs its registers before what uses it frees others.
+        self.room = registers - max((min(width, WIDEST) for width in self.width.values()), default=0)
+        self.pressure = self.lives.pressure
+        stored = (each.reference for each in graph.instructions if each.kind == Opcode.STORE)
+        self.stored = {each.array for each in stored if each}
+        self.defining: dict[int, int] = {}
+        """of a value: what defined it last in the order of the program"""
+        self.uses: dict[int, list[int]] = {}
+        self.carried: defaultdict[int, set[int]] = defaultdict(set)
+        """of a loop, by its identity: the values that one pass leaves to the next"""
+        for edge in graph.edges:
+            if edge.through == Dependence.DATA:
+                value = self.lives.web[edge.source]
+                self.uses.setdefault(value, []).append(self.lives.text.position[edge.target])
+                level = next((level for level, passes in enumerate(edge.distance) if passes), None)
+                if level is not None:
+                    self.carried[id(graph.loops_around[edge.source][level])].add(value)
+        for positions in self.uses.values():
+            positions.sort()
+        self.instructions, self.around = list(graph.instructions), list(graph.loops_around)
+        self.edges: dict[int, list[Edge]] = {}
+        """of an instruction: what leads to it, where that is not what it was"""
+        self.stores: dict[int, int] = {}
+        """of a value: what stored it last"""
+        self.slots: dict[int, int] = {}
+        """of a value in memory: its number"""
+        self.removed: set[int] = set()
+        self._redone: dict[int, int | None] = {}
+        self.state = _State()
+
+    @property
+    def is_needed(self) -> bool:
+        return max(self.pressure, default=0) > self.room
+
+    @property
+    def nbytes(self) -> int:
+        return sum(4 * self.width[value] for value in self.slots)
+
+    def graph(self) -> Idg:
+        body = tuple(self._items(self.source.body, ()))
+        edges = [edge for place in range(len(self.instructions)) for edge in self._edges_to(place)]
+        whole = Idg(tuple(self.instructions), tuple(edges), body)
+        kept = [place for place in range(len(self.instructions)) if place not in self.removed]
+        return rewritten(whole, kept, whole.edges)
+
+    def _edges_to(self, place: int) -> Sequence[Edge]:
+        if place in self.edges:
+            return self.edges[place]
+        return self.source.definitions[place] if place < len(self.source.instructions) else ()
+
+    # {{{ the program, from its start to its end
+
+    def _items(self, body: Sequence[Item], loops: tuple[Loop, ...]) -> Iterator[Item]:
+        for item in body:
+            if isinstance(item, Loop):
+                yield from self._loop(item, loops)
+            else:
+                yield from self._instruction(item, loops)
+
+    def _loop(self, loop: Loop, loops: tuple[Loop, ...]) -> Iterator[Item]:
+        span = self.lives.text.span(loop)
+        first = self.lives.text.order[span.start]
+        if max(self.pressure[span.start : span.stop]) <= self.room:
+            for value in [each for each in self.width if self._is_in(each, span) and each not in self.state.kept]:
+                if value in self.defining and self.width[value] and self.lives.is_alive(value, span.start - 1):
+                    if value in self.state.saved or self._again(value) is not None:
+                        yield self._load(value, first, len(loops))
+                    self._keep(value)
+            yield replace(loop, body=tuple(self._items(loop.body, (*loops, loop))))
+            return
+        for value in self.width:
+            if self.lives.is_alive(value, span.start - 1) and value not in self.state.saved:
+                self._keep(value)  # constants among them, which come into registers here
+        # What the loop does not use makes room for what it does.
+        excess = max(self.pressure[span.start : span.stop]) - self.room
+        idle = [value for value in self.state.kept if not self._is_in(value, span)]
+        for value in sorted(idle, key=lambda value: -self._distance(value, span.stop - 1, loops)):
+            if excess > 0:
+                excess -= self.width[value]
+                yield from self._give_up(value, first, len(loops))
+        yield from self._make_room(span.start - 1, (), (*loops, loop), first)
+        # What a pass ends without, the next one begins without.
+        before, known = self.state.copied(), (dict(self.stores), dict(self.slots), dict(self.defining))
+        removed = set(self.removed)
+        number = len(self.instructions)
+        list(self._items(loop.body, (*loops, loop)))
+        lost = [value for value in before.kept if value not in self.state.kept and self.lives.is_alive(value, span[-1])]
+        self.state, self.removed, (self.stores, self.slots, self.defining) = before, removed, known
+        del self.instructions[number:], self.around[number:]
+        for value in lost:
+            yield from self._give_up(value, first, len(loops))
+        entered, entering = set(self.state.kept), len(self.instructions)
+        body = list(self._items(loop.body, (*loops, loop)))
+        last = self.lives.text.order[span[-1]]
+        for value in self.state.kept:
+            if value in self.carried[id(loop)] - entered - self.state.saved:
+                body += self._store(value, last, len(loops) + 1)
+        self._carry(loop, len(loops), entering)
+        yield replace(loop, body=tuple(body))
+
+    def _carry(self, loop: Loop, depth: int, entering: int) -> None:
+        """Let what *loop* loads, in instructions from *entering* on, wait for what its pass before stored last."""
+        stores = {self.slots[value]: store for value, store in self.stores.items() if store >= entering}
+        for place in range(entering, len(self.instructions)):
+            each = self.instructions[place]
+            if each.kind != Opcode.LOAD or each.subsystem != MemorySpace.PRIVATE or each.address not in stores:
+                continue
+            outer = [edge for edge in self.edges[place] if edge.source < entering and edge.through == Dependence.MEMORY]
+            for edge in outer:
+                store, name = stores[each.address], prim.Variable(loop.name)
+                passes = [prim.Variable(around.name) for around in self.around[place][:depth]]
+                last = last_passes(self.around[store][depth + 1 :])
+                inner = [in_terms_of(each, {loop.name: name - 1}) for each in last]
+                carried = Edge(store, place, (*(0,) * depth, 1), (*passes, name - 1, *inner), None, Dependence.MEMORY)
+                self.edges[place].remove(edge)
+                self.edges[place] += [
+                    replace(edge, condition=_both(edge.condition, prim.Comparison(name, "==", 0))),
+                    replace(carried, condition=_both(edge.condition, prim.Comparison(name, ">", 0))),
+                ]
+
+    def _instruction(self, place: int, loops: tuple[Loop, ...]) -> Iterator[int]:
+        lives, state, position = self.lives, self.state, self.lives.text.position[place]
+        needed = dict.fromkeys(
+            lives.web[e.source] for e in self.source.definitions[place] if e.through == Dependence.DATA
+        )
+        for value in needed:
+            if value not in state.kept and value in self.defining:
+                if self.width[value] and (value in state.saved or self._again(value) is not None):
+                    yield self._load(value, place)
+                self._keep(value)
+            state.unused.discard(value)
+        yield from self._make_room(position, needed, loops, place)
+        self._lead_to(place)
+        yield place
+        for value in needed:
+            if value in state.kept and not lives.is_alive(value, position):
+                self._drop(value)
+        own = lives.web[place]
+        self.defining[own] = place
+        if self.width.get(own) and lives.is_alive(own, position):
+            state.again.pop(own, None)
+            state.saved.discard(own)
+            state.unused.add(own)
+            self._keep(own)
+            yield from self._make_room(position, (own,), loops, place, is_after=True)
+
+    def _lead_to(self, place: int) -> None:
+        """Let *place* wait for what loaded the values again that it uses."""
+        found: dict[Edge, None] = {}
+        for edge in self.source.definitions[place]:
+            loaded = self.state.again.get(self.lives.web[edge.source]) if edge.through == Dependence.DATA else None
+            found[edge if loaded is None else self._edge(loaded, place, Dependence.DATA, edge.operand)] = None
+        self.edges[place] = list(found)
+
+    # }}}
+
+    # {{{ registers
+
+    def _keep(self, value: int) -> None:
+        if value not in self.state.kept and self.width[value]:
+            self.state.kept[value] = None
+            self.state.taken += self.width[value]
+
+    def _drop(self, value: int) -> None:
+        del self.state.kept[value]
+        self.state.taken -= self.width[value]
+
+    def _make_room(
+        self, position: int, needed: Collection[int], loops: tuple[Loop, ...], place: int, *, is_after: bool = False
+    ) -> Iterator[int]:
+        """Yield stores before *place*, or the loop that begins there, of what is needed last behind *position*."""
+        depth = len(loops) - 1 if position < self.lives.text.position[place] else None
+        if self.state.taken > self.room:
+            for value in [each for each in self.state.kept if not self.lives.is_alive(each, position)]:
+                if value not in needed:
+                    self._drop(value)
+        while self.state.taken > self.room:
+            others = [value for value in self.state.kept if value not in needed]
+            if not others:
+                return
+            value = max(others, key=lambda value: self._distance(value, position, loops))
+            yield from self._give_up(value, place, depth, is_after=is_after)
+
+    def _give_up(self, value: int, place: int, depth: int | None = None, *, is_after: bool = False) -> Iterator[int]:
+        """Yield the store of *value*, where it takes one, before *place* or the loop around it at *depth*."""
+        if value in self.state.kept:
+            if self._again(value) is None and value not in self.state.saved:
+                yield from self._store(value, place, depth, is_after=is_after)
+            self._drop(value)
+
+    # }}}
+
+    # {{{ how far the next use is
+
+    def _distance(self, value: int, position: int, loops: tuple[Loop, ...]) -> int:
+        """Return how many instructions behind *position*, in *loops*, *value* is used next."""
+        uses = self.uses.get(value, [])
+        later = bisect_right(uses, position)
+        following = uses[later] if later < len(uses) else None
+        for depth, loop in enumerate(reversed(loops)):
+            span = self.lives.text.span(loop)
+            if following is not None and following < span.stop:
+                return following - position + depth * FAR
+            first = bisect_left(uses, span.start)
+            is_there = value in self.carried[id(loop)] or self.lives.is_alive(value, span.start - 1)
+            if is_there and first < len(uses) and uses[first] <= position:
+                return span.stop - position + uses[first] - span.start + depth * FAR
+        return (2 * FAR if following is None else following - position) + len(loops) * FAR
+
+    def _is_in(self, value: int, span: range) -> bool:
+        """Return whether *value* is used or defined at *span*."""
+        uses = self.uses.get(value, [])
+        first = bisect_left(uses, span.start)
+        is_used = first < len(uses) and uses[first] < span.stop
+        return is_used or any(position in span for position in self.lives.defined[value])
+
+    # }}}
+
+    # {{{ instructions
+
+    def _again(self, value: int) -> int | None:
+        """Return the instruction that is done again rather than that *value* is stored; None where there is none."""
+        if value not in self._redone:
+            self._redone[value] = self._found_again(value)
+        return self._redone[value]
+
+    def _found_again(self, value: int) -> int | None:
+        places = [self.lives.text.order[position] for position in self.lives.defined[value]]
+        each = self.source.instructions[places[0]]
+        if len(places) > 1:
+            return None
+        if each.kind == Opcode.MOVE:
+            return None if self.source.definitions[places[0]] else places[0]
+        is_read = each.kind == Opcode.LOAD and each.subsystem == MemorySpace.GLOBAL and not each.is_volatile
+        return places[0] if is_read and each.reference.array not in self.stored else None
+
+    def _load(self, value: int, place: int, depth: int | None = None) -> int:
+        """Return what has *value* in registers again, before *place* or the loop around it at *depth*."""
+        state, again = self.state, self._again(value)
+        if again is not None:
+            if value in state.unused and self.source.instructions[again].kind == Opcode.LOAD:
+                self.removed.add(state.again.get(value, again))
+            new = self._add(self.source.instructions[again], place, depth)
+            is_same = len(self.around[again]) == len(self.around[new]) == self._shared(again, new)
+            edges = self.source.definitions[again] if is_same else ()
+            self.edges[new] = [edge.between(edge.source, new) for edge in edges if edge.source != again]
+        else:
+            new = self._add(self._access("load", value), place, depth)
+            self.edges[new] = []
+            if value in self.stores:
+                self.edges[new].append(self._edge(self.stores[value], new, Dependence.MEMORY, None))
+        state.again[value] = new
+        return new
+
+    def _store(self, value: int, place: int, depth: int | None = None, *, is_after: bool = False) -> Iterator[int]:
+        """Yield what stores *value*, before *place*, behind it, or before the loop around it at *depth*."""
+        new = self._add(self._access("store", value), place, depth)
+        self.edges[new] = list(
+            self._stored(value, new, self.lives.text.position[place] + is_after if depth is None else None)
+        )
+        self.state.saved.add(value)
+        self.stores[value] = new
+        yield new
+
+    def _stored(self, value: int, store: int, position: int | None) -> Iterator[Edge]:
+        """Yield the edges to the *store* of *value*, at *position* if before no loop: those to what uses it next."""
+        uses = self.uses.get(value, [])
+        later = len(uses) if position is None else bisect_left(uses, position)
+        place = self.lives.text.order[uses[later]] if later < len(uses) else None
+        if value in self.state.again:
+            yield self._edge(self.state.again[value], store, Dependence.DATA, 0)
+        elif place is not None and len(self.around[place]) == len(self.around[store]) == self._shared(place, store):
+            before = [each for each in self.source.definitions[place] if each.through == Dependence.DATA]
+            found = {each: None for each in before if self.lives.web[each.source] == value}
+            yield from dict.fromkeys(replace(each, target=store, operand=0) for each in found)
+        else:
+            yield self._edge(self.defining.get(value, value), store, Dependence.DATA, 0)
+
+    def _access(self, direction: Direction, value: int) -> Instruction:
+        slot = self.slots.setdefault(value, len(self.slots))
+        bits = 32 * min(self.width[value], WIDEST)
+        return Instruction(
+            kind=direction,
+            dtype=f"b{bits}",
+            subsystem=MemorySpace.PRIVATE,
+            source=self.source.instructions[value].source,
+            text=f"{STACK}[{slot}]",
+            reference=Reference(direction, MemorySpace.PRIVATE, STACK, (slot,), bits, is_linear=True),
+            operands=(Operand(),) if direction == "store" else (),
+            address=slot,
+        )
+
+    def _add(self, instruction: Instruction, place: int, depth: int | None = None) -> int:
+        """Return the number of *instruction*, executed in all passes of the first *depth* loops around *place*."""
+        like, around = self.source.instructions[place], self.around[place][:depth]
+        executions = like.executions
+        if depth is not None or like.condition is not None:
+            inside = number_of_runs(like.condition, self.around[place])
+            share = Fraction(number_of_runs(None, around), inside) if inside else Fraction(0)
+            executions = executions * share
+            executions = int(executions) if executions == int(executions) else executions
+        self.instructions.append(replace(instruction, executions=executions, condition=None))
+        self.around.append(around)
+        return len(self.instructions) - 1
+
+    def _edge(self, source: int, target: int, through: Dependence, operand: int | None) -> Edge:
+        """Return the edge from the last execution of *source* in the same pass of the loops around both."""
+        before, shared = self.around[source], self._shared(source, target)
+        same = tuple(prim.Variable(loop.name) for loop in before[:shared])
+        return Edge(source, target, (0,) * shared, (*same, *last_passes(before[shared:])), None, through, operand)
+
+    def _shared(self, one: int, other: int) -> int:
+        """Return how many loops are around both."""
+        pairs = zip(self.around[one], self.around[other], strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs))
+
+    # }}}
+
+
+def _both(one: Any, other: Any) -> Any:
+    """Return the condition that both hold, of which the first is None where it always does."""
+    return other if one is None else prim.LogicalAnd((one, other))

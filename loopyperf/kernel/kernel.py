@@ -1,0 +1,334 @@
+"""The front door for Loopy: a translation unit becomes a frozen :class:`Kernel`.
+
+Loopy's costly passes (preprocessing, linearization) run once. What the other layers need of the result is read
+off: the launches, one for each device program, with their instructions in execution order, their barriers, their grid
+and their local memory.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, cast
+
+import islpy as isl
+import numpy as np
+import pymbolic.primitives as prim
+from loopy.diagnostic import CannotBranchDomainTree, ExpressionToAffineConversionError
+from loopy.kernel import LoopKernel
+from loopy.kernel.array import ArrayBase
+from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag
+from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase
+from loopy.symbolic import get_dependencies, isl_set_from_expr
+from loopy.target.opencl import VolatileMemOpenCLTarget
+from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
+from pymbolic import evaluate
+
+from loopyperf.polyhedral.sets import between_ends, interval, names_involved
+from loopyperf.units import listed
+
+from .integer_temporaries import values_of_temporaries
+from .launches import Launch, hardware_axis, launches_of, points_of
+from .layouts import Layout, contiguous_layout, integer_arguments, with_layout
+from .loopy_passes import Program, as_translation_unit, linearized
+from .plain_scalars import plain_scalars
+
+SET = isl.dim_type.set
+PARAM = isl.dim_type.param
+VOLATILE = (VolatileMemOpenCLTarget, VolatileMemPyOpenCLTarget)
+"""targets of Loopy whose accesses of memory are volatile"""
+NAMED = 4
+"""strides and offsets that a sentence names, at most"""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A Loopy kernel, preprocessed and linearized, as the other layers see it."""
+
+    loopy_kernel: LoopKernel
+    callables: Mapping[Any, Any]
+    launches: tuple[Launch, ...]
+    contiguous: Layout = field(default_factory=dict[str, Any])
+    """strides and offsets that are arguments and were given no value -> their values in contiguous arrays"""
+    written: LoopKernel | None = field(default=None, repr=False, compare=False)
+    """:attr:`loopy_kernel` where its arguments still have all strides and offsets by name"""
+    _domains: dict[frozenset[str], isl.Set] = field(
+        default_factory=dict[frozenset[str], isl.Set], init=False, repr=False, compare=False
+    )
+    """projections are costly, and instructions and barriers share loops"""
+    _values: dict[str, range | None] = field(
+        default_factory=dict[str, range | None], init=False, repr=False, compare=False
+    )
+    _axes: dict[str, GroupInameTag | LocalInameTag | None] = field(
+        default_factory=dict[str, GroupInameTag | LocalInameTag | None], init=False, repr=False, compare=False
+    )
+    """looked up for every operation and memory reference"""
+    _bounds: dict[frozenset[str], frozenset[str]] = field(
+        default_factory=dict[frozenset[str], frozenset[str]], init=False, repr=False, compare=False
+    )
+
+    @property
+    def name(self) -> str:
+        """Return the name of the entry point."""
+        return self.loopy_kernel.name
+
+    @cached_property
+    def assumptions(self) -> isl.BasicSet:
+        """Return what the kernel assumes of its parameters, as a set whose space has all :attr:`parameters`.
+
+        That no axis of an argument has a negative length is added to what the kernel says.
+        """
+        names = sorted(self.parameters)
+        space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=names)
+        assumed = self.loopy_kernel.assumptions.align_params(space.params())
+        for length in dict.fromkeys(self._lengths):
+            assumed = assumed & _not_negative(space, length).align_params(assumed.get_space())
+        return assumed
+
+    @property
+    def _lengths(self) -> Iterator[Any]:
+        """Yield the lengths of arguments' axes that depend on parameters alone."""
+        shapes = [array.shape for array in self.loopy_kernel.args if isinstance(array, ArrayBase)]
+        for length in (length for shape in shapes if isinstance(shape, tuple) for length in cast("Any", shape)):
+            names = frozenset[str]() if length is None else get_dependencies(length)
+            if names and names <= self.parameters:
+                yield length
+
+    @cached_property
+    def parameters(self) -> frozenset[str]:
+        """Return the names of the integer arguments: the only ones whose values can matter for a count."""
+        return integer_arguments(self.loopy_kernel) - self.contiguous.keys()
+
+    @cached_property
+    def sizes(self) -> frozenset[str]:
+        """Return those of :attr:`parameters` whose values matter: loops, conditions, addresses or lengths have them."""
+        return self.parameters - plain_scalars(self.loopy_kernel, self.parameters)
+
+    @cached_property
+    def function_names(self) -> Mapping[str, str]:
+        """Return the names of functions that Loopy calls otherwise in this kernel: it numbers the types of one."""
+        names = {str(called): str(each.name) for called, each in self.callables.items()}
+        return {called: name for called, name in names.items() if called != name}
+
+    def laid_out(self, given: Mapping[str, Any]) -> "Kernel":
+        """Return the kernel whose strides and offsets are *given*, those of :attr:`contiguous` that are.
+
+        They are sizes of it; what is no integer, as an array of sizes, goes on by name.
+        """
+        named = self.contiguous.keys() & given.keys()
+        if self.written is None or not named:
+            return self
+        left = {name: value for name, value in self.contiguous.items() if name not in named}
+        values = {name: int(given[name]) for name in named if isinstance(given[name], (int, np.integer))}
+        changed = with_layout(self.written, {**left, **values}, left)
+        return replace(self, loopy_kernel=changed, launches=tuple(launches_of(changed)), contiguous=left)
+
+    def with_contiguous(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Return *sizes*, all that the kernel has, and the strides and offsets of :attr:`contiguous` at these."""
+        return {**sizes, **{name: int(evaluate(value, dict(sizes))) for name, value in self.contiguous.items()}}
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """Return what is assumed of the layout of arrays, in a sentence, if anything is."""
+        if not self.contiguous:
+            return ()
+        first = next(iter(self.contiguous))
+        stated = listed((f"{name} = {value}" for name, value in self.contiguous.items()), NAMED)
+        return (f"arrays are assumed contiguous: {stated}; {first}=... states another",)
+
+    def is_known(self, expression: Any) -> bool:
+        """Return whether *expression* depends on nothing but loop variables and sizes."""
+        return get_dependencies(expression) <= self._known_names
+
+    @cached_property
+    def _known_names(self) -> frozenset[str]:
+        return self.parameters | self.loopy_kernel.all_inames()
+
+    def array(self, name: str) -> ArrayBase | None:
+        """Return the argument or temporary called *name* if it lives in memory, otherwise None.
+
+        Scalar arguments and temporaries whose address space is private do not live in memory.
+        """
+        temporary = self.loopy_kernel.temporary_variables.get(name)
+        if temporary is not None:
+            return None if temporary.address_space == AddressSpace.PRIVATE else temporary
+        argument = self.loopy_kernel.arg_dict.get(name)
+        return argument if isinstance(argument, ArrayBase) else None
+
+    def domain(self, inames: Collection[str]) -> isl.Set:
+        """Return the points that loops over exactly *inames* visit, as a set over these inames.
+
+        Dimensions that Loopy's home domains add are projected out (Stevens and Klöckner, Algorithm 1), and integer
+        temporaries that bound loops are written out.
+        """
+        key = frozenset(inames)
+        if key not in self._domains:
+            points = points_of(self.loopy_kernel, key)
+            bounds = {
+                name: value for name, value in self.known_temporaries.items() if name in points.get_var_dict(PARAM)
+            }
+            self._domains[key] = self._bounded(key, bounds) if bounds else points
+        return self._domains[key]
+
+    def _bounded(self, inames: frozenset[str], bounds: Mapping[str, Any]) -> isl.Set:
+        """Return the points of loops over *inames*, of which *bounds* are what temporaries stand for."""
+        involved = frozenset[str]().union(*map(get_dependencies, bounds.values())) & self.loopy_kernel.all_inames()
+        points = points_of(self.loopy_kernel, inames | involved)
+        sizes = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=sorted(self.parameters))
+        points = points.align_params(sizes)
+        for name, value in bounds.items():
+            place = points.get_var_dict(PARAM)[name][1]
+            points &= isl_set_from_expr(points.get_space(), prim.Comparison(prim.Variable(name), "==", value))
+            points = points.project_out(PARAM, place, 1)
+        return points.project_out_except(sorted(inames), [SET])
+
+    def values(self, iname: str) -> range | None:
+        """Return the values from the first to the last that a loop over *iname* has; None where sizes bound it."""
+        if iname not in self._values:
+            constant = interval(self.loopy_kernel.get_inames_domain(frozenset((iname,))), iname)
+            self._values[iname] = between_ends(self.domain((iname,)), iname) if constant is None else constant
+        return self._values[iname]
+
+    @cached_property
+    def integer_temporaries(self) -> Mapping[str, Any]:
+        """Return what integer temporaries stand for, those that have one value: expressions by name."""
+        instructions = [instruction for launch in self.launches for instruction in launch.instructions]
+        return values_of_temporaries(self.loopy_kernel, instructions)
+
+    @cached_property
+    def known_temporaries(self) -> Mapping[str, Any]:
+        """Return those of :attr:`integer_temporaries` that stand for affine functions of loop variables and sizes."""
+        known = self.parameters | self.loopy_kernel.all_inames()
+        candidates = {name: each for name, each in self.integer_temporaries.items() if get_dependencies(each) <= known}
+        return {name: value for name, value in candidates.items() if _is_affine(value)}
+
+    def hardware_axis(self, iname: str) -> GroupInameTag | LocalInameTag | None:
+        """Return the grid or group axis that *iname* is mapped to, if any."""
+        if iname not in self._axes:
+            self._axes[iname] = hardware_axis(self.loopy_kernel, iname)
+        return self._axes[iname]
+
+    def lane_inames(self, inames: Iterable[str]) -> frozenset[str]:
+        """Return those of *inames* that number the work-items along the first axis of a group (``l.0``)."""
+        axes = {iname: self.hardware_axis(iname) for iname in inames}
+        return frozenset(name for name, tag in axes.items() if isinstance(tag, LocalInameTag) and tag.axis == 0)
+
+    def on_every_lane(self, launch: Launch, inames: frozenset[str]) -> frozenset[str]:
+        """Return *inames* with those of the hardware axes of *launch* that they leave out.
+
+        As ``loopy.add_inames_for_unused_hw_axes`` does it: only of axes that one iname alone has, whose bounds then
+        apply, and none whose domain has no place beside the others'.
+        """
+        used = {launch.numbering.get(iname) for iname in inames}
+        times = Counter(launch.numbering.values())
+        for iname, axis in launch.numbering.items():
+            if times[axis] == 1 and axis not in used and self._share_a_domain(inames | {iname}):
+                inames |= {iname}
+        return inames
+
+    def _share_a_domain(self, inames: frozenset[str]) -> bool:
+        try:
+            self.loopy_kernel.get_leaf_domain_indices(inames)
+        except CannotBranchDomainTree:
+            return False
+        return True
+
+    @cached_property
+    def first_on_axes(self) -> Mapping[str, int]:
+        """Return where hardware inames start, those that start from the same number whatever the sizes."""
+        return {iname: first for launch in self.launches for iname, first in launch.first_values.items()}
+
+    @cached_property
+    def lane_variables(self) -> frozenset[str]:
+        """Return the private temporaries whose values may differ between the work-items along ``l.0``.
+
+        A value differs where what it is computed of, or the condition on which it is, does; and where lanes make
+        different numbers of passes of the loops that it is computed in, of which it may be the last.
+        """
+        variables = self.loopy_kernel.temporary_variables
+        private = {name for name, variable in variables.items() if variable.address_space == AddressSpace.PRIVATE}
+        used_for: dict[str, set[str]] = {name: set() for name in private}
+        pending: set[str] = set()
+        for instruction in (instruction for launch in self.launches for instruction in launch.instructions):
+            written = private.intersection(instruction.assignee_var_names())
+            inames, decisive = frozenset[str](instruction.within_inames), self.deciding(instruction)
+            for name in private & decisive:
+                used_for[name] |= written
+            if self.lane_inames(inames & decisive):
+                pending |= written
+        found: set[str] = set()
+        while pending:
+            name = pending.pop()
+            found.add(name)
+            pending |= used_for[name] - found
+        return frozenset(found)
+
+    def deciding(self, instruction: InstructionBase) -> frozenset[str]:
+        """Return the inames and variables that decide what *instruction* computes.
+
+        It reads them, or they say how many passes the loops around it make. Foreign code may use any iname.
+        """
+        inames = frozenset[str](instruction.within_inames)
+        read = frozenset[str](instruction.read_dependency_names()) | self._bounds_of_loops(inames)
+        return read | inames if _is_foreign(instruction) else read
+
+    def _bounds_of_loops(self, inames: frozenset[str]) -> frozenset[str]:
+        """Return what bounds the sequential loops among *inames*, sizes apart: other inames, and data."""
+        if inames not in self._bounds:
+            self._bounds[inames] = self._found_bounds(inames)
+        return self._bounds[inames]
+
+    def _found_bounds(self, inames: frozenset[str]) -> frozenset[str]:
+        loops = frozenset(iname for iname in inames if self.hardware_axis(iname) is None)
+        constraints = (c for basic in self.domain(inames).get_basic_sets() for c in basic.get_constraints())
+        involved = (names_involved(each, SET, PARAM) for each in (constraints if loops else ()))
+        return frozenset[str]().union(*(names for names in involved if names & loops)) - self.parameters
+
+
+def _is_affine(value: Any) -> bool:
+    """Return whether isl can say in one set of constraints what *value* is."""
+    space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=["", *sorted(get_dependencies(value))])
+    try:
+        return isl_set_from_expr(space, prim.Comparison(prim.Variable(""), "==", value)).n_basic_set() == 1
+    except (ExpressionToAffineConversionError, NotImplementedError, isl.Error):
+        return False
+
+
+def _is_foreign(instruction: InstructionBase) -> bool:
+    """Return whether Loopy does not read what *instruction* does."""
+    return not isinstance(instruction, MultiAssignmentBase)
+
+
+def load_kernel(program: Program) -> Kernel:
+    """Return *program*, preprocessed and linearized, as a :class:`Kernel`, from which no code is generated.
+
+    Whether accesses are within bounds is not checked: code generation does it, and it takes longer than counting.
+
+    Raises :class:`KernelError` where Loopy cannot infer types, find a schedule or generate code, or where there is no
+    single entry point, and :class:`UnboundedDomainError` where a loop lacks bounds that Loopy needs.
+    """
+    unit = linearized(as_translation_unit(program))
+    kernel = unit.default_entrypoint
+    contiguous = contiguous_layout(kernel)
+    laid_out = with_layout(kernel, contiguous, contiguous)
+    return Kernel(laid_out, unit.callables_table, tuple(launches_of(laid_out)), contiguous, kernel)
+
+
+def _not_negative(space: isl.Space, length: Any) -> isl.BasicSet:
+    """Return where *length* is not negative, as far as that is one linear constraint.
+
+    Where Loopy guesses shapes, it says 6*n - 2 of what a[6*i+3] accesses for i < n. With n = 0 nothing is accessed, so
+    negative constants are left out.
+    """
+    everywhere = isl.BasicSet.universe(space.params())
+    try:
+        positive = isl_set_from_expr(space, prim.Comparison(length, ">=", 0)).params()
+    except (ExpressionToAffineConversionError, NotImplementedError, isl.Error):
+        return everywhere
+    constraints = [constraint for basic in positive.get_basic_sets() for constraint in basic.get_constraints()]
+    if len(constraints) != 1 or constraints[0].dim(isl.dim_type.div):
+        return everywhere
+    (constraint,) = constraints
+    if constraint.get_constant_val().is_neg():
+        constraint = constraint.set_constant_val(isl.Val.zero(isl.DEFAULT_CONTEXT))
+    return everywhere.add_constraint(constraint)

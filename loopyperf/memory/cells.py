@@ -1,0 +1,105 @@
+"""How many sectors and lines the cells of an array touch that are no box: unions of several, triangles, every k-th.
+
+Cells are counted in the box that holds them, thinned out by how much of it they fill: where they lie together in long
+rows, as those of a triangle do, or fill nearly all of it, as those of a stencil, they fill as much of its sectors.
+Where they lie apart, as a diagonal does, or the members of records that are looked at, x and y of (x, y, z, t), the
+sectors themselves are counted in that way.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import prod
+from typing import NamedTuple
+
+import islpy as isl
+import numpy as np
+
+from loopyperf.polyhedral.points import contained, values_along
+from loopyperf.polyhedral.quasipolynomial import number_of_points
+
+from .blocks import Touched, touched
+from .sectors import LINE, SECTOR
+
+SET = isl.dim_type.set
+DIV = isl.dim_type.div
+NEARLY_ALL = Fraction(9, 10)
+"""of a box: cells that fill as much of it lie together"""
+LONG = 4
+"""blocks: of rows that are longer, what is touched at their ends does not count for much"""
+FEW = 10**5
+"""elements of a box that are looked at one by one, rather than to count a union of sets by formulas"""
+
+
+class _Box(NamedTuple):
+    """The box that holds some cells, with their strides."""
+
+    whole: Touched
+    """what all of it touches"""
+    values: Sequence[range]
+    """along each axis"""
+    cells: int
+    """that there are in it"""
+
+    @property
+    def elements(self) -> int:
+        return prod(map(len, self.values))
+
+    @property
+    def filled(self) -> Fraction:
+        return min(Fraction(self.cells, self.elements), Fraction(1))
+
+    @property
+    def thinned(self) -> Touched:
+        return self.whole.times(self.filled)
+
+
+def touched_by(cells: isl.Set, axes: Sequence[int], width: int) -> Touched:
+    """Return the sectors and lines that *cells* lie in: elements of *width* bytes, so many bytes apart along *axes*."""
+    if cells.is_empty():
+        return Touched()
+    box = _box(cells, axes, width)
+    if box.filled >= NEARLY_ALL:
+        return box.thinned
+    sectors, lines = (_by_blocks(cells, axes, box, size) for size in (SECTOR, LINE))
+    return Touched(sectors.sectors, lines.lines)
+
+
+def _box(cells: isl.Set, axes: Sequence[int], width: int) -> _Box:
+    values = [values_along(cells, place) for place in range(len(axes))]
+    first = sum(
+        distance * (along[0] if distance > 0 else along[-1]) for distance, along in zip(axes, values, strict=True)
+    )
+    steps = [(distance * along.step, len(along)) for distance, along in zip(axes, values, strict=True)]
+    return _Box(touched(first, steps, width), values, _number(cells, values))
+
+
+def _number(cells: isl.Set, values: Sequence[range]) -> int:
+    """Return how many *cells* there are in a box of *values* along each axis."""
+    elements = prod(map(len, values))
+    if cells.is_box():
+        return elements
+    if cells.n_basic_set() == 1 or elements > FEW or not values:
+        return number_of_points(cells)
+    return int(contained(cells, np.meshgrid(*values, indexing="ij", sparse=True)).sum())
+
+
+def _by_blocks(cells: isl.Set, axes: Sequence[int], box: _Box, size: int) -> Touched:
+    """Return what the blocks of *size* bytes touch that *cells* lie in, which are in *box*."""
+    within = [place for place, distance in enumerate(axes) if 0 < abs(distance) < size]
+    nearest = min(within, key=lambda place: abs(axes[place]), default=None)
+    if nearest is None or _are_rows(cells, nearest, LONG * size / abs(axes[nearest]), box):
+        return box.thinned
+    names = [f"i{number}" for number in range(len(axes))]
+    blocks = [*names]
+    blocks[nearest] = f"floor(({axes[nearest]}*{names[nearest]})/{size})"
+    to_blocks = isl.Map(f"{{[{', '.join(names)}] -> [{', '.join(blocks)}]}}", context=cells.get_ctx())
+    apart = [size if place == nearest else distance for place, distance in enumerate(axes)]
+    return _box(cells.apply(to_blocks), apart, size).thinned
+
+
+def _are_rows(cells: isl.Set, place: int, length: float, box: _Box) -> bool:
+    """Return whether *cells* are rows without holes along the axis at *place*, at least of that *length* on average."""
+    if any(part.dim(DIV) for part in cells.get_basic_sets()):
+        return False
+    others = [values for other, values in enumerate(box.values) if other != place]
+    return box.cells >= length * _number(cells.project_out(SET, place, 1), others)

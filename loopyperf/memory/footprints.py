@@ -1,0 +1,246 @@
+"""What a launch touches of each array of global memory, or a part of the launch: some groups, some passes of its loops.
+
+:class:`Footprints` are plain: each access with the points at which it is executed and the cells that it touches there.
+How many groups share a cache is for a device to say, so :class:`WorkingSets` count what they touch when it is asked
+for. Cells of arrays are counted in boxes (:mod:`loopyperf.memory.cells`), so that it takes a millisecond whatever
+the size. Where data tells the cells, no more is touched than the whole array.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache, reduce
+from itertools import chain
+from math import gcd
+
+import islpy as isl
+
+from loopyperf.assumptions import Assumed
+from loopyperf.errors import UncountableError
+from loopyperf.polyhedral.plain import PlainMap, PlainSet
+from loopyperf.polyhedral.points import values_along
+from loopyperf.polyhedral.quasipolynomial import number_of_points
+
+from .blocks import Touched
+from .cells import touched_by
+
+SET = isl.dim_type.set
+FIRST = "first load"
+"""the loads of what nothing in the launch has stored before, of arrays that are both loaded and stored"""
+Window = Mapping[str, range]
+"""iname -> the values that are looked at; all of those that are not named"""
+
+
+@dataclass(frozen=True, slots=True)
+class StatementLoop:
+    """A sequential loop of the program of a launch."""
+
+    iname: str
+    """of the loop"""
+    body: tuple["int | StatementLoop", ...]
+    """statements by number, and inner loops, in the order of the program"""
+
+    @property
+    def statements(self) -> tuple[int, ...]:
+        """Return the statements inside it, in their order."""
+        parts = ((item,) if isinstance(item, int) else item.statements for item in self.body)
+        return tuple(chain.from_iterable(parts))
+
+
+Part = StatementLoop | Sequence[int]
+"""what of a program is looked at: a loop, or statements by number"""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayAccess:
+    """Loads or stores of an array of global memory that are all alike, and where they go."""
+
+    array: str
+    """its name"""
+    width: int
+    """bytes of what a lane accesses"""
+    inames: tuple[str, ...]
+    """over which it is executed"""
+    points: PlainSet
+    """their values"""
+    cells: PlainMap | None
+    """from these to the indices; None where data tells them"""
+    axes: tuple[int, ...]
+    """bytes between neighbours along each index"""
+    by_data: bool
+    """data tells the cells, or the rows that they are in"""
+    most: Touched | None
+    """the whole array, where its size bounds what is touched"""
+    load: tuple[int, ...] = ()
+    """the statements that load so, by number"""
+    store: tuple[int, ...] = ()
+    """those that store so"""
+    first_load: tuple[int, ...] = ()
+    """those that load what nothing has stored before: :data:`FIRST`"""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprints:
+    """The accesses of a launch to arrays of global memory, and the loops that they are in."""
+
+    accesses: tuple[ArrayAccess, ...]
+    """in the order of the program, those that are alike as one"""
+    program: StatementLoop
+    """the whole launch, as a loop of one pass, which is no loop of the kernel"""
+    groups: tuple[tuple[str, int, int], ...]
+    """inames that number groups: name, axis of the grid, value in the first group"""
+    assumed: tuple[Assumed, ...]
+    """what had to be assumed of arrays"""
+    refusal: str = ""
+    """why they are not known"""
+
+    def window(self, groups: Mapping[int, range], host: Mapping[str, int]) -> Window:
+        """Return what is looked at where those *groups* run, by the axes of the grid, in one pass of loops on the host.
+
+        Groups are numbered from 0; along an axis that is not given, all are looked at.
+        """
+        window = {name: range(value, value + 1) for name, value in host.items()}
+        for name, axis, first in self.groups:
+            if axis in groups:
+                window[name] = range(groups[axis].start + first, groups[axis].stop + first)
+        return window
+
+
+@lru_cache(16)
+def working_sets(footprints: Footprints) -> "WorkingSets":
+    """Return what counts what parts of a launch touch: several devices ask the same of the latest launches.
+
+    Raises :class:`UncountableError` where that is refused.
+    """
+    if footprints.refusal:
+        raise UncountableError(footprints.refusal)
+    return WorkingSets(footprints)
+
+
+class _Access:
+    """An access with its sets as isl has them."""
+
+    def __init__(self, access: ArrayAccess) -> None:
+        self.made_of = access
+        self.statements = {
+            None: frozenset((*access.load, *access.store)),
+            "load": frozenset(access.load),
+            "store": frozenset(access.store),
+            FIRST: frozenset(access.first_load),
+        }
+        """kind -> those that do so"""
+
+    @cached_property
+    def points(self) -> isl.Set:
+        return self.made_of.points.isl
+
+    @cached_property
+    def cells(self) -> isl.Map:
+        assert self.made_of.cells is not None
+        return self.made_of.cells.isl
+
+    def restricted(self, window: Window) -> isl.Set:
+        """Return the points in *window*."""
+        points = self.points
+        for place, name in enumerate(self.made_of.inames):
+            if name in window:
+                points = points.lower_bound_val(SET, place, isl.Val(window[name].start))
+                points = points.upper_bound_val(SET, place, isl.Val(window[name].stop - 1))
+        return points
+
+    def is_in(self, part: Collection[int], kind: str | None = None) -> bool:
+        """Return whether a statement of *part* makes it, as what *kind* says, or as a load or store."""
+        return not self.statements[kind].isdisjoint(part)
+
+
+class WorkingSets:
+    """The parts of global arrays that parts of a launch touch."""
+
+    def __init__(self, footprints: Footprints) -> None:
+        """Count what *footprints* say."""
+        self.footprints = footprints
+        self.program = footprints.program
+        self._accesses: dict[tuple[str, tuple[int, ...]], list[_Access]] = {}
+        self._known: dict[tuple[object, ...], dict[str, Touched]] = {}
+        for each in footprints.accesses:
+            self._accesses.setdefault((each.array, each.axes), []).append(_Access(each))
+
+    def touched(
+        self, part: Part, window: Window, array: str | None = None, kind: str | None = None
+    ) -> dict[str, Touched]:
+        """Return array -> what *part* of the program touches of it, all its passes in *window* together.
+
+        Where an *array* is named, the others are left out; where a *kind* is, ``"load"``, ``"store"`` or
+        :data:`FIRST`, what is done otherwise.
+        """
+        inside = _statements(part)
+        key = (inside, array, kind, tuple(sorted((name, values.start, values.stop) for name, values in window.items())))
+        if key not in self._known:
+            self._known[key] = self._touched(inside, window, array, kind)
+        return self._known[key]
+
+    def values(self, loop: StatementLoop, window: Window) -> range:
+        """Return the values that the variable of *loop* takes in *window*, from the least to the largest.
+
+        They are equally far apart; where they are not, there are others between them.
+        """
+        found: list[range] = []
+        inside = _statements(loop)
+        for access in (each for accesses in self._accesses.values() for each in accesses if each.is_in(inside)):
+            points, place = access.restricted(window), access.made_of.inames.index(loop.iname)
+            if not points.is_empty():
+                found.append(values_along(points, place))
+        if not found:
+            return range(0)
+        first = min(each.start for each in found)
+        step = gcd(*(number for each in found for number in (each.step, each.start - first)))
+        return range(first, max(each.stop for each in found), step)
+
+    def at_once(self, window: Window, kind: str | None = None) -> dict[str, Touched]:
+        """Return array -> what is touched of it without a loop between, summed over all passes in *window*.
+
+        What several accesses or work-items touch in the same pass is there once. A *kind* is as in :meth:`touched`.
+        """
+        return self._at_once(self.program, window, 1, kind)
+
+    def _at_once(self, loop: StatementLoop, window: Window, passes: int, kind: str | None) -> dict[str, Touched]:
+        here = [item for item in loop.body if isinstance(item, int)]
+        touched = self.touched(here, window, kind=kind)
+        found = {array: each.times(passes) for array, each in touched.items()}
+        for inner in (item for item in loop.body if not isinstance(item, int)):
+            values = self.values(inner, window)
+            one = {**window, inner.iname: middle(values, 1)}
+            for array, each in self._at_once(inner, one, passes * len(values), kind).items():
+                found[array] = found.get(array, Touched()) + each
+        return found
+
+    def _touched(
+        self, inside: frozenset[int], window: Window, only: str | None, kind: str | None
+    ) -> dict[str, Touched]:
+        found: dict[str, Touched] = {}
+        for (array, axes), accesses in self._accesses.items():
+            here = [access for access in accesses if only in (None, array) and access.is_in(inside, kind)]
+            if not here:
+                continue
+            known = [access for access in here if access.made_of.cells is not None]
+            total = found.get(array, Touched())
+            if known:
+                cells = reduce(isl.Set.union, (each.restricted(window).apply(each.cells) for each in known))
+                total += touched_by(cells, axes, known[0].made_of.width)
+            for access in here:
+                if access.made_of.cells is None:
+                    number = Fraction(number_of_points(access.restricted(window)))
+                    total += Touched(number, number)
+            most = here[0].made_of.most if any(access.made_of.by_data for access in here) else None
+            found[array] = total if most is None else total.at_most(most)
+        return found
+
+
+def _statements(part: Part) -> frozenset[int]:
+    return frozenset(part.statements if isinstance(part, StatementLoop) else part)
+
+
+def middle(values: range, number: int) -> range:
+    """Return so many values in the middle of *values*."""
+    first = (len(values) - number) // 2
+    return values[first : first + number]

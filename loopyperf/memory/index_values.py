@@ -1,0 +1,153 @@
+"""What an index is, at many passes and in all lanes at once, and how it goes on from pass to pass."""
+
+import operator
+from collections.abc import Mapping
+from functools import reduce
+from math import lcm
+from typing import Any, cast
+
+import numpy as np
+import pymbolic.primitives as prim
+from loopy.symbolic import get_dependencies
+from pymbolic.mapper import Mapper
+from pymbolic.mapper.evaluator import EvaluationMapper
+
+from loopyperf.errors import UncountableError
+
+from .residues import NoPlacesError
+
+Periods = Mapping[str, int]
+"""loop -> passes after which an index, whatever its value then, grows by the same number each time"""
+
+
+class NotPeriodicError(NoPlacesError):
+    """An index that is neither affine in the loops nor made so by integer divisions alone."""
+
+
+# {{{ values
+
+
+def index_values(expression: Any, values: Mapping[str, Any]) -> Any:
+    """Return *expression* where variables have *values*, integers or arrays that broadcast together.
+
+    What is data, and so has no value here, is zero.
+    """
+    with np.errstate(divide="ignore"):  # of the branch that is not taken
+        evaluate = _Values(dict(values))
+        return evaluate(expression)
+
+
+class _Values(EvaluationMapper[Any]):
+    """Evaluates on arrays: both branches, and then one is chosen."""
+
+    def map_variable(self, expr: prim.Variable) -> Any:
+        return self.context.get(expr.name, 0)
+
+    def map_subscript(self, expr: prim.Subscript) -> Any:
+        return 0
+
+    def map_call(self, expr: prim.Call) -> Any:
+        return 0
+
+    def map_type_cast(self, expr: Any) -> Any:
+        return self.rec(expr.child)
+
+    map_type_annotation = map_type_cast
+
+    def map_if(self, expr: prim.If) -> Any:
+        return cast("Any", np.where(self.rec(expr.condition), self.rec(expr.then), self.rec(expr.else_)))
+
+    def map_min(self, expr: prim.Min) -> Any:
+        return reduce(np.minimum, map(self.rec, expr.children))
+
+    def map_max(self, expr: prim.Max) -> Any:
+        return reduce(np.maximum, map(self.rec, expr.children))
+
+    def map_logical_and(self, expr: prim.LogicalAnd) -> Any:
+        return reduce(np.logical_and, map(self.rec, expr.children))
+
+    def map_logical_or(self, expr: prim.LogicalOr) -> Any:
+        return reduce(np.logical_or, map(self.rec, expr.children))
+
+    def map_logical_not(self, expr: prim.LogicalNot) -> Any:
+        return np.logical_not(self.rec(expr.child))
+
+    def handle_unsupported_expression(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
+        raise UncountableError(f"no addresses for an index with {expr}, a {type(expr).__name__}")
+
+
+# }}}
+
+
+# {{{ periods
+
+
+def periods(expression: Any, loops: frozenset[str], uniform: Mapping[str, int]) -> Periods:
+    """Return the period of *expression* in each of *loops* that it depends on: one where it is affine.
+
+    *uniform* are the values that are the same for all lanes and passes: factors and divisors are made of them. Raises
+    :class:`NotPeriodicError` where there is no period.
+    """
+    return _Periods(loops, uniform)(expression)
+
+
+class _Periods(Mapper[Periods, []]):
+    """If e grows by c in every p passes, then e // d grows by c in every p*d, and so on outwards."""
+
+    def __init__(self, loops: frozenset[str], uniform: Mapping[str, int]) -> None:
+        super().__init__()
+        self.loops = loops
+        self.uniform = uniform
+
+    def rec(self, expr: Any, *args: Any, **kwargs: Any) -> Periods:
+        if not self.loops & get_dependencies(expr):
+            return {}
+        try:
+            return super().rec(expr)
+        except NotImplementedError as error:  # what pymbolic's mappers say of nodes that they know by name alone
+            raise NotPeriodicError(f"{expr}, a {type(expr).__name__}") from error
+
+    __call__ = rec
+
+    def map_variable(self, expr: prim.Variable) -> Periods:
+        return {expr.name: 1}
+
+    def map_sum(self, expr: prim.Sum) -> Periods:
+        found = [self.rec(child) for child in expr.children]
+        names = frozenset[str]().union(*found)
+        return {name: lcm(*(each.get(name, 1) for each in found)) for name in names}
+
+    def map_product(self, expr: prim.Product) -> Periods:
+        moving = [child for child in expr.children if self.loops & get_dependencies(child)]
+        for child in expr.children:
+            if child is not moving[0]:
+                self._constant(child)
+        return self.rec(moving[0])
+
+    def map_floor_div(self, expr: prim.FloorDiv | prim.Remainder) -> Periods:
+        divisor = abs(self._constant(expr.denominator))
+        return {name: period * divisor for name, period in self.rec(expr.numerator).items()}
+
+    map_remainder = map_floor_div
+
+    def map_type_cast(self, expr: Any) -> Periods:
+        return self.rec(expr.child)
+
+    map_type_annotation = map_type_cast
+
+    def map_subscript(self, expr: prim.Subscript | prim.Call) -> Periods:
+        return {}
+
+    map_call = map_subscript
+
+    def handle_unsupported_expression(self, expr: Any, *args: Any, **kwargs: Any) -> Periods:
+        raise NotImplementedError
+
+    def _constant(self, expr: Any) -> int:
+        unknown = get_dependencies(expr) - self.uniform.keys()
+        if unknown:
+            raise NotPeriodicError(f"{expr}, which depends on {', '.join(sorted(unknown))}")
+        return operator.index(index_values(expr, self.uniform))
+
+
+# }}}

@@ -1,0 +1,196 @@
+"""How many passes see an address at each place within a line, without visiting the passes one by one."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+from math import gcd, prod
+
+import islpy as isl
+import numpy as np
+
+from loopyperf.errors import UncountableError
+from loopyperf.idg.warps.warp import Integers
+from loopyperf.polyhedral.points import points_listed, without
+from loopyperf.polyhedral.quasipolynomial import number_of_points
+from loopyperf.polyhedral.sets import tied_together
+
+from .visits import all_of
+
+SET = isl.dim_type.set
+MOST_PLACES = 4096
+"""that are looked at"""
+MOST_VALUES = 2**20
+"""of loops that move all lanes alike, which are looked at one by one"""
+FEW = 512
+"""passes: these are listed sooner than counted by isl place by place"""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How an address moves along a loop: after every *period* passes, it is *step* bytes further."""
+
+    period: int
+    step: int
+
+    def place(self, value: int, line: int) -> tuple[int, int]:
+        """Return the phase of the loop's *value*, and the bytes modulo *line* that whole periods have added."""
+        periods, phase = divmod(value, self.period)
+        return phase, periods * self.step % line
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What tells passes apart that are not alike."""
+
+    phases: tuple[int, ...]
+    """of each loop, its value modulo its period"""
+    offset: int
+    """bytes, modulo a line, that whole periods add to the address"""
+
+
+Places = Mapping[Place, int]
+"""how many passes are at each place"""
+Loops = Sequence[int]
+"""by number"""
+
+
+class NoPlacesError(UncountableError):
+    """Addresses that have no period, or lie in too many ways to lines."""
+
+
+def passes_by_place(
+    passes: isl.Set,
+    progress: Callable[[Loops], Sequence[Progress]],
+    line: int,
+    added: Callable[[Loops, Integers], Integers | None] = lambda loops, values: None,
+) -> Places:
+    """Return how many of the bounded, non-empty *passes* are at each place.
+
+    *progress* tells how the address moves along each of some loops. Where that raises :class:`NoPlacesError`, or there
+    are too many places, *added* tells the bytes that the loops add to the addresses of all lanes at *values*, a row for
+    each point; None where lanes, or other loops, make a difference. Then :class:`NoPlacesError` is raised.
+    """
+    found: Places = {Place((0,) * passes.dim(SET), 0): 1}
+    for loops, own, number in _independent(passes):
+        try:
+            places = _of_loops(own, number, progress(loops), line)
+        except NoPlacesError:
+            places = _of_alike(own, number, lambda values, loops=loops: added(loops, values), line)
+            if places is None:
+                raise
+        found = _combined(found, loops, places, line)
+    return found
+
+
+def _combined(found: Places, loops: Loops, places: Places, line: int) -> Places:
+    """Return the places of all pairs of passes, *places* being those of further *loops*."""
+    _check_number(len(found) * len(places) // line)
+    combined = Counter[Place]()
+    for (place, number), (own, times) in product(found.items(), places.items()):
+        phases = list(place.phases)
+        for loop, phase in zip(loops, own.phases, strict=True):
+            phases[loop] = phase
+        combined[Place(tuple(phases), (place.offset + own.offset) % line)] += number * times
+    _check_number(len(combined))
+    return combined
+
+
+def _check_number(places: int) -> None:
+    if places > MOST_PLACES:
+        raise NoPlacesError(
+            f"addresses lie in {places} ways to lines, more than {MOST_PLACES}: look at passes one by one, at(...)"
+        )
+
+
+# {{{ loops that do not depend on each other
+
+
+def _independent(passes: isl.Set) -> Iterator[tuple[Sequence[int], isl.Set, int]]:
+    """Yield groups of loops, their values, and how many these are; *passes* are all combinations of the groups'."""
+    every = range(passes.dim(SET))
+    groups = _tied(passes)
+    parts = [without(passes, [loop for loop in every if loop not in group]) for group in groups]
+    numbers = [number_of_points(part) for part in parts]
+    if len(groups) > 1 and prod(numbers) != (total := number_of_points(passes)):
+        groups, parts, numbers = [list(every)], [passes], [total]
+    yield from zip(groups, parts, numbers, strict=True)
+
+
+def _tied(passes: isl.Set) -> list[list[int]]:
+    """Return the loops of *passes* in groups, those in one constraint together."""
+    number = passes.dim(SET)
+    constraints = (each for basic in passes.get_basic_sets() for each in basic.get_constraints())
+    ties = ([loop for loop in range(number) if each.involves_dims(SET, loop, 1)] for each in constraints)
+    return tied_together(number, ties)
+
+
+# }}}
+
+
+# {{{ loops that do
+
+
+def _of_loops(passes: isl.Set, number: int, along: Sequence[Progress], line: int) -> Places:
+    """Return the places of *passes*, of which there are *number*, of loops that may depend on each other."""
+    if len(along) == 1:
+        first, last = passes.dim_min_val(0).to_python(), passes.dim_max_val(0).to_python()
+        if number == last + 1 - first:
+            return _of_interval(range(first, last + 1), along[0], line)
+    candidates = _candidates(along, line)
+    if len(candidates) == 1:
+        return {candidates[0]: number}
+    if number <= FEW:
+        return Counter(_place(point, along, line) for point in points_listed(passes).tolist())
+    counts = ((place, number_of_points(passes & _at_place(along, place, line))) for place in candidates)
+    return {place: number for place, number in counts if number}
+
+
+def _of_interval(values: range, progress: Progress, line: int) -> Places:
+    """Return the places of all *values* of a loop: both phase and offset come back after some periods."""
+    cycle = progress.period * (line // gcd(progress.step, line))
+    _check_number(min(cycle, len(values)))
+    found = Counter[Place]()
+    for value in values[:cycle]:
+        found[_place([value], [progress], line)] += len(range(value, values.stop, cycle))
+    return found
+
+
+def _of_alike(passes: isl.Set, number: int, added: Callable[[Integers], Integers | None], line: int) -> Places | None:
+    """Return the places of *passes*, of which there are *number*, that move all lanes alike, by what is *added*."""
+    values = all_of(passes, MOST_VALUES) if number <= MOST_VALUES else None
+    bytes_added = None if values is None else added(values)
+    if values is None or bytes_added is None:
+        return None
+    first = tuple(values[0].tolist())
+    offsets = zip(*np.unique((bytes_added - bytes_added[0]) % line, return_counts=True), strict=True)
+    return {Place(first, int(offset)): int(times) for offset, times in offsets}
+
+
+def _place(values: Sequence[int], along: Sequence[Progress], line: int) -> Place:
+    places = [progress.place(value, line) for value, progress in zip(values, along, strict=True)]
+    return Place(tuple(phase for phase, _ in places), sum(offset for _, offset in places) % line)
+
+
+def _candidates(along: Sequence[Progress], line: int) -> list[Place]:
+    grain = reduce(gcd, (progress.step for progress in along), line)
+    phases = [progress.period for progress in along]
+    _check_number(prod(phases) * (line // grain))
+    return [Place(each, offset) for each in product(*map(range, phases)) for offset in range(0, line, grain)]
+
+
+def _at_place(along: Sequence[Progress], place: Place, line: int) -> isl.Set:
+    """Return all values of the loops at *place*."""
+    names = ", ".join(f"x{loop}" for loop in range(len(along)))
+    return isl.Set(f"{{ [{names}] : {' and '.join(_conditions(along, place, line))} }}")
+
+
+def _conditions(along: Sequence[Progress], place: Place, line: int) -> Iterator[str]:
+    for loop, (progress, phase) in enumerate(zip(along, place.phases, strict=True)):
+        yield f"(x{loop} - {phase}) mod {progress.period} = 0"
+    steps = (f"{progress.step % line}*floor(x{loop}/{progress.period})" for loop, progress in enumerate(along))
+    yield f"({' + '.join([*steps, str(-place.offset)])}) mod {line} = 0"
+
+
+# }}}

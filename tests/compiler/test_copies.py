@@ -1,0 +1,45 @@
+"""Loops written out: how many copies there are, and what they wait for."""
+
+from machine_code.kernels import naive_multiplication
+from machine_code.varied_kernels import forces, sums_of_rows
+
+from loopyperf.compiler.copies import copied
+from loopyperf.compiler.folding import without_index_arithmetic, without_moves
+from loopyperf.compiler.hoisting import without_invariants
+from loopyperf.counts.typical import Typical
+from loopyperf.idg import Idg
+from loopyperf.kernel import load_kernel
+from loopyperf.memory.source_launch import kernel_profile
+
+
+def source(unit: object, **sizes: int) -> Idg:
+    return without_moves(without_index_arithmetic(kernel_profile(load_kernel(unit), sizes, Typical({})).graph))
+
+
+def test_copies_that_follow_a_loop_wait_for_no_pass_that_it_does_not_make() -> None:
+    # 36 passes are 2 of 16 copies, passes 0 and 1, and 4 single copies: these wait for pass 1 at most.
+    graph = copied(source(naive_multiplication(4), n=36), lambda _: 16)
+    (loop,) = {loops[0].name: loops[0] for loops in graph.loops_around if loops}.values()
+    assert (loop.trips, loop.copies) == (2, 16)
+    outside = [edge for edge in graph.edges if graph.loops_around[edge.source] and not graph.loops_around[edge.target]]
+    assert {edge.passes for edge in outside} == {(1,)}
+
+
+def test_a_loop_that_is_counted_at_run_time_stays_one_with_a_single_pass() -> None:
+    graph = copied(source(sums_of_rows(), n=128, m=4), lambda _: 4)
+    (loop,) = {loops[0].name: loops[0] for loops in graph.loops_around if loops}.values()
+    assert (loop.trips, loop.copies) == (1, 4)
+
+
+def test_what_is_the_same_in_all_passes_is_done_once() -> None:
+    # The text reads x[j] three times and y[j] twice, and x[i] and y[i] as often: these once for all 256 values of j.
+    graph = source(forces(), n=256)
+    loads = [each.mix()["load", "b64"] for each in (graph, without_invariants(graph))]
+    assert loads == [10 * 256, 5 * 256 + 5]
+
+
+def test_a_hoisted_graph_waits_for_what_it_waited_for() -> None:
+    graph = without_invariants(source(forces(), n=128))
+    before = [edge for edge in graph.edges if not graph.loops_around[edge.source] and graph.loops_around[edge.target]]
+    assert {graph.instructions[edge.source].kind for edge in before} == {"load", "move"}
+    assert all(edge.passes == () and edge.distance == () for edge in before)

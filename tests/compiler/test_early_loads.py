@@ -1,0 +1,58 @@
+"""The order of loads: as early as their addresses are known, and nothing else changes."""
+
+import loopy as lp
+import numpy as np
+import pytest
+from idg.machine_graphs import source
+from idg.meaning import stored
+from idg.patterns import flat
+
+from loopyperf.compiler import lowered
+from loopyperf.compiler.early_loads import with_early_loads
+from loopyperf.idg import Idg
+from loopyperf.idg.program import placed
+
+
+def order(graph: Idg) -> list[str]:
+    """Return the kinds of the instructions of global and local memory, of sums and of barriers, in their order."""
+    kinds = [graph.instructions[place].kind for place, _ in placed(graph.body)]
+    return [kind for kind in kinds if kind in ("load", "store", "add", "fma", "barrier")]
+
+
+def products(rows: int) -> Idg:
+    lines = [f"out[{32 * row} + i] = a[{32 * row} + i] + 1" for row in range(rows)]
+    return lowered(source("{[i]: 0<=i<32}", "\n".join(lines), flat("a"), flat("out")))
+
+
+def test_loads_come_before_what_waits_for_other_loads() -> None:
+    graph = products(3)
+    assert order(graph) == ["load", "add", "store"] * 3
+    assert order(with_early_loads(graph)) == ["load"] * 3 + ["add", "store"] * 3
+
+
+@pytest.mark.parametrize("waiting", [1, 2, 3])
+def test_no_more_results_wait_than_are_allowed(waiting: int) -> None:
+    kinds = order(with_early_loads(products(6), waiting))
+    unused = most = 0
+    for kind in kinds:
+        unused += (kind == "load") - (kind == "add")
+        most = max(most, unused)
+    assert most == waiting
+
+
+def test_no_more_results_wait_than_there_are_registers_for() -> None:
+    graph = products(6)
+    assert order(with_early_loads(graph, registers=1)) == order(graph)
+    assert order(with_early_loads(graph, registers=5)) == order(with_early_loads(graph, 2))
+
+
+def test_no_load_passes_a_barrier_or_what_its_address_waits_for() -> None:
+    stage = lp.TemporaryVariable("t", np.float32, shape=(32,), address_space=lp.AddressSpace.LOCAL)
+    code = "t[i] = a[i] {id=w}\n ... lbarrier {id=x,dep=w}\n out[i] = t[31 - i] + a[i + 32] {dep=x}"
+    graph = lowered(source("{[i]: 0<=i<32}", code, flat("a"), flat("out"), stage))
+    assert order(with_early_loads(graph)) == ["load", "store", "barrier", "load", "load", "add", "store"]
+
+
+def test_what_is_stored_stays_what_it_was() -> None:
+    graph = products(8)
+    assert stored(with_early_loads(graph).unrolled()) == stored(graph.unrolled())

@@ -1,0 +1,118 @@
+"""Registers of values that are alive at the same time, counted by hand."""
+
+import pymbolic.primitives as prim
+import pytest
+
+from loopyperf.compiler.registers import RegisterFile, estimated_registers
+from loopyperf.errors import ParameterError
+from loopyperf.idg import Edge, Idg, Instruction, Loop
+from loopyperf.idg.metrics.live_values import live_registers
+from loopyperf.idg.program import Element, Operand, PassBound
+
+K = prim.Variable("k")
+
+
+def flat(kinds: str, edges: list[tuple[int, int]], dtype: str = "f32") -> Idg:
+    """Return a straight program: edges lead to operands 0, 1, ... of their targets in their order."""
+    slots: dict[int, int] = {}
+    found: list[Edge] = []
+    for source, target in edges:
+        slots[target] = slots.get(target, -1) + 1
+        found.append(Edge(source, target, operand=slots[target]))
+    instructions = tuple(
+        Instruction(kind, dtype, operands=(Operand(),) * (slots.get(place, -1) + 1))
+        for place, kind in enumerate(kinds.split())
+    )
+    return Idg(instructions, tuple(found), tuple(range(len(instructions))))
+
+
+def test_a_result_takes_the_register_of_an_operand_that_is_used_up() -> None:
+    assert live_registers(flat("load add add store", [(0, 1), (1, 2), (2, 3)])) == 1
+
+
+def test_operands_that_wait_for_each_other_are_alive_together() -> None:
+    # Three loads before the sum of all.
+    assert live_registers(flat("load load load add add store", [(0, 3), (1, 3), (3, 4), (2, 4), (4, 5)])) == 3
+
+
+def test_values_of_64_bits_take_two_registers() -> None:
+    assert live_registers(flat("load load add store", [(0, 2), (1, 2), (2, 3)], "f64")) == 4
+
+
+def test_predicates_and_stores_take_none() -> None:
+    assert live_registers(flat("load compare branch", [(0, 1), (1, 2)], "i32")) == 1
+
+
+def test_a_selection_is_as_wide_as_what_it_selects_from() -> None:
+    graph = flat("load load compare select store", [(0, 2), (2, 3), (0, 3), (1, 3), (3, 4)], "f64")
+    untyped = tuple(
+        Instruction(each.kind, "" if each.kind == "select" else each.dtype, operands=each.operands)
+        for each in graph.instructions
+    )
+    assert live_registers(Idg(untyped, graph.edges, graph.body)) == 4
+
+
+def test_unused_results_take_none() -> None:
+    assert live_registers(flat("load load load", [])) == 0
+
+
+def looped(*edges: Edge, before: int = 1, inside: int = 2, after: int = 1) -> Idg:
+    """Return a program of f32 instructions before a loop over k, in it, and after it."""
+    first, last = before, before + inside
+    instructions = tuple(Instruction("add", "f32", operands=(Operand(),) * 2) for _ in range(last + after))
+    loop = Loop("k", 8, tuple(range(first, last)), bound=PassBound((8,)))
+    return Idg(instructions, edges, (*range(first), loop, *range(last, last + after)))
+
+
+def test_what_is_used_in_each_pass_is_alive_through_the_loop() -> None:
+    # 0 is used by 1, the first in the loop; 1 by 2, the second. After 1, both are alive.
+    assert live_registers(looped(Edge(0, 1, operand=0), Edge(1, 2, (0,), (K,), operand=0))) == 2
+
+
+def test_a_sum_and_what_it_begins_with_have_one_register() -> None:
+    begins = Edge(0, 2, condition=prim.Comparison(K, "==", 0), operand=0)
+    goes_on = Edge(2, 2, (1,), (K - 1,), prim.Comparison(K, ">=", 1), operand=0)
+    assert live_registers(looped(begins, goes_on, Edge(2, 3, (), (7,), operand=0))) == 1
+
+
+def test_a_sum_is_alive_while_its_next_term_is_computed() -> None:
+    goes_on = Edge(2, 2, (1,), (K - 1,), prim.Comparison(K, ">=", 1), operand=0)
+    assert live_registers(looped(goes_on, Edge(1, 2, (0,), (K,), operand=1), Edge(2, 3, (), (7,), operand=0))) == 2
+
+
+def test_elements_of_a_private_array_that_a_loop_defines_are_alive_together() -> None:
+    instructions = (
+        Instruction("load", "b64", defines=(Element("a", K, 64, 8),), executions=8),
+        Instruction("store", "b64", operands=(Operand(element=Element("a", prim.Variable("o"), 64, 8)),), executions=8),
+    )
+    loops = (Loop("k", 8, (0,), bound=PassBound((8,))), Loop("o", 8, (1,), bound=PassBound((8,))))
+    edge = Edge(0, 1, (), (prim.Variable("o"),), operand=0)
+    assert live_registers(Idg(instructions, (edge,), loops)) == 2 * 8
+
+
+@pytest.mark.parametrize(
+    ("work_items", "limit"), [(1, 255), (256, 255), (512, 128), (1024, 64), (384, 168), (290, 168)]
+)
+def test_a_group_shares_the_registers_of_a_multiprocessor(work_items: int, limit: int) -> None:
+    # 65536 / 384 = 170.7, in steps of 8: 168. Ten warps of 290 work-items are dealt out as twelve would be.
+    assert estimated_registers(flat("load store", [(0, 1)]), work_items).limit == limit
+
+
+def test_other_register_files_have_limits_of_their_own() -> None:
+    graph = flat("load store", [(0, 1)])
+    fermi = RegisterFile(32_768, 63)
+    assert [estimated_registers(graph, work_items, fermi).limit for work_items in (1, 512, 1024)] == [63, 63, 32]
+
+
+def test_what_exceeds_the_limit_is_spilled() -> None:
+    loads = 200
+    graph = flat(" ".join(["load"] * loads + ["add"]), [(place, loads) for place in range(loads)], "f64")
+    found = estimated_registers(graph)
+    assert found.live == 2 * loads
+    assert (found.allocated, found.spilled) == (255, found.needed - 255)
+    assert found.spilled > 0
+
+
+def test_a_group_has_work_items() -> None:
+    with pytest.raises(ParameterError, match="received 0"):
+        estimated_registers(flat("load store", [(0, 1)]), 0)

@@ -1,0 +1,155 @@
+"""Where private arrays live, by what their indices depend on. machine_code/test_private_arrays.py asks nvcc too."""
+
+import private_array_kernels as kernels
+import pytest
+from pymbolic import parse, var
+
+from loopyperf.compiler.private_arrays import (
+    Home,
+    Placement,
+    PrivateArray,
+    private_arrays,
+    private_arrays_of,
+)
+from loopyperf.counts.typical import Typical
+from loopyperf.idg import Idg, Instruction, Loop
+from loopyperf.idg.program import AT_RUN_TIME, WORK_GROUP, Element, PassBound
+from loopyperf.kernel import load_kernel
+from loopyperf.memory.source_launch import kernel_profile
+
+
+def array(build: kernels.Build) -> PrivateArray:
+    """Return the one private array of a kernel."""
+    unit = build()
+    sizes = {"n": 3} if "n" in unit.default_entrypoint.arg_dict else {}
+    (only,) = private_arrays(kernel_profile(load_kernel(unit), sizes, Typical({})).graph)
+    return only
+
+
+@pytest.mark.parametrize("name", kernels.REGISTERS)
+def test_an_array_is_in_registers_where_all_its_indices_become_constants(name: str) -> None:
+    assert array(kernels.REGISTERS[name]).home == "registers"
+
+
+@pytest.mark.parametrize("name", kernels.PRIVATE_MEMORY)
+def test_an_array_is_in_memory_where_an_index_stays_variable(name: str) -> None:
+    assert array(kernels.PRIVATE_MEMORY[name]).home == "private memory"
+
+
+@pytest.mark.parametrize("name", kernels.UNSURE)
+def test_where_nvcc_does_either_the_rules_are_unsure(name: str) -> None:
+    assert array(kernels.UNSURE[name]).home == "unsure"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("a bound that is a size", "the number of passes of the loop over o depends on n"),
+        ("a bound that depends on the work-item", "the number of passes of the loop over o depends on the work-item"),
+        ("an index that is data", "an index is data"),
+        ("an index that is the work-item", "an index depends on t, which differs between work-items or groups"),
+    ],
+)
+def test_the_reason_names_the_index_or_the_loop(name: str, reason: str) -> None:
+    assert array(kernels.PRIVATE_MEMORY[name]).reason == reason
+
+
+def test_the_reason_says_how_many_passes_are_written_out() -> None:
+    found = array(kernels.REGISTERS["two constant loops"])
+    assert found.reason == "the loop over i makes 8 passes, which nvcc writes out"
+    assert found.nbytes == 8 * 8
+
+
+def test_a_bound_inside_of_which_lanes_do_nothing_is_still_constant() -> None:
+    """A condition on the work-item inside the loop is no part of its bound: the loop is written out."""
+    unit = kernels.copied(4)
+    (insn, other) = unit.default_entrypoint.instructions
+    guarded = unit.default_entrypoint.copy(instructions=[insn, other.copy(predicates=frozenset({parse("t < 16")}))])
+    assert array(lambda: unit.with_kernel(guarded)).home == "registers"
+
+
+def test_a_graph_without_loops_of_a_kernel_goes_by_its_constant_loops() -> None:
+    index = var("i")
+    store = Instruction("move", defines=(Element("a", index, 64, 4),), executions=4)
+    for bound, home in ((PassBound((4,)), "registers"), (AT_RUN_TIME, "private memory")):
+        graph = Idg((store,), (), (Loop("i", 4, (0,), bound=bound),))
+        assert [each.home for each in private_arrays(graph)] == [home]
+
+
+def test_an_array_that_some_warps_have_in_memory_is_there_for_all_warps() -> None:
+    """The program of a launch is one: a loop to a bound that is no constant is in it, whoever runs through it."""
+
+    def graph(bound: PassBound, length: int = 16) -> Idg:
+        store = Instruction("move", defines=(Element("a", var("i"), 64, length),), executions=length)
+        return Idg((store,), (), (Loop("i", length, (0,), bound=bound),))
+
+    constant, varying, either = graph(PassBound((16,))), graph(AT_RUN_TIME), graph(PassBound((8, 16)))
+    for graphs, home in (
+        ((constant, constant), "registers"),
+        ((constant, either), "unsure"),
+        ((varying, constant), "private memory"),
+        ((either, varying, constant), "private memory"),
+    ):
+        assert [each.home for each in private_arrays_of(graphs)] == [home]
+
+
+@pytest.mark.parametrize(
+    ("place", "homes"),
+    [
+        ("likelier", {"registers": False, "unsure": True, "private memory": True}),
+        ("registers", {"registers": False, "unsure": False, "private memory": True}),
+        ("private memory", {"registers": False, "unsure": True, "private memory": True}),
+    ],
+)
+def test_only_what_is_unsure_can_be_put_elsewhere(place: Placement, homes: dict[Home, bool]) -> None:
+    for home, is_in_memory in homes.items():
+        likelier = PrivateArray("a", 8, 64, home, "", is_likely_in_memory=home == "unsure")
+        assert likelier.is_in_memory_by(place) == is_in_memory
+
+
+GROUPS = frozenset({WORK_GROUP})
+VOLTA, TURING = (7, 0), (7, 5)
+
+
+@pytest.mark.parametrize(
+    ("bound", "tests", "capability", "is_in_memory"),
+    [
+        (PassBound((8, 16), GROUPS), frozenset[str](), VOLTA, False),
+        (PassBound((8, 16), GROUPS), frozenset({"l0 < n"}), TURING, False),
+        (PassBound((8, 16), GROUPS), frozenset({"l0 < n"}), VOLTA, True),
+        (PassBound((8, 16), loops=frozenset("o")), frozenset({"l0 < n"}), VOLTA, False),
+        (PassBound((8, 16), GROUPS, has_or=True), frozenset[str](), TURING, True),
+        (PassBound((12, 15), GROUPS), frozenset[str](), TURING, True),
+        (PassBound((4, 8), GROUPS), frozenset({"l0 < n"}), VOLTA, False),
+    ],
+)
+def test_in_a_loop_of_several_numbers_of_passes_it_depends_on_the_numbers_their_condition_and_the_compiler(
+    bound: PassBound, tests: frozenset[str], capability: tuple[int, int], *, is_in_memory: bool
+) -> None:
+    """titan-v rows 404 and 410 differ in nothing else than the condition on the work-item, and 30 times in time."""
+    store = Instruction("move", defines=(Element("a", var("i"), 64, 16),), executions=16, tests=tests)
+    graph = Idg((store,), (), (Loop("i", 16, (0,), bound=bound),))
+    (found,) = private_arrays(graph, capability)
+    assert found.is_in_memory == is_in_memory
+
+
+@pytest.mark.parametrize(
+    ("tests", "capability", "is_in_memory"),
+    [
+        (frozenset[str](), VOLTA, False),
+        (frozenset({"l0 < n"}), VOLTA, True),
+        (frozenset[str](), TURING, True),
+        (frozenset({"l0 < n"}), TURING, True),
+    ],
+)
+def test_in_a_loop_that_is_long_to_write_out_it_depends_on_the_condition_and_the_compiler(
+    tests: frozenset[str], capability: tuple[int, int], *, is_in_memory: bool
+) -> None:
+    """titan-v rows 711 and 724 differ by the condition on the work-item: one is in registers, and one in memory."""
+    element = Element("a", var("i"), 64, 16)
+    body = tuple(Instruction("add", "f64", defines=(element,) if not n else (), tests=tests) for n in range(198))
+    graph = Idg(body, (), (Loop("i", 16, tuple(range(198)), bound=PassBound((16,))),))
+    (found,) = private_arrays(graph, capability)
+    # 198 additions, 2 instructions for the element, 1 for the loop, in each of 16 passes.
+    assert found.reason == "the loop over i makes 16 passes, about 3216 instructions if it is written out"
+    assert (found.home, found.is_in_memory) == ("unsure", is_in_memory)

@@ -1,0 +1,77 @@
+"""Reuse distances on the stack against a cache that is simulated, least recently used first out."""
+
+from collections import OrderedDict
+
+import loopy as lp
+import numpy as np
+import private_array_kernels as kernels
+import pytest
+
+from loopyperf.compiler import lowered
+from loopyperf.counts.typical import Typical
+from loopyperf.idg import Idg
+from loopyperf.idg.unrolling import executions, valued
+from loopyperf.kernel import load_kernel
+from loopyperf.memory.private_reuse import Moved, StackReuse
+from loopyperf.memory.source_launch import kernel_profile
+
+LINES = 128
+"""bytes that a float of 32 lanes takes on the stack"""
+
+
+def simulated(graph: Idg, elements: int) -> Moved:
+    """Return what a cache of so many *elements* moves while a warp executes *graph* for the second time."""
+    cache: OrderedDict[tuple[str, int], bool] = OrderedDict()
+    """element -> whether it was stored to, the one that was accessed last comes last"""
+    loads = fetched = stores = written = 0
+    for time in range(2):
+        for place, passes in executions(graph.instructions, graph.body):
+            each = graph.instructions[place]
+            if each.subsystem != "private":
+                continue
+            element, is_store = (each.reference.array, valued(each.address, passes)), each.kind == "store"
+            is_there, was_changed = element in cache, cache.pop(element, False)
+            cache[element] = was_changed or is_store
+            given_up = cache.popitem(last=False)[1] if len(cache) > elements else False
+            if time:
+                loads, fetched = loads + (not is_store), fetched + (not is_store and not is_there)
+                stores, written = stores + is_store, written + given_up
+    return Moved(loads, fetched, stores, written)
+
+
+@pytest.mark.parametrize("elements", [1, 2, 3, 4, 7, 8, 16])
+@pytest.mark.parametrize(
+    "build", [lambda: kernels.accumulated("n", 16, 8), lambda: kernels.accumulated("n", 6, 8, order="k,r")]
+)
+def test_what_moves_is_what_moves_into_and_out_of_a_simulated_cache(build: kernels.Build, elements: int) -> None:
+    graph = lowered(kernel_profile(load_kernel(build()), {"n": 7}, Typical({})).graph)
+    bits = next(int(each.dtype[1:]) for each in graph.instructions if each.subsystem == "private")
+    found, real = StackReuse.of(graph, 32).moved(elements * bits // 32 * LINES), simulated(graph, elements)
+    assert found == real
+
+
+def test_elements_between_take_what_each_of_them_holds() -> None:
+    unit = lp.make_kernel(
+        "{[i,j,m]: 0<=i<n and 0<=j,m<8}",
+        """
+        f[(k[i] + j) % 8] = a[i, j] {id=floats,dep=*}
+        d[(k[i] + m) % 8] = c[i, m] {id=doubles,dep=*floats}
+        out[i] = f[k[i] % 8] + d[k[i] % 8] {dep=*floats:doubles}
+        """,
+        [
+            lp.TemporaryVariable("f", np.float32, shape=(8,), address_space=lp.AddressSpace.PRIVATE),
+            lp.TemporaryVariable("d", np.float64, shape=(8,), address_space=lp.AddressSpace.PRIVATE),
+            lp.GlobalArg("k", np.int32, shape="n"),
+            lp.GlobalArg("a", np.float32, shape="n, 8"),
+            lp.GlobalArg("c,out", np.float64, shape=lp.auto),
+            ...,
+        ],
+        assumptions="n >= 64 and n mod 64 = 0",
+        lang_version=(2018, 2),
+        target=lp.PyOpenCLTarget(),
+    )
+    unit = lp.split_iname(unit, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    graph = lowered(kernel_profile(load_kernel(unit), {"n": 128}, Typical({})).graph)
+    found = [each for each in StackReuse.of(graph, 32).accesses if each.distance is not None and not each.is_store]
+    # Eight stores and a load of each array: data tell their elements, so that no two accesses are of one.
+    assert [each.distance for each in found] == 2 * [9 * 128 + 9 * 256]

@@ -1,0 +1,200 @@
+"""Spills by hand and against their meaning: what is stored stays what it was, in fewer registers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from idg.construction.test_random_graphs import LONG
+from idg.machine_graphs import kinds, source
+from idg.meaning import stored
+from idg.patterns import flat
+from idg.random_graph_kernels import for_random_kernels, loaded
+from pymbolic.mapper import UnsupportedExpressionError
+from random_kernels import RandomKernel
+
+from loopyperf.compiler import lowered
+from loopyperf.compiler.folding import without_index_arithmetic, without_moves
+from loopyperf.compiler.register_pressure import MANY, with_few_registers
+from loopyperf.compiler.registers import estimated_registers
+from loopyperf.compiler.spilling import with_spills
+from loopyperf.compiler.value_numbering import without_common_subexpressions
+from loopyperf.counts.typical import Typical
+from loopyperf.errors import UncountableError
+from loopyperf.idg import Idg
+from loopyperf.idg.metrics.live_values import live_registers
+from loopyperf.idg.program import loops_in
+from loopyperf.memory.source_launch import kernel_profile
+
+LANES = "{[i]: 0<=i<32}"
+
+
+def dot_products(rows: int, length: int) -> Idg:
+    """Return the machine graph of the sums of products of the same elements of a with several rows of b, unrolled."""
+    lines = [f"<> s{row} = sum(k{row}, a[{length}*i + k{row}]*b[{row * length} + k{row}])" for row in range(rows)]
+    stores = [f"out[{32 * row} + i] = s{row}" for row in range(rows)]
+    domain = [LANES, *(f"{{[k{row}]: 0<=k{row}<{length}}}" for row in range(rows))]
+    return lowered(source(domain, "\n".join(lines + stores), flat("a"), flat("b"), flat("out")))
+
+
+def chain(terms: int) -> Idg:
+    """Return the machine graph of *terms* terms, each made of the one before, of x, and of the one half as far on."""
+    lines = [f"<> t{q} = t{q - 1}*x[i] + {q}.5*t{q // 2}" for q in range(1, terms)]
+    arrays = flat("x", np.float64), flat("y", np.float64)
+    return lowered(source(LANES, "\n".join(["<> t0 = x[i]", *lines, f"y[i] = t{terms - 1}"]), *arrays))
+
+
+def loads(graph: Idg) -> int:
+    return kinds(graph).count("load b32")
+
+
+def spills(graph: Idg) -> list[str]:
+    return [each.kind for each in graph.instructions if each.subsystem == "private"]
+
+
+# {{{ straight pieces of code
+
+
+def test_with_room_for_all_nothing_changes() -> None:
+    graph = dot_products(4, 8)
+    assert loads(graph) == 8 + 32
+    assert with_spills(graph, live_registers(graph) + 1) == (graph, 0)
+
+
+@pytest.mark.parametrize("room", [6, 8, 10])
+def test_what_is_used_latest_is_loaded_again(room: int) -> None:
+    graph = dot_products(4, 8)
+    assert live_registers(graph) > room
+    less, nbytes = with_spills(graph, room)
+    assert live_registers(less) <= room
+    assert loads(graph) < loads(less) <= 2 * 32
+    assert nbytes <= 4 * 4  # of the sums, which wait for their stores
+    assert stored(less.unrolled()) == stored(graph.unrolled())
+
+
+def test_the_more_room_the_fewer_loads() -> None:
+    graph = dot_products(6, 8)
+    found = [loads(with_spills(graph, room)[0]) for room in range(4, 16)]
+    assert found == sorted(found, reverse=True)
+    assert found[0] > found[-1]
+
+
+def test_what_is_stored_to_is_spilled_and_not_loaded_again() -> None:
+    graph = dot_products(4, 8)
+    changed = tuple(
+        replace(each, reference=replace(each.reference, array="a")) if each.kind == "store" else each
+        for each in graph.instructions
+    )
+    less, nbytes = with_spills(replace(graph, instructions=changed), 6)
+    assert loads_of("a", less) == loads_of("a", graph)
+    assert nbytes > 0
+    assert live_registers(less) <= 6
+
+
+def loads_of(array: str, graph: Idg) -> int:
+    return sum(1 for each in graph.instructions if each.kind == "load" and each.reference.array == array)
+
+
+SPILLED = {500: 24, 600: 224, 800: 624}
+"""bytes: "spill stores" and "spill loads" of chains in double precision, ptxas 13.0.88 for sm_75, sm_80 and sm_90"""
+
+
+@pytest.mark.parametrize("terms", SPILLED)
+def test_a_chain_spills_as_many_bytes_as_ptxas_reports(terms: int) -> None:
+    """Each is stored once and loaded once, and x is never given up, as each term uses it."""
+    graph = chain(terms)
+    less, nbytes = with_spills(graph, estimated_registers(graph).room)
+    assert abs(nbytes - SPILLED[terms]) <= 8
+    assert spills(less).count("store") == spills(less).count("load") == nbytes // 8
+    assert loads_of("x", less) == 1
+    assert stored(less.unrolled()) == stored(graph.unrolled())
+
+
+# }}}
+
+# {{{ loops
+
+
+def accumulators(sums: int) -> Idg:
+    """Return the machine graph of *sums* sums over a loop whose number of passes is a size."""
+    lines = [f"<> s{n} = 0" for n in range(sums)]
+    lines += ["for k", *(f"s{n} = s{n} + a[{n}*n + k]*b[{n + 1}*k + i]" for n in range(sums)), "end"]
+    lines += [f"out[{32 * n} + i] = s{n}" for n in range(sums)]
+    domain = "[n] -> {[i,k]: 0<=i<32 and 0<=k<n}"
+    return lowered(source(domain, "\n".join(lines), flat("a"), flat("b"), flat("out"), sizes={"n": 12}))
+
+
+@pytest.mark.parametrize("room", [12, 16, 20])
+def test_sums_that_have_no_room_in_a_loop_are_stored_and_loaded_in_each_pass(room: int) -> None:
+    graph = accumulators(24)
+    less, nbytes = with_spills(graph, room)
+    assert nbytes > 0
+    assert {"load", "store"} == set(spills(less))
+    assert live_registers(less) < live_registers(graph)
+    assert stored(less.unrolled()) == stored(graph.unrolled())
+    assert not less.backwards
+
+
+def test_what_a_loop_does_not_use_goes_to_memory_before_it() -> None:
+    lines = [*(f"<> v{n} = a[{32 * n} + i]*a[{32 * n} + i]" for n in range(60))]
+    lines += ["<> s = 0", "for k", "s = s + b[k]*a[k]", "end"]
+    lines += [f"out[{32 * n} + i] = v{n}*s" for n in range(60)]
+    domain = "[n] -> {[i,k]: 0<=i<32 and 0<=k<n}"
+    graph = lowered(source(domain, "\n".join(lines), flat("a"), flat("b"), flat("out"), sizes={"n": 32}))
+    less, nbytes = with_spills(graph, 60)
+    assert nbytes > 0
+    assert all(each.executions == 1 for each in less.instructions if each.subsystem == "private")
+    assert stored(less.unrolled()) == stored(graph.unrolled())
+
+
+@for_random_kernels
+def test_spills_change_nothing_that_is_stored(description: RandomKernel) -> None:
+    kernel = loaded(description)
+    try:
+        graph = kernel_profile(kernel, description.sizes[len(description.sizes) // 3], Typical({})).graph
+    except (UncountableError, UnsupportedExpressionError):
+        return
+    for change in (without_index_arithmetic, without_moves, without_common_subexpressions):
+        graph = change(graph)
+    # A loop that some passes of another one pass by hands on what was stored before it: nothing waits for that.
+    if graph.executed <= LONG and all(isinstance(loop.trips, int) for loop in loops_in(graph.body)):
+        before = stored(graph.unrolled())
+        for room in (3, 6):
+            less, _ = with_spills(graph, room)
+            assert stored(less.unrolled()) == before
+            assert not less.backwards
+
+
+# }}}
+
+# {{{ orders
+
+
+def windows(taps: int, sums: int) -> Idg:
+    """Return the machine graph of sums of *taps* weighted neighbours each, one sum after the other, all unrolled."""
+    code = f"out[{sums}*i + s] = sum(k, w[k]*a[{sums}*i + s + k])"
+    domain = f"{{[i,s,k]: 0<=i<32 and 0<=s<{sums} and 0<=k<{taps}}}"
+    tags = {"i": "l.0", "s": "unr", "k": "unr"}
+    return lowered(source(domain, code, flat("w"), flat("a"), flat("out"), tags=tags))
+
+
+def test_sums_of_the_same_window_are_taken_together() -> None:
+    """In the order of the program all taps are alive from the first sum on; side by side, the sums are."""
+    graph = windows(100, 4)
+    assert live_registers(graph) > 100 > MANY
+    other = with_few_registers(graph)
+    assert live_registers(other) <= 4 + 4 + 4
+    assert sorted(kinds(other)) == sorted(kinds(graph))
+    assert not other.backwards
+    assert stored_anywhere(other) == stored_anywhere(graph)
+
+
+def stored_anywhere(graph: Idg) -> list[str]:
+    return sorted(stored(graph.unrolled()))
+
+
+def test_an_order_of_few_registers_stays() -> None:
+    graph = windows(8, 2)
+    assert with_few_registers(graph) is graph
+
+
+# }}}

@@ -1,0 +1,370 @@
+"""The front door: what is read off Loopy's schedule, and what is refused."""
+
+from typing import Any
+
+import islpy as isl
+import loopy as lp
+import numpy as np
+import pytest
+from loopy.kernel.data import AddressSpace
+from loopy.symbolic import pw_aff_to_expr
+from pymbolic import evaluate
+
+import loopyperf as lpp
+from loopyperf.errors import KernelError, UnboundedDomainError, UncountableError
+from loopyperf.kernel import Kernel, load_kernel
+from loopyperf.kernel.launches import Barrier
+
+LANGUAGE = (2018, 2)
+
+
+def scaled(**options: Any) -> lp.TranslationUnit:
+    """Return a kernel that doubles an array, in groups of 16."""
+    unit = lp.make_kernel(
+        "{[i]: 0<=i<n}", "out[i] = 2*a[i] {id=scale}", name="scaled", lang_version=LANGUAGE, **options
+    )
+    unit = lp.add_and_infer_dtypes(unit, {"a": np.float32})
+    return lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+def two_steps() -> lp.TranslationUnit:
+    """Return a kernel of two launches, the second of which passes numbers through local memory."""
+    unit = lp.make_kernel(
+        "{[i,j,l]: 0<=i<n and 0<=j<n and 0<=l<32}",
+        """
+        a[i] = i {id=first}
+        ... gbarrier {id=between, dep=first}
+        <> c[l] = a[j] + l {id=fill, dep=between, inames=j:l}
+        <> d[l] = c[31-l] {id=turn, dep=fill, inames=j:l}
+        out[j,l] = d[31-l] {id=last, dep=turn}
+        """,
+        [lp.GlobalArg("a", np.float32, shape="n"), lp.GlobalArg("out", np.float32, shape="n,32"), ...],
+        name="steps",
+        lang_version=LANGUAGE,
+        seq_dependencies=False,
+    )
+    unit = lp.split_iname(unit, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    for name, space in (("c", AddressSpace.LOCAL), ("d", AddressSpace.LOCAL)):
+        unit = lp.set_temporary_address_space(unit, name, space)
+    return lp.tag_inames(unit, {"j": "g.0", "l": "l.0"})
+
+
+def extents(axes: Any, **sizes: int) -> dict[int, int]:
+    """Return the extents of grid or group axes at *sizes*."""
+
+    return {axis: int(evaluate(pw_aff_to_expr(extent, int_ok=True), dict(sizes))) for axis, extent in axes.items()}
+
+
+# {{{ what is read off
+
+
+def test_one_launch_has_the_grid_that_the_tags_say() -> None:
+    kernel = load_kernel(scaled())
+    (launch,) = kernel.launches
+    assert kernel.name == launch.name == "scaled"
+    assert extents(launch.group_axes, n=33) == {0: 3}
+    assert extents(launch.local_axes) == {0: 16}
+    assert (launch.barriers, launch.host_inames, launch.local_memory) == ((), frozenset(), 0)
+
+
+def test_a_group_is_as_large_as_at_any_size() -> None:
+    # Of every third point only the second of a pair is there at n = 2, where Loopy starts groups of two all the same.
+    unit = lp.make_kernel(
+        "{ [i]: 0 <= i < n and i mod 3 = 1 }", "a[i] = 2*a[i]", [lp.GlobalArg("a", np.float32), "..."]
+    )
+    unit = lp.split_iname(lp.assume(unit, "n >= 2"), "i", 2, outer_tag="g.0", inner_tag="l.0")
+    (launch,) = load_kernel(unit).launches
+    assert [extents(launch.local_axes, n=n) for n in (2, 4, 5, 100)] == [{0: 2}] * 4
+
+
+def test_a_group_reaches_from_the_least_first_to_the_greatest_last_value() -> None:
+    # i from -1 to n-1, in fours: at n = 0 only the last lane of a group is there, from n = 1 on all four may be.
+    unit = lp.make_kernel(
+        "{ [i]: -1 <= i < n }", "a[i + 1] = 2*a[i + 1]", [lp.GlobalArg("a", np.float32, shape="n + 1"), "..."]
+    )
+    unit = lp.split_iname(lp.assume(unit, "n >= 0"), "i", 4, outer_tag="g.0", inner_tag="l.0")
+    (launch,) = load_kernel(unit).launches
+    assert [extents(launch.local_axes, n=n) for n in (0, 1, 2, 100)] == [{0: 4}] * 4
+
+
+def test_each_launch_has_its_own_instructions_grid_and_local_memory() -> None:
+    first, second = load_kernel(two_steps()).launches
+    assert [insn.id for insn in first.instructions] == ["first"]
+    assert [insn.id for insn in second.instructions] == ["fill", "turn", "last"]
+    assert (extents(first.group_axes, n=100), extents(first.local_axes)) == ({0: 2}, {0: 64})
+    assert (extents(second.group_axes, n=100), extents(second.local_axes)) == ({0: 100}, {0: 32})
+    # c and d: 32 floats of 4 bytes each.
+    assert (first.local_memory, second.local_memory) == (0, 2 * 32 * 4)
+
+
+def test_lengths_of_axes_are_not_negative_whatever_constants_loopy_guesses() -> None:
+    unit = lp.make_kernel("{[i]: lo<=i<n}", "out[i-lo] = a[6*i-6*lo+3]", lang_version=LANGUAGE)
+    kernel = load_kernel(lp.add_and_infer_dtypes(unit, {"a": np.float32}))
+    assert kernel.assumptions.is_equal(isl.BasicSet("[lo, n] -> { : n >= lo }"))
+
+
+def test_an_axis_of_unknown_length_is_no_constraint() -> None:
+    rows = lp.GlobalArg("out", np.float32, shape=(None, "n"), strides=("n", 1))
+    unit = lp.make_kernel(
+        "{[i,j]: 0<=i<3 and 0<=j<n}", "out[i,j] = 2", [rows, lp.ValueArg("n", np.int32)], lang_version=LANGUAGE
+    )
+    assert load_kernel(unit).assumptions.is_equal(isl.BasicSet("[n] -> { : n >= 0 }"))
+
+
+def test_barriers_are_named_after_the_instruction_that_they_precede() -> None:
+    _, second = load_kernel(two_steps()).launches
+    assert second.barriers == (
+        Barrier("barrier before turn", (), frozenset(), frozenset()),
+        Barrier("barrier before last", (), frozenset(), frozenset()),
+    )
+
+
+def test_a_barrier_knows_its_loops_on_device_and_host() -> None:
+    unit = lp.make_kernel(
+        ["[t] -> {[step]: 0<=step<t}", "[n] -> {[g,k,l]: 0<=g<n and 0<=k<4 and 0<=l<16}"],
+        """
+        for step
+            ... gbarrier {id=top}
+            for g, k, l
+                <> c[l] = a[g,l] + k {id=fill, dep=top}
+                a[g,l] = c[15-l] {id=turn, dep=fill}
+            end
+        end
+        """,
+        [lp.GlobalArg("a", np.float32, shape="n,16"), ...],
+        lang_version=LANGUAGE,
+        seq_dependencies=True,
+    )
+    unit = lp.set_temporary_address_space(unit, "c", "local")
+    (launch,) = load_kernel(lp.tag_inames(unit, {"g": "g.0", "l": "l.0"})).launches
+    assert launch.host_inames == {"step"}
+    assert [barrier.inames for barrier in launch.barriers] == [{"step", "k"}, {"step", "k"}]
+
+
+def test_a_kernel_without_axes_is_a_launch_of_one_work_item() -> None:
+    unit = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", lang_version=LANGUAGE)
+    (launch,) = load_kernel(lp.add_and_infer_dtypes(unit, {"a": np.float32})).launches
+    assert (dict(launch.group_axes), dict(launch.local_axes)) == ({}, {})
+
+
+def test_reductions_and_prefetches_are_instructions_in_the_order_of_the_schedule() -> None:
+    unit = lp.make_kernel(
+        "{[i,k]: 0<=i<n and 0<=k<16}",
+        "out[i] = sum(k, a[k]) {id=add}",
+        [lp.GlobalArg("a", np.float32, shape=16), ...],
+        lang_version=LANGUAGE,
+    )
+    unit = lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    unit = lp.add_prefetch(unit, "a", ["k"], fetch_outer_inames="i_outer", default_tag="l.auto")
+    (launch,) = load_kernel(unit).launches
+    assert [insn.id for insn in launch.instructions] == ["a_fetch_rule", "add_k_init", "add_k_update", "add"]
+    assert launch.local_memory == 16 * 4
+
+
+def test_parameters_are_the_integer_arguments() -> None:
+    unit = lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "out[i] = x*a[i] + m",
+        [lp.ValueArg("x", np.float32), lp.ValueArg("m,n", np.int64), ...],
+        assumptions="n>=1",
+        lang_version=LANGUAGE,
+    )
+    kernel = load_kernel(lp.add_and_infer_dtypes(unit, {"a": np.float32}))
+    assert kernel.parameters == {"m", "n"}
+    # The space of the assumptions has all of them, so that every count lives in one space.
+    assert kernel.assumptions.get_var_names_not_none(isl.dim_type.param) == ["m", "n"]
+    assert kernel.assumptions.plain_is_equal(isl.BasicSet("[m,n] -> {: n>=1}").params())
+
+
+def test_only_arrays_outside_of_registers_live_in_memory() -> None:
+    unit = lp.make_kernel(
+        "{[i,j]: 0<=i<n and 0<=j<4}",
+        "<> p[j] = x*a[i] {inames=i:j}\n<> s = sum(j, p[j]) {inames=i}\nout[i] = s",
+        [lp.ValueArg("x", np.float32), lp.GlobalArg("a", np.float32), ...],
+        lang_version=LANGUAGE,
+        seq_dependencies=True,
+    )
+    kernel = load_kernel(unit)
+    in_memory = {name: kernel.array(name) is not None for name in ("a", "out", "p", "s", "x", "n")}
+    assert in_memory == {"a": True, "out": True, "p": False, "s": False, "x": False, "n": False}
+
+
+def test_temporaries_that_share_their_storage_count_once() -> None:
+    unit = lp.make_kernel(
+        "{[g,l]: 0<=g<n and 0<=l<16}",
+        """
+        <> c[l] = a[g,l] {id=one, inames=g:l}
+        out[g,l] = c[15-l] {id=two, dep=one}
+        <> d[l] = out[g,l] {id=three, dep=two, inames=g:l}
+        out[g,l] = d[15-l] {id=four, dep=three}
+        """,
+        [lp.GlobalArg("a,out", np.float32, shape="n,16"), ...],
+        lang_version=LANGUAGE,
+        seq_dependencies=False,
+    )
+    for name in "cd":
+        unit = lp.set_temporary_address_space(unit, name, "local")
+    unit = lp.infer_unknown_types(lp.tag_inames(unit, {"g": "g.0", "l": "l.0"}))
+    shared = lp.allocate_temporaries_for_base_storage(lp.alias_temporaries(unit, ["c", "d"]))
+    assert [load_kernel(unit).launches[0].local_memory for unit in (unit, shared)] == [2 * 64, 64]
+
+
+def test_what_lanes_compute_into_registers_may_differ_between_them() -> None:
+    unit = lp.make_kernel(
+        "{[g,l]: 0<=g<n and 0<=l<16}",
+        """
+        <> alike = g + 1
+        <> own = l + alike
+        <> derived = own + 1 {inames=g}
+        <> still_alike = alike + 1 {inames=g:l}
+        <> chosen = 0
+        if l % 2 == 0
+            chosen = 1
+        end
+        out[g,l] = derived + still_alike + chosen
+        """,
+        [lp.GlobalArg("out", np.float32, shape="n,16"), ...],
+        lang_version=LANGUAGE,
+        seq_dependencies=True,
+    )
+    kernel = load_kernel(lp.tag_inames(unit, {"g": "g.0", "l": "l.0"}))
+    assert kernel.lane_variables == {"own", "derived", "chosen"}
+
+
+# }}}
+
+
+# {{{ what may come in
+
+
+def summary(kernel: Kernel) -> list[Any]:
+    """Return what can be compared of a kernel's launches."""
+    return [
+        ([str(insn) for insn in launch.instructions], launch.barriers, extents(launch.group_axes, n=40))
+        for launch in kernel.launches
+    ]
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        lp.preprocess_program,
+        lambda unit: lp.linearize(lp.preprocess_program(unit)),
+        lambda unit: unit.default_entrypoint,
+        lambda unit: lp.preprocess_program(unit).default_entrypoint,
+        lambda unit: lp.linearize(lp.preprocess_program(unit)).default_entrypoint,
+    ],
+    ids=["preprocessed", "linearized", "loop kernel", "preprocessed loop kernel", "linearized loop kernel"],
+)
+@pytest.mark.parametrize("build", [scaled, two_steps])
+def test_a_kernel_is_the_same_however_far_loopy_has_prepared_it(build: Any, prepare: Any) -> None:
+    assert summary(load_kernel(build())) == summary(load_kernel(prepare(build())))
+
+
+def test_a_loop_kernel_may_call_functions() -> None:
+    unit = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = sqrt(a[i])", lang_version=LANGUAGE)
+    kernel = load_kernel(lp.add_and_infer_dtypes(unit, {"a": np.float32}).default_entrypoint)
+    assert "sqrt" in kernel.callables
+
+
+@pytest.mark.parametrize("target", [lp.PyOpenCLTarget(), lp.OpenCLTarget(), lp.CudaTarget()])
+def test_every_device_target_has_all_launches(target: Any) -> None:
+    assert len(load_kernel(two_steps().copy(target=target)).launches) == 2
+
+
+# }}}
+
+
+# {{{ what is refused: what was wrong, what was received, what to do
+
+
+@pytest.mark.parametrize("wrong", [3, "out[i] = 2*a[i]", None])
+def test_what_is_no_kernel_is_refused_by_its_type(wrong: Any) -> None:
+    with pytest.raises(KernelError, match=f"received {type(wrong).__name__}; build one with loopy.make_kernel"):
+        load_kernel(wrong)
+
+
+def test_missing_types_are_named_and_can_be_stated() -> None:
+    unit = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", name="untyped", lang_version=LANGUAGE)
+    with pytest.raises(KernelError, match=r"'untyped' has arguments without a type: a; .*add_and_infer_dtypes"):
+        load_kernel(unit)
+
+
+def test_types_that_do_not_fit_together_are_refused_with_loopys_reason() -> None:
+    unit = lp.make_kernel(
+        "{[i]: 0<=i<n}", "out[i] = nonsense(a[i])", [lp.GlobalArg("a", np.float32), ...], lang_version=LANGUAGE
+    )
+    with pytest.raises(KernelError, match=r"loopy cannot prepare kernel 'loopy_kernel'.*nonsense"):
+        load_kernel(unit)
+
+
+# Loopy's text reader takes "not i == 0" for "(not i) == 0".
+@pytest.mark.parametrize("condition", ["not i == 0"])
+def test_a_condition_that_loopys_check_of_bounds_stumbles_over_is_to_be_stated(condition: str) -> None:
+    arguments = [lp.GlobalArg("a", np.float32, shape="n"), ...]
+    unit = lp.make_kernel("{[i]: 0<=i<n}", f"if {condition}\na[i] = 2\nend", arguments, lang_version=LANGUAGE)
+    with pytest.raises(UncountableError, match=r"how often .* holds is not known from the source; state how often"):
+        lpp.count(unit)
+    counts = lpp.count(unit, typical={"insn": 0.5}).properties()
+    assert counts["global store 32-bit stride 0"](n=64) == 32
+
+
+def test_a_refusal_of_loopys_without_a_reason_says_where_it_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    def map_bitwise_and(*_: object) -> None:
+        raise NotImplementedError
+
+    monkeypatch.setattr(lp, "preprocess_program", map_bitwise_and)
+    unit = lp.make_kernel("{[i]: 0<=i<n}", "a[i] = 2", [lp.GlobalArg("a", np.float32), ...], lang_version=LANGUAGE)
+    with pytest.raises(KernelError, match=r"it gives no reason; raised by map_\w+ in .*; .*compare them, as in"):
+        load_kernel(unit)
+
+
+def test_of_several_entry_points_one_is_to_be_chosen() -> None:
+    units = [
+        lp.make_kernel("{[i]: 0<=i<n}", "out[i] = 2.0*i", name=name, lang_version=LANGUAGE) for name in ("one", "two")
+    ]
+    both = lp.merge(units)
+    with pytest.raises(KernelError, match=r"has one, two: choose with unit.with_entrypoints"):
+        load_kernel(both)
+    assert load_kernel(both.with_entrypoints("two")).name == "two"
+
+
+def test_a_translation_unit_without_entry_point_is_refused() -> None:
+    function = lp.make_function("{[i]: 0<=i<10}", "y[i] = 2*x[i]", name="double", lang_version=LANGUAGE)
+    with pytest.raises(KernelError, match="this translation unit has none"):
+        load_kernel(function)
+
+
+def test_a_loop_kernel_whose_functions_only_its_unit_knows_is_refused() -> None:
+    unit = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = sqrt(a[i]) + sqrt(b[i])", name="roots", lang_version=LANGUAGE)
+    unit = lp.preprocess_program(lp.add_and_infer_dtypes(unit, {"a": np.float32, "b": np.float64}))
+    with pytest.raises(
+        KernelError, match=r"'roots' calls 'sqrt_[01]', which only its translation unit defines: pass that"
+    ):
+        load_kernel(unit.default_entrypoint)
+
+
+def test_a_grid_without_bounds_is_refused_by_the_instruction_that_spans_it() -> None:
+    unit = lp.make_kernel(
+        "{[i]: 0<=i}",
+        "out[0] = 1 {id=write, inames=i}",
+        [lp.GlobalArg("out", np.float32, shape=1), ...],
+        lang_version=LANGUAGE,
+    )
+    with pytest.raises(UnboundedDomainError, match=r"instruction 'write': its loops \(i\) have no bounds"):
+        load_kernel(lp.tag_inames(unit, {"i": "g.0"}))
+
+
+def test_a_schedule_that_does_not_exist_is_refused() -> None:
+    unit = lp.make_kernel(
+        "{[i,j]: 0<=i,j<4}",
+        "a[i] = 1 {id=one, dep=two}\nb[j] = 2 {id=two, dep=one}",
+        [lp.GlobalArg("a,b", np.float32, shape=4), ...],
+        lang_version=LANGUAGE,
+        name="circle",
+    )
+    with pytest.raises(KernelError, match=r"loopy cannot prepare kernel 'circle' \(DependencyCycleFound\)"):
+        load_kernel(unit)
+
+
+# }}}

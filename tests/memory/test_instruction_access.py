@@ -1,0 +1,181 @@
+"""What the loads and stores of a graph ask of memory, before and after lowering, by hand."""
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+import loopy as lp
+import numpy as np
+import pytest
+from idg.patterns import flat, written
+
+from loopyperf.compiler import lowered
+from loopyperf.compiler.copies import copied
+from loopyperf.compiler.folding import without_index_arithmetic
+from loopyperf.compiler.wide_loads import with_wide_loads
+from loopyperf.counts.typical import Typical
+from loopyperf.errors import GraphError, UncountableError
+from loopyperf.idg import Idg
+from loopyperf.kernel import Kernel, load_kernel
+from loopyperf.memory import AccessProfile, BankAccess
+from loopyperf.memory.source_launch import SourceLaunch, source_launches
+
+
+def representative(kernel: Kernel, sizes: Mapping[str, int] | None = None) -> SourceLaunch:
+    (launch,) = source_launches(kernel, sizes or {}, Typical({}))
+    return launch
+
+
+def accesses(kind: SourceLaunch, text: str, graph: Idg | None = None) -> Iterator[AccessProfile]:
+    """Yield the profiles of those loads and stores whose words begin with *text*."""
+    for number, instruction in enumerate((graph or kind.graph()).instructions):
+        if instruction.reference is not None and instruction.text.startswith(text):
+            yield kind.access(number, graph=graph).profile
+
+
+# {{{ a product of matrices in tiles
+
+
+@pytest.fixture(scope="module")
+def product() -> SourceLaunch:
+    """Return the warps of a product of 64 x 64 matrices, in tiles of 16 x 16 that are fetched to local memory."""
+    unit = lp.make_kernel(
+        "{[i,j,k]: 0<=i,j,k<64}",
+        "c[i,j] = sum(k, a[i,k]*b[k,j])",
+        [lp.GlobalArg("a,b,c", np.float32, shape=(64, 64))],
+        target=lp.PyOpenCLTarget(),
+    )
+    unit = lp.split_iname(unit, "i", 16, outer_tag="g.1", inner_tag="l.1")
+    unit = lp.split_iname(unit, "j", 16, outer_tag="g.0", inner_tag="l.0")
+    unit = lp.split_iname(unit, "k", 16)
+    for array, axes in (("a", ["i_inner", "k_inner"]), ("b", ["k_inner", "j_inner"])):
+        unit = lp.add_prefetch(unit, array, axes, default_tag="l.auto", temporary_address_space=lp.AddressSpace.LOCAL)
+    return representative(load_kernel(unit))
+
+
+@pytest.mark.parametrize("text", ["a[", "b["])
+def test_tiles_are_fetched_in_rows_of_two_sectors(product: SourceLaunch, text: str) -> None:
+    # A warp is two rows of 16 lanes: 64 bytes of a row of 256 each. Once in each of 64/16 tiles.
+    (profile,) = accesses(product, text)
+    assert (profile.number, profile.mean("sectors"), profile.mean("lines")) == (4, 4, 2)
+
+
+def test_rows_and_columns_of_tiles_are_read_without_conflicts(product: SourceLaunch) -> None:
+    # a_fetch: two words, 16 apart; b_fetch: 16 neighbours. In 4 tiles of 16 passes.
+    for text in ("a_fetch[i_inner", "b_fetch[k_inner"):
+        (profile,) = accesses(product, text)
+        assert profile.executions == {BankAccess(32, 128, 1, 1): 64}, text
+
+
+def test_wide_loads_ask_for_all_that_they_load(product: SourceLaunch) -> None:
+    # Four elements of a row for each lane, 16 bytes: 512 of the warp. Quarters of a warp that read the same go in
+    # pairs, so there are two wavefronts; 64 passes / 4.
+    machine = lowered(product.graph())
+    profiles = list(accesses(product, "a_fetch[i_inner", machine))
+    assert {access for profile in profiles for access in profile.executions} == {BankAccess(32, 512, 2, 2)}
+    assert sum(profile.number for profile in profiles) == 16
+
+
+def test_copies_together_do_what_the_source_does(product: SourceLaunch) -> None:
+    written_out = copied(product.graph(), lambda loop: {"k_inner": 4, "k_outer": 3}.get(loop.name, 1))
+    for text in ("a[", "b[", "c[", "a_fetch[i", "b_fetch[k", "a_fetch[a", "b_fetch[b"):
+        (whole,) = accesses(product, text)
+        parts = list(accesses(product, text, written_out))
+        together = {access: sum(part.executions.get(access, 0) for part in parts) for access in whole.executions}
+        assert together == whole.executions, text
+
+
+# }}}
+
+
+# {{{ conflicts, alignment, passes of copies
+
+
+@pytest.mark.parametrize(("pitch", "wavefronts"), [(32, 32), (33, 1), (34, 2)])
+def test_a_transposition_conflicts_in_banks_unless_rows_are_padded(pitch: int, wavefronts: int) -> None:
+    # The lanes of a warp read a column: words that are the pitch apart, 32/gcd(32, pitch) banks among them
+    tile = lp.TemporaryVariable(
+        "tile", np.float32, shape=(32, 32), strides=(pitch, 1), address_space=lp.AddressSpace.LOCAL
+    )
+    arrays = lp.GlobalArg("a,out", np.float32, shape=(32, 32))
+    code = "tile[j,i] = a[j,i]\nout[j,i] = tile[i,j]"
+    kernel = written("{[i,j]: 0<=i,j<32}", code, arrays, tile, tags={"i": "l.0", "j": "l.1"})
+    kind = representative(kernel)
+    profiles = [next(accesses(kind, text)) for text in ("tile[j, i]", "tile[i, j]")]
+    assert [profile.mean("wavefronts") for profile in profiles] == [1, wavefronts]
+
+
+def test_each_copy_of_an_unrolled_loop_has_its_own_alignment() -> None:
+    # 128 bytes from byte 4*k on: four sectors where k is a multiple of 8, else five
+    kernel = written("{[i,k]: 0<=i<32 and 0<=k<16}", "out[k,i] = a[i + k]", flat("a"), tags={"i": "l.0"})
+    kind = representative(kernel)
+    (whole,) = accesses(kind, "a[")
+    assert whole.mean("sectors") == Fraction(4 * 2 + 5 * 14, 16)
+    copies = accesses(kind, "a[", copied(kind.graph(), lambda _: 8))
+    assert [(copy.number, copy.mean("sectors")) for copy in copies] == [(2, 4), *[(2, 5)] * 7]
+
+
+def test_lanes_that_start_their_loops_elsewhere_have_their_own_addresses() -> None:
+    # In its first pass, lane i loads element 2*i: j starts from i
+    kernel = written("{[i,j]: 0<=i<32 and i<=j<i+4}", "out[i,j] = a[i + j]", flat("a"), tags={"i": "l.0"})
+    kind = representative(kernel)
+    (whole,) = accesses(kind, "a[")
+    (first, *_) = accesses(kind, "a[", copied(kind.graph(), lambda _: 4))
+    assert (first.number, first.mean("sectors")) == (1, 8)
+    # Elements 2*i + 1, 2*i + 2 and 2*i + 3: those of the last two end beyond the 8 sectors of the others
+    assert whole.total("sectors") == 8 + 8 + 9 + 9
+
+
+# }}}
+
+
+# {{{ refusals
+
+
+def test_only_what_accesses_an_array_has_an_access(product: SourceLaunch) -> None:
+    (number, *_) = (n for n, each in enumerate(product.graph().instructions) if each.kind == "add")
+    with pytest.raises(GraphError, match=rf"instruction {number} \(add\) accesses no array"):
+        product.access(number)
+    with pytest.raises(GraphError, match="received -1"):
+        product.access(-1)
+
+
+def test_copies_of_what_is_data_are_refused_and_the_source_is_not() -> None:
+    index = lp.GlobalArg("m", np.int32, shape=(8,))
+    kernel = written("{[i,k]: 0<=i<32 and 0<=k<8}", "out[k,i] = a[m[k] + i]", flat("a"), index, tags={"i": "l.0"})
+    kind = representative(kernel)
+    (whole,) = accesses(kind, "a[")
+    assert (whole.number, whole.mean("sectors")) == (8, 4)
+    with pytest.raises(UncountableError, match="one of several copies"):
+        next(accesses(kind, "a[", copied(kind.graph(), lambda _: 4)))
+
+
+# }}}
+
+
+def test_merged_loads_are_those_of_the_first(product: SourceLaunch) -> None:
+    written_out = copied(product.graph(), lambda loop: 4 if loop.name == "k_inner" else 1)
+    merged = with_wide_loads(written_out)
+    (profile,) = accesses(product, "a_fetch[i_inner", merged)
+    assert (profile.number, profile.total("requested")) == (16, 16 * 512)
+
+
+def test_merged_loads_stand_where_the_first_of_them_did() -> None:
+    # Loaded from the end: t[1], which is added at once, comes before t[0], which is the first of the two in memory.
+    local = lp.TemporaryVariable("t", np.float32, shape=(2,), address_space=lp.AddressSpace.LOCAL)
+    body = "t[0] = 1 {id=one}\nt[1] = 2 {id=two}\nout[i] = sum(k, t[1-k]) {dep=one:two}"
+    kind = representative(written("{[i,k]: 0<=i<32 and 0<=k<2}", body, flat("out"), local, tags={"i": "l.0"}))
+    merged = with_wide_loads(copied(without_index_arithmetic(kind.graph()), lambda loop: 2))
+    assert [each.dtype for each in merged.instructions if each.kind == "load"] == ["b64"]
+    assert not merged.backwards
+
+
+# }}}
+
+
+def test_registers_that_stand_for_addresses_are_looked_through() -> None:
+    # t = 2*i: 32 lanes of 4 bytes, 8 bytes apart, are 256 bytes, or eight sectors; no lane's address is data.
+    kernel = written("{[i]: 0<=i<32}", "<int32> t = 2*i\nout[t] = 3", flat("out"), tags={"i": "l.0"})
+    kind = representative(kernel)
+    (number,) = (place for place, each in enumerate(kind.graph().instructions) if each.kind == "store")
+    pattern = kind.access(number)
+    assert (pattern.profile.mean("sectors"), pattern.assumed) == (8, ())

@@ -1,0 +1,52 @@
+"""Passes by their place in a line: as many as by visiting each."""
+
+from collections import Counter
+from unittest.mock import patch
+
+import islpy as isl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopyperf.memory import residues
+from loopyperf.memory.residues import NoPlacesError, Place, Progress, passes_by_place
+from loopyperf.polyhedral.points import points_listed
+
+LINE = 128
+SETS = [
+    "{ [] }",
+    "{ [i] : -7 <= i < 90 }",
+    "{ [i] : 0 <= i < 90 and i mod 3 = 1 }",
+    "{ [i,j] : -20 <= i < 30 and 3 <= j < 9 }",
+    "{ [i,j] : 0 <= i < 30 and 0 <= j <= i }",
+    "{ [i,j] : 0 <= i < 30 and 0 <= j < 30 and (i + j) mod 2 = 0 }",
+    "{ [i,j,k] : 0 <= i < 12 and 0 <= k <= i and -3 <= j < 4 }",
+    "{ [i,j,k] : 0 <= i < 5 and 0 <= j < 5 and 0 <= k < 5 and (i < 2 or j < 2) }",
+]
+
+
+def progresses(dimensions: int) -> st.SearchStrategy[list[Progress]]:
+    steps = st.sampled_from([0, 4, -4, 8, 12, 48, 128, 132, 400])
+    return st.lists(st.builds(Progress, st.integers(1, 4), steps), min_size=dimensions, max_size=dimensions)
+
+
+@pytest.mark.parametrize("few", [0, residues.FEW], ids=["counted by isl", "listed where few"])
+@pytest.mark.parametrize("text", SETS)
+@settings(max_examples=10)
+@given(draw=st.data())
+def test_as_many_as_by_visiting_each(text: str, few: int, draw: st.DataObject) -> None:
+    passes = isl.Set(text)
+    along = draw.draw(progresses(passes.dim(isl.dim_type.set)))
+    expected = Counter[Place]()
+    for point in points_listed(passes).tolist():
+        phases = tuple(value % each.period for value, each in zip(point, along, strict=True))
+        moved = sum(each.step * (value // each.period) for value, each in zip(point, along, strict=True))
+        expected[Place(phases, moved % LINE)] += 1
+    with patch.object(residues, "FEW", few):
+        assert Counter(passes_by_place(passes, lambda loops: [along[loop] for loop in loops], LINE)) == expected
+
+
+def test_too_many_places_are_refused() -> None:
+    # 100 phases of each of two loops
+    with pytest.raises(NoPlacesError, match="10000 ways"):
+        passes_by_place(isl.Set("{ [i,j] : 0 <= i,j < 1000 }"), lambda loops: [Progress(100, 0)] * len(loops), LINE)
