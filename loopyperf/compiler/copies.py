@@ -15,7 +15,7 @@ from typing import Any
 import pymbolic.primitives as prim
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Instruction, Item, Loop, placed
+from loopyperf.idg.program import Edge, Instruction, Item, Loop, common_depth, loops_in, placed
 from loopyperf.idg.unrolling import addressed, in_terms_of, runs_of_all
 from loopyperf.polyhedral.affine import Affine, lag
 
@@ -74,8 +74,7 @@ def copied(graph: Idg, choose: Choose) -> Idg:
 class _Copier:
     def __init__(self, graph: Idg, choose: Choose) -> None:
         self.graph = graph
-        loops = {id(loop): loop for loops in graph.loops_around for loop in loops}
-        self.written = {key: _Written.of(loop, choose(loop)) for key, loop in loops.items()}
+        self.written = [_Written.of(loop, choose(loop)) for loop in loops_in(graph.body)]
         self.places: dict[Place, int] = {}
         self.instructions: list[Instruction] = []
         self.around: list[Mapping[str, Any]] = []
@@ -111,7 +110,7 @@ class _Copier:
                 yield self.places[item, chosen]
 
     def _loop(self, loop: Loop, chosen: tuple[int, ...], passes: Mapping[str, Any]) -> Iterator[Item]:
-        copies = self.written[id(loop)].copies
+        copies = self.written[loop.number].copies
         inside: list[Item] = []
         for place, copy in enumerate(copies):
             here = passes if copy.factor == 1 else {**passes, loop.name: copy.old_pass(loop.name)}
@@ -141,7 +140,7 @@ class _Copier:
     def _as_compiled(self, place: int, chosen: tuple[int, ...], passes: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return *passes* as the compiler knows them: single ones that are left of a counted loop are a loop, too."""
         around = zip(self.graph.loops_around[place], chosen, strict=True)
-        copies = {loop.name: self.written[id(loop)].copies[which] for loop, which in around if loop.is_counted}
+        copies = {loop.name: self.written[loop.number].copies[which] for loop, which in around if loop.is_counted}
         left = {name: prim.Variable(name) + copy.number for name, copy in copies.items() if not copy.factor}
         return {**passes, **left}
 
@@ -159,7 +158,9 @@ class _Copier:
         """Yield the edges from each copy of the source that may be in the *old* passes."""
         loops = self.graph.loops_around[edge.source]
         within = self.trips[target]
-        choices = [list(_choices(self.written[id(loop)], each, within)) for loop, each in zip(loops, old, strict=True)]
+        choices = [
+            list(_choices(self.written[loop.number], each, within)) for loop, each in zip(loops, old, strict=True)
+        ]
         for chosen in product(*choices):
             source = self.places.get((edge.source, tuple(place for place, _, _ in chosen)))
             if source is not None:
@@ -181,9 +182,9 @@ class _Copier:
 
     def _shared(self, edge: Edge) -> list[str]:
         """Return the loops around both ends of *edge* that are still loops."""
-        pairs = zip(self.graph.loops_around[edge.source], self.graph.loops_around[edge.target], strict=False)
-        same = [one for one, other in pairs if one is other]
-        return [loop.name for loop in same if any(copy.factor for copy in self.written[id(loop)].copies)]
+        around, other = self.graph.loops_around[edge.source], self.graph.loops_around[edge.target]
+        same = around[: common_depth(around, other)]
+        return [loop.name for loop in same if any(copy.factor for copy in self.written[loop.number].copies)]
 
     # }}}
 

@@ -80,7 +80,7 @@ class _Hoister:
     def _comes_from_outside(self, edge: Edge, loop: Loop, here: set[int]) -> bool:
         if edge.source in here:
             return edge.source in self.invariant and loop.name not in names_in([edge.condition])
-        inside = any(around is loop for around in self.graph.loops_around[edge.source])
+        inside = any(around.number == loop.number for around in self.graph.loops_around[edge.source])
         return not inside and loop.name not in names_in([*edge.passes, edge.condition])
 
     def _once(self, instruction: Instruction, place: int) -> Instruction:

@@ -37,15 +37,16 @@ class IndexedLoops:
         """Take the loops of *graph*."""
         self._graph = graph
         self._sizes: dict[int, int] = {}
+        """of a loop, by its number"""
 
     def size(self, loop: Loop) -> int:
         """Return about how many LLVM instructions *loop* has in all its passes, at most as many as its code tells."""
         return self._body(loop) * max(loop.bound.values or (1,))
 
     def _body(self, loop: Loop) -> int:
-        if id(loop) not in self._sizes:
-            self._sizes[id(loop)] = 1 + sum(self._item(item, loop) for item in loop.body)
-        return self._sizes[id(loop)]
+        if loop.number not in self._sizes:
+            self._sizes[loop.number] = 1 + sum(self._item(item, loop) for item in loop.body)
+        return self._sizes[loop.number]
 
     def _item(self, item: Item, loop: Loop) -> int:
         if isinstance(item, Loop):

@@ -81,10 +81,15 @@ class _Region:
 
     array: str
     item: int
-    """an instruction, or the identity of a loop"""
+    """the number of an instruction, or of a loop"""
+    is_loop: bool
     address: str
     loops: tuple[Loop, ...]
     """around it"""
+
+    def is_at(self, place: int) -> bool:
+        """Return whether it is the instruction at *place* alone."""
+        return not self.is_loop and self.item == place
 
 
 class _Spilled:
@@ -97,7 +102,7 @@ class _Spilled:
         for place, around in enumerate(graph.loops_around):
             for element in self._elements(place):
                 for depth, loop in enumerate(around):
-                    found = self.addresses.setdefault((id(loop), element.array), set())
+                    found = self.addresses.setdefault((loop.number, element.array), set())
                     found.add(_moved_by(element, around[depth:]))
         self.loads: dict[_Region, int] = {}
         self.stores: dict[_Region, int] = {}
@@ -114,7 +119,7 @@ class _Spilled:
     def _unmoved(self) -> set[tuple[int, str, int]]:
         """Return the elements that stay the same in all passes of a loop: the loop, the element, its bits."""
         return {
-            (id(loop), f"{element.array}[{element.affine}]", element.bits)
+            (loop.number, f"{element.array}[{element.affine}]", element.bits)
             for place, around in enumerate(self.graph.loops_around)
             for element in self._elements(place)
             for depth, loop in enumerate(around)
@@ -140,12 +145,13 @@ class _Spilled:
         """Return the largest region around *place* in which no access of the array may be of *element* unknown."""
         around, address = self.graph.loops_around[place], str(element.affine)
         for depth, loop in enumerate(around):
-            moved_by = self.addresses[id(loop), element.array]
+            moved_by = self.addresses[loop.number, element.array]
             is_loop = not loop.is_unrolled and loop.trips != 1
             is_kept = is_loop or (loop.name, element.array) not in self.guarded
-            if len(moved_by) == 1 and None not in moved_by and is_kept and self.kept[id(loop)] <= KEPT:
-                return _Region(element.array, id(loop), address, around[:depth])
-        return _Region(element.array, self.first[place] if element.member_bits else place, address, around)
+            if len(moved_by) == 1 and None not in moved_by and is_kept and self.kept[loop.number] <= KEPT:
+                return _Region(element.array, loop.number, True, address, around[:depth])
+        first = self.first[place] if element.member_bits else place
+        return _Region(element.array, first, False, address, around)
 
     def _read(self, edge: Edge) -> Element | None:
         """Return the element in memory that the operand is that *edge* leads to."""
@@ -170,7 +176,7 @@ class _Spilled:
         before, after = self._region(edge.source, defined), self._region(edge.target, read)
         outer = len(before.loops)
         is_same_run = outer <= len(edge.distance) and not any(edge.distance[:outer])
-        if before == after and before.item != edge.source and is_same_run:
+        if before == after and not before.is_at(edge.source) and is_same_run:
             self.edges.append(edge)
             return
         load, store = self._load(after, edge.target, read), self._store(before, edge.source, defined)
@@ -256,7 +262,7 @@ class _Spilled:
                 reference=Reference(
                     direction, MemorySpace.PRIVATE, element.array, (element.address,), element.bits, is_linear=True
                 ),
-                executions=like.executions if region.item == place else self._executions(place, condition, region),
+                executions=like.executions if region.is_at(place) else self._executions(place, condition, region),
                 condition=condition,
                 operands=(Operand(),) if direction == "store" else (),
                 address=element.address,
@@ -275,7 +281,7 @@ class _Spilled:
     def _items(self, body: Sequence[Item]) -> Iterator[Item]:
         before, after = _by_item(self.loads, {}), _by_item(self.stores, self.last)
         for item in body:
-            key = id(item) if isinstance(item, Loop) else item
+            key = (True, item.number) if isinstance(item, Loop) else (False, item)
             yield from before.get(key, ())
             yield replace(item, body=tuple(self._items(item.body))) if isinstance(item, Loop) else item
             yield from after.get(key, ())
@@ -291,10 +297,11 @@ def _moved_by(element: Element, loops: Sequence[Loop]) -> Any:
     return address.terms
 
 
-def _by_item(accesses: Mapping[_Region, int], last: Mapping[int, int]) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+def _by_item(accesses: Mapping[_Region, int], last: Mapping[int, int]) -> dict[tuple[bool, int], list[int]]:
+    found: dict[tuple[bool, int], list[int]] = {}
     for region, place in accesses.items():
-        found.setdefault(last.get(region.item, region.item), []).append(place)
+        item = region.item if region.is_loop else last.get(region.item, region.item)
+        found.setdefault((region.is_loop, item), []).append(place)
     return found
 
 

@@ -57,7 +57,7 @@ def distance(graph: Idg, source: int, target: int, passes: Sequence[Any]) -> tup
     found: list[int] = []
     pairs = zip(graph.loops_around[source], graph.loops_around[target], passes, strict=False)
     for one, other, each in pairs:
-        if one is not other:
+        if one.number != other.number:
             break
         earlier = lag(each, one.name)
         if earlier is None:

@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import takewhile
 from typing import Any
 
 import pymbolic.primitives as prim
@@ -22,7 +21,7 @@ from loopyperf.counts.item import Direction, MemorySpace
 from loopyperf.counts.memory import Reference
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.live_values import Lives, widths
-from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, Operand
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, Operand, common_depth
 from loopyperf.idg.unrolling import in_terms_of, number_of_runs
 
 from .private_memory import last_passes
@@ -85,14 +84,14 @@ class _Spilling:
         """of a value: what defined it last in the order of the program"""
         self.uses: dict[int, list[int]] = {}
         self.carried: defaultdict[int, set[int]] = defaultdict(set)
-        """of a loop, by its identity: the values that one pass leaves to the next"""
+        """of a loop, by its number: the values that one pass leaves to the next"""
         for edge in graph.edges:
             if edge.through == Dependence.DATA:
                 value = self.lives.web[edge.source]
                 self.uses.setdefault(value, []).append(self.lives.text.position[edge.target])
                 level = next((level for level, passes in enumerate(edge.distance) if passes), None)
                 if level is not None:
-                    self.carried[id(graph.loops_around[edge.source][level])].add(value)
+                    self.carried[graph.loops_around[edge.source][level].number].add(value)
         for positions in self.uses.values():
             positions.sort()
         self.instructions, self.around = list(graph.instructions), list(graph.loops_around)
@@ -171,7 +170,7 @@ class _Spilling:
         body = list(self._items(loop.body, (*loops, loop)))
         last = self.lives.text.order[span[-1]]
         for value in self.state.kept:
-            if value in self.carried[id(loop)] - entered - self.state.saved:
+            if value in self.carried[loop.number] - entered - self.state.saved:
                 body += self._store(value, last, len(loops) + 1)
         self._carry(loop, len(loops), entering)
         yield replace(loop, body=tuple(body))
@@ -280,7 +279,7 @@ class _Spilling:
             if following is not None and following < span.stop:
                 return following - position + depth * FAR
             first = bisect_left(uses, span.start)
-            is_there = value in self.carried[id(loop)] or self.lives.is_alive(value, span.start - 1)
+            is_there = value in self.carried[loop.number] or self.lives.is_alive(value, span.start - 1)
             if is_there and first < len(uses) and uses[first] <= position:
                 return span.stop - position + uses[first] - span.start + depth * FAR
         return (2 * FAR if following is None else following - position) + len(loops) * FAR
@@ -389,8 +388,7 @@ class _Spilling:
 
     def _shared(self, one: int, other: int) -> int:
         """Return how many loops are around both."""
-        pairs = zip(self.around[one], self.around[other], strict=False)
-        return sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs))
+        return common_depth(self.around[one], self.around[other])
 
     # }}}
 

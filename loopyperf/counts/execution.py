@@ -112,7 +112,9 @@ class ExecutionCounter:
             points = sub_groups(self.kernel, site.launch, points, self._loop_points, lanes, self.sub_group_size)
             unused = tuple((kind, axis) for kind, axis in unused if kind == "group")
         extents = [self._extent(site.launch, kind, axis) for kind, axis in unused]
-        number = self._numbers.value(points, lambda each: QuasiPolynomial.of_points(each, self.kernel.assumptions))
+        number = self._numbers.get(points)
+        if number is None:
+            number = self._numbers.setdefault(points, QuasiPolynomial.of_points(points, self.kernel.assumptions))
         return reduce(mul, extents, number)
 
     # {{{ points

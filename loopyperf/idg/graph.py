@@ -14,7 +14,7 @@ from graphlib import CycleError, TopologicalSorter
 import pymbolic.primitives as prim
 
 from loopyperf.errors import GraphError
-from loopyperf.idg.program import Edge, Idle, Instruction, Item, Loop, placed
+from loopyperf.idg.program import Edge, Idle, Instruction, Item, Loop, numbered, placed
 from loopyperf.idg.unrolling import LIMIT, flattened
 from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import amount, number_of
@@ -29,11 +29,12 @@ class Idg(Shown):
     edges: tuple[Edge, ...]
     """which of them use what others define"""
     body: tuple[Item, ...]
-    """instructions and loops in the order of the program"""
+    """instructions and loops in the order of the program; a graph numbers its loops itself"""
     idle: Idle | None = None
     """of a source graph: what the warp comes by without any of its lanes taking part, where there is such"""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "body", numbered(self.body))
         number = len(self.instructions)
         strangers = [edge for edge in self.edges if not (0 <= edge.source < number and 0 <= edge.target < number)]
         if strangers:

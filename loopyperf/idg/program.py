@@ -1,8 +1,9 @@
 """What an instruction dependence graph is made of: warp instructions, loops around them, edges between them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import count, takewhile
 from typing import Any
 
 from loopyperf.polyhedral.affine import Affine
@@ -208,6 +209,8 @@ class Loop:
     """how many passes of the loop of the source a pass of this one stands for"""
     lanes: tuple[int, ...] = ()
     """how many passes each lane makes, where that depends on the lane and on nothing else"""
+    number: int = 0
+    """its place among the loops of its graph in the order of the program; the graph assigns it"""
 
     @property
     def is_constant(self) -> bool:
@@ -289,6 +292,27 @@ def loops_in(body: Sequence[Item]) -> Iterator[Loop]:
         if isinstance(item, Loop):
             yield item
             yield from loops_in(item.body)
+
+
+def numbered(body: Sequence[Item]) -> tuple[Item, ...]:
+    """Return *body* with its loops numbered in the order of the program, each before those inside it."""
+    if all(loop.number == number for number, loop in enumerate(loops_in(body))):
+        return tuple(body)
+    return tuple(_numbered(body, count()))
+
+
+def _numbered(body: Sequence[Item], numbers: Iterator[int]) -> Iterator[Item]:
+    for item in body:
+        if isinstance(item, Loop):
+            yield replace(item, number=next(numbers), body=tuple(_numbered(item.body, numbers)))
+        else:
+            yield item
+
+
+def common_depth(one: Sequence[Loop], other: Sequence[Loop]) -> int:
+    """Return how many loops are around both of two instructions, given the loops around each, the outermost first."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0].number == pair[1].number, pairs))
 
 
 def placed(body: Sequence[Item], around: tuple[Loop, ...] = ()) -> Iterator[tuple[int, tuple[Loop, ...]]]:

@@ -116,7 +116,7 @@ def runs_of_all(instructions: Sequence[Instruction], around: Sequence[Sequence[L
     known: dict[Any, int] = {}
     found: list[int] = []
     for each, loops in zip(instructions, around, strict=True):
-        key = (each.condition, tuple(map(id, loops)))
+        key = (each.condition, tuple((loop.name, loop.trips) for loop in loops))
         if key not in known:
             known[key] = number_of_runs(each.condition, loops)
         found.append(known[key])

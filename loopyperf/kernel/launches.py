@@ -168,9 +168,12 @@ class _Span:
 def _spans(kernel: LoopKernel, inames: Iterable[str]) -> dict[str, _Span]:
     """Return what each of the hardware *inames* numbers."""
     assumed = isl.Set.from_basic_set(kernel.assumptions)
-    spans = SetMemory[_Span]()
-    points = ((iname, points_of(kernel, frozenset([iname]))) for iname in inames)
-    return {iname: spans.value(each, lambda each: _span(each, assumed)) for iname, each in points}
+    known = SetMemory[_Span]()
+    spans: dict[str, _Span] = {}
+    for iname in inames:
+        points = points_of(kernel, frozenset([iname]))
+        spans[iname] = known.get(points) or known.setdefault(points, _span(points, assumed))
+    return spans
 
 
 def _grid(

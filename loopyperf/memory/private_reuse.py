@@ -147,15 +147,15 @@ class _Walk:
 
     def _moves(self, loop: Loop) -> bool:
         """Return whether the accesses in *loop* depend on its pass."""
-        if id(loop) not in self._moved:
+        if loop.number not in self._moved:
             inside = [(place, around) for place, around in placed(loop.body) if place in self._affine]
             said = [self.graph.instructions[place].condition for place, _ in inside]
             said += [inner.trips for _, around in inside for inner in around]
             moving = {
                 name for place, _ in inside if (found := self._affine[place]) is not None for name in found.variables
             }
-            self._moved[id(loop)] = loop.name in names_in(said) | moving
-        return self._moved[id(loop)]
+            self._moved[loop.number] = loop.name in names_in(said) | moving
+        return self._moved[loop.number]
 
     def _element(self, place: int, passes: Mapping[str, int]) -> _Element:
         reference, address = self.graph.instructions[place].reference, self._affine[place]

@@ -122,7 +122,7 @@ def _tied(passes: isl.Set) -> list[list[int]]:
     """Return the loops of *passes* in groups, those in one constraint together."""
     number = passes.dim(SET)
     constraints = (each for basic in passes.get_basic_sets() for each in basic.get_constraints())
-    ties = ([loop for loop in range(number) if each.involves_dims(SET, loop, 1)] for each in constraints)
+    ties = [[loop for loop in range(number) if each.involves_dims(SET, loop, 1)] for each in constraints]
     return tied_together(number, ties)
 
 

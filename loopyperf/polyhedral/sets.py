@@ -5,7 +5,7 @@ empty, whatever the parameters, projecting it out is leaving it out, which takes
 dimensions one by one.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Generic, TypeVar
 
 import islpy as isl
@@ -32,16 +32,20 @@ class SetMemory(Generic[Value]):
         self._most = most
         self._values: dict[int, list[tuple[isl.Set, Value]]] = {}
 
-    def value(self, points: isl.Set, find: Callable[[isl.Set], Value]) -> Value:
-        """Return what *find* finds out about *points*, or has found out before."""
+    def get(self, points: isl.Set) -> Value | None:
+        """Return the value of *points*; None where there is none yet."""
+        alike = self._values.get(hash(points), ())
+        return next((value for other, value in alike if other.plain_is_equal(points)), None)
+
+    def setdefault(self, points: isl.Set, value: Value) -> Value:
+        """Return the value of *points*, which is *value* where there was none yet."""
+        known = self.get(points)
+        if known is not None:
+            return known
         if self._most is not None and len(self._values) >= self._most:
             self._values.clear()
-        alike = self._values.setdefault(hash(points), [])
-        for other, value in alike:
-            if other.plain_is_equal(points):
-                return value
-        alike.append((points, find(points)))
-        return alike[-1][1]
+        self._values.setdefault(hash(points), []).append((points, value))
+        return value
 
 
 def own(points: isl.BasicSet) -> isl.BasicSet:
@@ -77,11 +81,12 @@ def groups(points: isl.BasicSet) -> Groups:
     For given parameters, *points* are the product of their projections onto the groups. Divisions are members too,
     numbered after the dimensions.
     """
-    return _GROUPS.value(isl.Set.from_basic_set(points), lambda _: _grouped(points))
-
-
-def _grouped(points: isl.BasicSet) -> Groups:
-    return tuple(map(frozenset, tied_together(points.dim(SET) + points.dim(DIV), _ties(points))))
+    key = isl.Set.from_basic_set(points)
+    known = _GROUPS.get(key)
+    if known is None:
+        found = tied_together(points.dim(SET) + points.dim(DIV), _ties(points))
+        known = _GROUPS.setdefault(key, tuple(map(frozenset, found)))
+    return known
 
 
 def tied_together(number: int, ties: Iterable[Collection[int]]) -> list[list[int]]:
@@ -100,8 +105,11 @@ def tied_together(number: int, ties: Iterable[Collection[int]]) -> list[list[int
 
 def _ties(points: isl.BasicSet) -> Groups:
     """Return the dimensions in each constraint of *points*, and the divisions."""
-    constraints = points.get_constraints
-    return _TIES.value(isl.Set.from_basic_set(points), lambda _: tuple(frozenset(_involved(c)) for c in constraints()))
+    key = isl.Set.from_basic_set(points)
+    known = _TIES.get(key)
+    if known is None:
+        known = _TIES.setdefault(key, tuple(frozenset(_involved(each)) for each in points.get_constraints()))
+    return known
 
 
 def _involved(constraint: isl.Constraint) -> list[int]:
@@ -120,7 +128,9 @@ def names_involved(constraint: isl.Constraint, *kinds: isl.dim_type) -> frozense
 
 def independent(points: isl.BasicSet) -> Groups:
     """Return those groups of *points* whose parts are the same, and not empty, whatever the parameters."""
-    return _INDEPENDENT.value(isl.Set.from_basic_set(points), lambda _: _nonparametric(points))
+    key = isl.Set.from_basic_set(points)
+    known = _INDEPENDENT.get(key)
+    return _INDEPENDENT.setdefault(key, _nonparametric(points)) if known is None else known
 
 
 def _nonparametric(points: isl.BasicSet) -> Groups:
@@ -143,7 +153,7 @@ def interval(points: isl.BasicSet, name: str, given: Collection[str] = ()) -> ra
     group = next((group for group in independent(points) if place in group), None)
     if group is None or any(other != place and names[other] in given for other in group if other < len(names)):
         return None
-    known = _INTERVALS.value(isl.Set.from_basic_set(points), lambda _: {})
+    known = _INTERVALS.setdefault(isl.Set.from_basic_set(points), {})
     if place not in known:
         is_alone = len(group) == 1
         bounds = points.drop_constraints_not_involving_dims(SET, place, 1) if is_alone else tied_to(points, name, ())

@@ -66,4 +66,4 @@ class LaunchProgram:
 def kinds_of_warps(program: LaunchProgram, launch: LaunchExecutions) -> list[Kind]:
     """Return the kinds of warps of the launch of *program*, those of most warps first."""
     executions = [launch.by_place(draft.statement, draft.conditions) for draft in program.drafts]
-    return kinds_of(launch.warps, list({id(each): each for each in executions}.values()))
+    return kinds_of(launch.warps, executions)

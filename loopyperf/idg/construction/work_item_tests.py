@@ -46,7 +46,7 @@ class WorkItemTests:
             return frozenset()
         points = self._slabs.within(_points(self._kernel, inames, tags), slabs)
         axes = tuple(map(self._kernel.hardware_axis, points.get_var_names_not_none(SET)))
-        alike = self._alike.value(points, lambda _: {})
+        alike = self._alike.setdefault(points, {})
         if axes not in alike:
             alike[axes] = self._constraints(points, axes)
         return alike[axes]

@@ -10,12 +10,12 @@ register right before the first use, or before the loop that it is used in.
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate, takewhile
+from itertools import accumulate
 from math import prod
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.program_text import ProgramText
-from loopyperf.idg.program import Dependence, Edge, Instruction, Opcode
+from loopyperf.idg.program import Dependence, Edge, Instruction, Opcode, common_depth
 
 REGISTER = 32
 """bits"""
@@ -96,8 +96,7 @@ def _is_constant(graph: Idg, place: int) -> bool:
 def _before(text: ProgramText, edge: Edge) -> int:
     """Return the position right before the target of *edge*, or before the loop around it that is not around both."""
     around, within = (text.graph.loops_around[place] for place in (edge.source, edge.target))
-    shared = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(around, within, strict=False)))
-    inner = within[shared:]
+    inner = within[common_depth(around, within) :]
     return (text.span(inner[0]).start if inner else text.position[edge.target]) - 1
 
 

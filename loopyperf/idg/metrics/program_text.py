@@ -16,11 +16,11 @@ class ProgramText:
         """the instructions, as they stand one after the other"""
         self.position = {place: position for position, place in enumerate(self.order)}
         """of each instruction"""
-        self._spans = {id(loop): span for loop, span in _spans(graph.body, 0)}
+        self._spans = {loop.number: span for loop, span in _spans(graph.body, 0)}
 
     def span(self, loop: Loop) -> range:
         """Return the positions of what is in *loop*."""
-        return self._spans[id(loop)]
+        return self._spans[loop.number]
 
 
 def _spans(body: Sequence[Item], position: int) -> Iterator[tuple[Loop, range]]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from loopyperf.idg.warps.kinds import Kind
 from loopyperf.polyhedral.number_by_place import LISTED
 from loopyperf.polyhedral.points import Box, Points, contained, points_listed
+from loopyperf.polyhedral.sets import SetMemory
 
 MOST_RUNS = 512
 """runs of an execution of a launch, about; neighboring runs are merged beyond that"""
@@ -196,7 +197,10 @@ class _Places:
 
     def __init__(self, kinds: Sequence[Kind], grid: Grid) -> None:
         self.kinds, self.grid = kinds, grid
-        self._boxes = {id(kind.places): Points(kind.places).boxes for kind in kinds}
+        regions = SetMemory[int]()
+        self._regions = [regions.setdefault(kind.places, number) for number, kind in enumerate(kinds)]
+        """class of warps -> the first one in the same places"""
+        self._boxes = {number: Points(kinds[number].places).boxes for number in self._regions}
         self._works: dict[tuple[int, ...], int] = {}
         self._deciding = [
             [axis for axis in range(len(kind.example)) if any(each.depends_on(axis) for each in kind.numbers)]
@@ -239,7 +243,7 @@ class _Places:
     def _parts(self, number: int, host: tuple[int, ...]) -> Iterator[tuple[int, Box]]:
         """Yield the boxes of the warps of a class, without the host's axes."""
         kind, hosts = self.kinds[number], len(host)
-        for box in self._boxes[id(kind.places)] or ():
+        for box in self._boxes[self._regions[number]] or ():
             for values in kind.values or ((),):
                 here = list(box)
                 for axis, value in zip(kind.axes, values, strict=bool(kind.values)):
@@ -274,9 +278,10 @@ class _Places:
         found = np.full(len(rows), -1, dtype=np.int64)
         inside: dict[int, NDArray[np.bool_]] = {}
         for number, kind in enumerate(self.kinds):
-            here = inside.get(id(kind.places))
-            if here is None:
-                here = inside[id(kind.places)] = contained(kind.places, [*rows.T])
+            region = self._regions[number]
+            if region not in inside:
+                inside[region] = contained(kind.places, [*rows.T])
+            here = inside[region]
             if kind.values:
                 values = dict.fromkeys(kind.values)
                 at = np.flatnonzero(here)

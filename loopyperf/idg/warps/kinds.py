@@ -80,32 +80,31 @@ def kinds_of(warps: isl.Set, executions: Sequence[isl.Set]) -> list[Kind]:
     parts = [_apart(each, axes) for each in _distinct(executions)]
     for where in _distinct(part.where for part in parts):
         pieces = _cut(pieces, where)
-    numbers = SetMemory[Number]()
-    varying: list[tuple[isl.Set, Number]] = []
+    known = SetMemory[int]()
+    numbers: list[Number] = []
+    varying: list[tuple[isl.Set, int]] = []
+    """where numbers of executions differ from warp to warp, each by its place among *numbers*"""
     for part in parts:
         if part.depending is not None:
-            number = numbers.value(part.depending, lambda points: number_by_place(points, axes))
-            for where, is_constant in number.pieces():
+            place = known.setdefault(part.depending, len(numbers))
+            if place == len(numbers):
+                numbers.append(number_by_place(part.depending, axes))
+            for where, is_constant in numbers[place].pieces():
                 pieces = _cut(pieces, where & part.where)
                 if not is_constant:
-                    varying.append((part.where, number))
-    kinds = [kind for piece in pieces for kind in _kinds_in(piece.coalesce(), _varying_in(piece, varying))]
+                    varying.append((part.where, place))
+    kinds: list[Kind] = []
+    for piece in pieces:
+        # A piece is on one side of each border of the numbers.
+        here = dict.fromkeys(place for where, place in varying if piece.is_subset(where))
+        kinds += _kinds_in(piece.coalesce(), [numbers[place] for place in here])
     return sorted(kinds, key=lambda kind: -kind.warps)
-
-
-def _varying_in(piece: isl.Set, varying: Sequence[tuple[isl.Set, Number]]) -> list[Number]:
-    """Return those numbers that are of executions in *piece*, which is on one side of each of their borders."""
-    here = {id(number): number for where, number in varying if piece.is_subset(where)}
-    return list(here.values())
 
 
 def _distinct(sets: Iterable[isl.Set]) -> list[isl.Set]:
     """Return *sets*, each once."""
-    found: list[isl.Set] = []
-    known = SetMemory[None]()
-    for each in sets:
-        known.value(each, found.append)
-    return found
+    known = SetMemory[int]()
+    return [each for number, each in enumerate(sets) if known.setdefault(each, number) == number]
 
 
 def _cut(pieces: Sequence[isl.Set], where: isl.Set) -> list[isl.Set]:
