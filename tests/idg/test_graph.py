@@ -15,7 +15,7 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.device.facts import Pipeline
 from loopyperf.errors import GraphError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
-from loopyperf.idg.program import Dependence, Opcode
+from loopyperf.idg.program import Dependence, Opcode, common_depth
 from loopyperf.predict.instruction_graph import timed_kernel
 from loopyperf.units import Word
 
@@ -55,6 +55,16 @@ def test_passes_of_an_inner_loop_may_depend_on_the_outer_one() -> None:
     across = Edge(0, 0, (1,), (parse("i - 1"), parse("i - 1")), condition=parse("j == 0"))
     graph = Idg((instruction,), (within, across), (Loop("i", 3, (Loop("j", parse("i + 1"), (0,)),)),))
     assert pairs(graph.unrolled()) == [(place, place + 1) for place in range(5)]
+
+
+def test_a_graph_numbers_its_loops_in_the_order_of_the_program() -> None:
+    # Two loops of one name and one body each, as copies of an outer loop have them, are told apart by their numbers.
+    inner = Loop("j", 2, (0,)), Loop("j", 2, (1,))
+    graph = Idg((Instruction("alu"),) * 3, (), (Loop("i", 3, inner), Loop("j", 2, (2,))))
+    numbers = [[(loop.name, loop.number) for loop in around] for around in graph.loops_around]
+    assert numbers == [[("i", 0), ("j", 1)], [("i", 0), ("j", 2)], [("j", 3)]]
+    assert common_depth(*graph.loops_around[:2]) == 1
+    assert pickle.loads(pickle.dumps(graph)) == graph
 
 
 def test_an_instruction_may_run_in_some_passes_only() -> None:
