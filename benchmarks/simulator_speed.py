@@ -98,7 +98,7 @@ def _first_call(folder: str) -> str:
 
 def _issues(graph: Idg, timing: dict[str, Lambdas], groups: int, scheduler: str) -> tuple[float, int]:
     """Return how many seconds the processor takes, the best of three times, and how many instructions are issued."""
-    scenario = Scenario((graph,), timing, Execution(8, 8, groups), SCHEDULERS[scheduler], 1)
+    scenario = Scenario.of((graph,), timing, Execution(8, 8, groups), SCHEDULERS[scheduler], 1)
     issued = run(scenario, scenario.clock, is_steady_sought=False).issued
     return _seconds(lambda: run(scenario, scenario.clock, is_steady_sought=False)), issued
 

@@ -3,13 +3,12 @@
 A core executes as many groups as fall to it, each instruction with its latencies on the device. Launches add up.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import gcd
 
 from loopyperf.errors import GraphError, SimulationError
-from loopyperf.idg.graph import Idg
 from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.models import analytic, roofline
 from loopyperf.models.analytic import UnlikeGroups, explained, last_core
@@ -18,8 +17,12 @@ from loopyperf.models.on_device.shortened import FEW, shortened
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.result import Row
 from loopyperf.models.workload import busy_sides
-from loopyperf.pipeline import Simulation, simulate
+from loopyperf.pipeline.scenario import Scenario
+from loopyperf.pipeline.schedulers import scheduler_named
+from loopyperf.pipeline.simulator import Simulation, simulated
+from loopyperf.pipeline.timed_graph import TimedGraph
 
+Programs = tuple[TimedGraph, ...]
 ISSUES = 3_000_000
 """instructions that are simulated, about, at most"""
 
@@ -76,8 +79,7 @@ class _Simulated:
 
     def __init__(self, launch: TimedLaunch) -> None:
         self.launch, self.execution = launch, launch.execution
-        self.graphs = [each.graph for each in launch.warps]
-        self.lambdas = {place: each for graph in launch.warps for place, each in graph.lambdas.items()}
+        self.programs, self.order = launch.warps
 
     def cycles(self) -> float:
         """Return how long the core takes, in cycles.
@@ -88,7 +90,7 @@ class _Simulated:
         number, each = self.execution.total_groups, self._executed_by_group()
         share = 2 * ISSUES / (each * min(number, self.execution.concurrent_groups + self._window))
         if share >= 1:
-            return self._of_all_groups(self.graphs, each)[0]
+            return self._of_all_groups(self.programs, each)[0]
         (cycles, some), (before, fewer) = (self._shortened(share / part, FEW // part) for part in (1, 2))
         whole = each * number
         return cycles + (cycles - before) / (some - fewer) * (whole - some) if some > fewer else cycles / some * whole
@@ -98,9 +100,11 @@ class _Simulated:
         at_once, number = self.execution.concurrent_groups, self.execution.total_groups
         executed = self._executed_by_group() * min(at_once, number)
         groups = min(number, max(1, int(issues // executed)) * at_once)
-        graphs = self.graphs if executed <= issues else self._with_fewer_passes(issues / executed, FEW)
-        is_shortened = any(short.body != graph.body for short, graph in zip(graphs, self.graphs, strict=True))
-        return Explicit(self._of_groups(graphs, groups), groups, is_shortened)
+        programs = self.programs if executed <= issues else self._with_fewer_passes(issues / executed, FEW)
+        is_shortened = any(
+            short.graph.body != each.graph.body for short, each in zip(programs, self.programs, strict=True)
+        )
+        return Explicit(self._of_groups(programs, groups), groups, is_shortened)
 
     @property
     def _window(self) -> int:
@@ -108,46 +112,40 @@ class _Simulated:
 
         So many more of them take so much longer, wherever among the kinds these begin.
         """
-        cycle = len(self.graphs) // gcd(len(self.graphs), self.execution.warps_per_group)
+        cycle = len(self.order) // gcd(len(self.order), self.execution.warps_per_group)
         return -(-self.execution.concurrent_groups // cycle) * cycle
 
     def _executed_by_group(self) -> float:
         """Return how many instructions a group has, on average."""
-        distinct = {id(graph): graph for graph in self.graphs}
-        issued = {key: sum(runs_of_all(graph.instructions, graph.loops_around)) for key, graph in distinct.items()}
-        return sum(issued[id(graph)] for graph in self.graphs) / len(self.graphs) * self.execution.warps_per_group
+        graphs = [each.graph for each in self.programs]
+        issued = [sum(runs_of_all(graph.instructions, graph.loops_around)) for graph in graphs]
+        return sum(issued[program] for program in self.order) / len(self.order) * self.execution.warps_per_group
 
     def _shortened(self, share: float, fewest: int) -> tuple[float, float]:
         """Return how many cycles a core takes for a *share* of passes, and how many instructions they have."""
         return self._of_all_groups(self._with_fewer_passes(share, fewest), ISSUES)
 
-    def _with_fewer_passes(self, share: float, fewest: int) -> list[Idg]:
-        short = {id(graph): shortened(graph, share, fewest) for graph in self.graphs}
-        return [short[id(graph)] for graph in self.graphs]
+    def _with_fewer_passes(self, share: float, fewest: int) -> Programs:
+        return tuple(replace(each, graph=shortened(each.graph, share, fewest)) for each in self.programs)
 
-    def _of_all_groups(self, graphs: Sequence[Idg], each: float) -> tuple[float, float]:
+    def _of_all_groups(self, programs: Programs, each: float) -> tuple[float, float]:
         """Return how many cycles all groups of a core take, and how many instructions they have, *each* about so many.
 
         Where all together have too many, the last ones stand for all others.
         """
         at_once, number, window = self.execution.concurrent_groups, self.execution.total_groups, self._window
         some = at_once + max(1, int((ISSUES / each - at_once) // window)) * window
-        last = self._of_groups(graphs, min(some, number))
+        last = self._of_groups(programs, min(some, number))
         if number <= some:
             return last.cycles, last.instructions
-        before = self._of_groups(graphs, some - window)
+        before = self._of_groups(programs, some - window)
         further = (number - some) / window
         return (
             last.cycles + further * (last.cycles - before.cycles),
             last.instructions + further * (last.instructions - before.instructions),
         )
 
-    def _of_groups(self, graphs: Sequence[Idg], groups: int) -> Simulation:
-        device = self.launch.device
-        return simulate(
-            graphs,
-            lambda instruction: self.lambdas[id(instruction)],
-            replace(self.execution, total_groups=groups),
-            scheduler=device.scheduler,
-            issue_limit=device.issue_limit,
-        )
+    def _of_groups(self, programs: Programs, groups: int) -> Simulation:
+        device, execution = self.launch.device, replace(self.execution, total_groups=groups)
+        scheduler = scheduler_named(device.scheduler)
+        return simulated(Scenario(programs, self.order, execution, scheduler, device.issue_limit))

@@ -80,13 +80,11 @@ class Track:
         for issue in self.profile.issues:
             of_warp.setdefault(issue.warp, []).append(issue)
         ends = {
-            id(issue): until
-            for warp in of_warp.values()
-            for issue, until in zip(warp, [*(each.time for _, each in pairwise(warp)), _end(warp)], strict=True)
+            number: iter([*(each.time for _, each in pairwise(warp)), _end(warp)]) for number, warp in of_warp.items()
         }
         for issue in self.shown:
             track = (process, issue.warp)
-            yield self._event("instruction", _words(issue), track, issue.time, ends[id(issue)], _details(issue))
+            yield self._event("instruction", _words(issue), track, issue.time, next(ends[issue.warp]), _details(issue))
             yield from (self._wait(track, issue, wait) for wait in issue.waits)
 
     def _wait(self, track: tuple[int, int], issue: Issue, wait: Wait) -> Event:

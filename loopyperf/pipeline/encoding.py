@@ -35,13 +35,13 @@ def encoded(scenario: Scenario, clock: Clock) -> Memory:
 def _program(scenario: Scenario, clock: Clock) -> tuple[Numbers, Tables]:
     """Return what does not change: the configuration, and the programs of warps."""
     code, steps = ExpressionCode(), _Steps()
-    graphs = {id(graph): graph for graph in scenario.graphs}
-    offsets = dict(zip(graphs, accumulate((len(g.instructions) for g in graphs.values()), initial=0), strict=False))
-    begins = {key: steps.add(graph, offsets[key], code) for key, graph in graphs.items()}
+    graphs = scenario.graphs
+    offsets = list(accumulate((len(graph.instructions) for graph in graphs[:-1]), initial=0))
+    begins = [steps.add(graph, offset, code) for graph, offset in zip(graphs, offsets, strict=True)]
     instructions = _instructions(scenario, clock)
     edges = _Edges(instructions[at.ISSUE], instructions[at.COMPLETION])
-    for key, graph in graphs.items():
-        edges.add(graph, offsets[key], code)
+    for graph, offset in zip(graphs, offsets, strict=True):
+        edges.add(graph, offset, code)
     rings = list(accumulate(edges.kept, initial=0))
     numbers: Numbers = {
         at.WARPS_PER_GROUP: scenario.execution.warps_per_group,
@@ -52,12 +52,12 @@ def _program(scenario: Scenario, clock: Clock) -> tuple[Numbers, Tables]:
         at.DEEPEST: steps.deepest,
         at.RESULTS: rings[-1],
         at.PLACES: len(instructions[at.ISSUE]),
-        at.NUMBER_OF_KINDS: len(scenario.graphs),
+        at.NUMBER_OF_KINDS: len(scenario.order),
         at.GAP: clock.ticks(scenario.gap) if scenario.gap else 0,
         at.GOES_ON: scenario.goes_on(clock),
         at.BY_AGE: scenario.scheduler.by_age,
     }
-    kinds = [begins[id(graph)] for graph in scenario.graphs]
+    kinds = [begins[program] for program in scenario.order]
     tables = {
         at.STEPS: steps.kinds,
         at.ARGUMENTS: steps.arguments,
@@ -74,9 +74,8 @@ def _program(scenario: Scenario, clock: Clock) -> tuple[Numbers, Tables]:
 
 
 def _instructions(scenario: Scenario, clock: Clock) -> Tables:
-    graphs = {id(graph): graph for graph in scenario.graphs}
-    instructions = [each for graph in graphs.values() for each in graph.instructions]
-    latencies = [each for key in graphs for each in scenario.latencies[key]]
+    instructions = [each for graph in scenario.graphs for each in graph.instructions]
+    latencies = [each for found in scenario.latencies for each in found]
     ticks = {each: (clock.ticks(each.issue), clock.ticks(each.completion)) for each in set(latencies)}
     numbers = {name: number for number, name in enumerate(scenario.subsystems)}
     return {
@@ -84,7 +83,7 @@ def _instructions(scenario: Scenario, clock: Clock) -> Tables:
         at.ISSUE: [ticks[each][0] for each in latencies],
         at.COMPLETION: [ticks[each][1] for each in latencies],
         at.IS_BARRIER: [int(each.kind == Opcode.BARRIER) for each in instructions],
-        at.DEPTH: [len(loops) for graph in graphs.values() for loops in graph.loops_around],
+        at.DEPTH: [len(loops) for graph in scenario.graphs for loops in graph.loops_around],
     }
 
 

@@ -50,9 +50,8 @@ def group_times(simulation: Simulation, shares: Sequence[Share] = ()) -> tuple[G
 
 
 def _completions(scenario: Scenario) -> Ticks:
-    """Return Λ of each place, in ticks; those of several graphs one after the other, as in the trace."""
-    graphs = dict.fromkeys(id(graph) for graph in scenario.graphs)
-    latencies = [each for graph in graphs for each in scenario.latencies[graph]]
+    """Return Λ of each place, in ticks; those of several programs one after the other, as in the trace."""
+    latencies = [each for found in scenario.latencies for each in found]
     return np.array([scenario.clock.ticks(each.completion) for each in latencies], dtype=np.int64)
 
 

@@ -36,7 +36,7 @@ class Interval:
 
 
 def intervals(
-    graph: Idg, timing: Timing | list[Lambdas], memory: Collection[str] = MEMORY, limit: int = TRACED_LIMIT
+    graph: Idg, timing: Timing, memory: Collection[str] = MEMORY, limit: int = TRACED_LIMIT
 ) -> tuple[Interval, ...]:
     """Return the intervals of one warp, their stalls in cycles, each in the order in which it occurs first.
 

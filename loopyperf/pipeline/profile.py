@@ -73,10 +73,9 @@ class Profile:
     def __init__(self, scenario: Scenario, run: Run) -> None:
         """Take what was executed, and the trace."""
         self.scenario, self._run, self._clock = scenario, run, scenario.clock
-        graphs = {id(graph): graph for graph in scenario.graphs}
-        self._instructions = [each for graph in graphs.values() for each in graph.instructions]
-        self._places = [place for graph in graphs.values() for place in range(len(graph.instructions))]
-        latencies = [each for key in graphs for each in scenario.latencies[key]]
+        self._instructions = [each for graph in scenario.graphs for each in graph.instructions]
+        self._places = [place for graph in scenario.graphs for place in range(len(graph.instructions))]
+        latencies = [each for found in scenario.latencies for each in found]
         self._taken = [self._clock.ticks(each.issue) for each in latencies]
         self._completion = [self._clock.ticks(each.completion) for each in latencies]
 

@@ -1,29 +1,31 @@
 """What is simulated: graphs, latencies, an execution configuration, and how the core issues."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import starmap
 from math import ceil, inf, isfinite
 
 from loopyperf.device.lambdas import Cycles, Lambdas
 from loopyperf.device.occupancy import Execution
 from loopyperf.errors import GraphError, SimulationError
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.metrics.lambdas import Timing, latencies
+from loopyperf.idg.metrics.lambdas import Timing, latencies, waited_for
 from loopyperf.pipeline.clock import Clock, clock_for, rational
 from loopyperf.pipeline.schedulers import Scheduler
+from loopyperf.pipeline.timed_graph import TimedGraph
 
 
 @dataclass(frozen=True)
 class Scenario:
     """All that decides how long a core takes."""
 
-    graphs: tuple[Idg, ...]
-    """of the warps of the first groups one after the other; the next groups are as these again"""
-    timing: Timing | list[Lambdas]
-    """how long instructions take, and on which pipeline; of one graph, also in the order of its instructions"""
+    programs: tuple[TimedGraph, ...]
+    """that warps execute, each once"""
+    order: tuple[int, ...]
+    """the programs of the warps of the first groups, one after the other; the next groups are as these again"""
     execution: Execution
     """how many warps and groups there are"""
     scheduler: Scheduler
@@ -35,21 +37,44 @@ class Scenario:
         if self.issue_limit is not None and not self.issue_limit > 0:
             raise SimulationError(f"the issue limit is {self.issue_limit}: it is to be above 0, in issues a cycle")
         warps = self.execution.warps_per_group
-        if not self.graphs or (len(self.graphs) > 1 and len(self.graphs) % warps):
+        if not self.order or (len(self.order) > 1 and len(self.order) % warps):
             raise SimulationError(
-                f"{len(self.graphs)} graphs for groups of {warps} warps: give one for all warps, or one for each warp "
+                f"{len(self.order)} graphs for groups of {warps} warps: give one for all warps, or one for each warp "
                 "of one or more groups"
             )
-        for graph in {id(graph): graph for graph in self.graphs}.values():
-            _check_order(graph)
+        for each in self.programs:
+            _check_order(each.graph)
+
+    @classmethod
+    def of(
+        cls,
+        graphs: Idg | Sequence[Idg],
+        timing: Timing,
+        execution: Execution,
+        scheduler: Scheduler,
+        issue_limit: Cycles | None = None,
+    ) -> "Scenario":
+        """Return what is simulated of warps that execute *graphs*: one for all, or one for each.
+
+        Raises :class:`GraphError` for a subsystem that the *timing* does not tell of.
+        """
+        every = [graphs] if isinstance(graphs, Idg) else graphs
+        distinct: list[Idg] = []
+        for graph in every:
+            if graph not in distinct:
+                distinct.append(graph)
+        programs = (TimedGraph(graph, tuple(latencies(graph.instructions, timing))) for graph in distinct)
+        return cls(tuple(programs), tuple(map(distinct.index, every)), execution, scheduler, issue_limit)
+
+    @property
+    def graphs(self) -> tuple[Idg, ...]:
+        """Return the graphs of the programs."""
+        return tuple(each.graph for each in self.programs)
 
     @cached_property
-    def latencies(self) -> Mapping[int, list[Lambdas]]:
-        """Return for each graph, by its identity, the latencies of its instructions.
-
-        Raises :class:`GraphError` for a subsystem that the timing does not tell of.
-        """
-        return {id(graph): latencies(graph.instructions, self.timing) for graph in self.graphs}
+    def latencies(self) -> tuple[tuple[Lambdas, ...], ...]:
+        """Return for each program when its instructions are complete for their warp: stores, λ after their issue."""
+        return tuple(tuple(starmap(waited_for, each.issued)) for each in self.programs)
 
     @cached_property
     def subsystems(self) -> tuple[str, ...]:
@@ -72,7 +97,7 @@ class Scenario:
     @cached_property
     def clock(self) -> Clock:
         """Return the clock that tells all times of the run."""
-        every = {each for found in self.latencies.values() for each in found}
+        every = {each for found in self.latencies for each in found}
         durations: set[Cycles] = {cycles for each in every for cycles in (each.issue, each.completion)}
         durations |= set() if self.gap is None else {self.gap}
         durations |= {self.scheduler.goes_on} if isfinite(self.scheduler.goes_on) else set()
@@ -97,11 +122,6 @@ def _check_order(graph: Idg) -> None:
             f"instruction {edge.target} waits for {edge.source}, which comes later in the program: number the "
             "instructions in an order in which each comes after those that it waits for"
         )
-
-
-def warp_graphs(graphs: Idg | Sequence[Idg]) -> tuple[Idg, ...]:
-    """Return the graphs of warps one after the other, of one for all or of one for each."""
-    return (graphs,) if isinstance(graphs, Idg) else tuple(graphs)
 
 
 def _without_number(subsystem: str) -> str:

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from loopyperf.device.facts import Policy
-from loopyperf.device.lambdas import Cycles, Lambdas
+from loopyperf.device.lambdas import Cycles
 from loopyperf.device.occupancy import Execution
 from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.lambdas import Timing
 from loopyperf.pipeline.core import Run, run
-from loopyperf.pipeline.scenario import Scenario, warp_graphs
+from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.schedulers import SCHEDULERS, Scheduler, scheduler_named
 
 LIMIT = 100_000_000
@@ -65,10 +65,10 @@ def simulate(
     Raises :class:`GraphError` where the timing tells nothing of a subsystem or tells a latency that is not above 0, and
     :class:`SimulationError` for what else makes no sense. Loops are run as they are rolled up.
     """
-    return simulated(Scenario(warp_graphs(graph), timing, execution, scheduler_named(scheduler), issue_limit))
+    return simulated(Scenario.of(graph, timing, execution, scheduler_named(scheduler), issue_limit))
 
 
-def warp_latency(graph: Idg, timing: Timing | list[Lambdas], limit: int = LIMIT) -> Fraction:
+def warp_latency(graph: Idg, timing: Timing, limit: int = LIMIT) -> Fraction:
     """Return Λapp, how many cycles one warp takes alone: exactly, however often the loops run.
 
         Λapp = Σ(i in I) Λi + Σ(j in J) λj                                          (Lemeire, equation 2)
@@ -82,9 +82,9 @@ def warp_latency(graph: Idg, timing: Timing | list[Lambdas], limit: int = LIMIT)
     return scenario.clock.cycles(run(scenario, scenario.clock, limit=limit).finish)
 
 
-def alone(graph: Idg, timing: Timing | list[Lambdas]) -> Scenario:
+def alone(graph: Idg, timing: Timing) -> Scenario:
     """Return one warp alone on its core."""
-    return Scenario((graph,), timing, Execution(1, 1, 1), SCHEDULERS[Policy.ROUND_ROBIN])
+    return Scenario.of(graph, timing, Execution(1, 1, 1), SCHEDULERS[Policy.ROUND_ROBIN])
 
 
 def simulated(scenario: Scenario) -> Simulation:
@@ -92,8 +92,8 @@ def simulated(scenario: Scenario) -> Simulation:
 
     Raises :class:`GraphError` for a latency that is not above 0.
     """
-    for graph in scenario.graphs:
-        for instruction, each in zip(graph.instructions, scenario.latencies[id(graph)], strict=True):
+    for program, latencies in zip(scenario.programs, scenario.latencies, strict=True):
+        for instruction, each in zip(program.graph.instructions, latencies, strict=True):
             if not (each.issue > 0 and each.completion > 0):
                 raise GraphError(
                     f"{instruction.kind!r} on {instruction.subsystem!r} has the latencies λ = {each.issue}, "

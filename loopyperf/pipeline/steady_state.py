@@ -189,7 +189,7 @@ class SteadyState:
     def _around(self) -> list[tuple[_Around, ...]]:
         """Return the loops around each step, the outermost first."""
         found: list[tuple[_Around, ...]] = []
-        for graph in {id(graph): graph for graph in self.scenario.graphs}.values():
+        for graph in self.scenario.graphs:
             _add_loops(graph, graph.body, (), found)
             found.append(())
         return found

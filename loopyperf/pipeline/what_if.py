@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import starmap
 
 from loopyperf.device.lambdas import Cycles, Lambdas
 from loopyperf.errors import SimulationError
-from loopyperf.idg.metrics.lambdas import Timing, latencies
 from loopyperf.idg.program import Instruction
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.simulator import Simulation, simulated
+from loopyperf.pipeline.timed_graph import TimedGraph
 
 
 def what_if(
@@ -27,16 +28,16 @@ def what_if(
     which nothing runs, and for a rate that is not above 0.
     """
     scenario = simulation.scenario
-    timing = _changed(scenario, lambdas or {}, rates or {}, conflicts or {})
+    programs = _changed(scenario, lambdas or {}, rates or {}, conflicts or {})
     execution = scenario.execution
     if concurrent_groups is not None:
         execution = replace(execution, concurrent_groups=concurrent_groups)
-    return simulated(replace(scenario, timing=timing, execution=execution))
+    return simulated(replace(scenario, programs=programs, execution=execution))
 
 
 def _changed(
     scenario: Scenario, lambdas: Mapping[str, Lambdas], rates: Mapping[str, float], conflicts: Mapping[str, Cycles]
-) -> Timing:
+) -> tuple[TimedGraph, ...]:
     strangers = [name for name in (*lambdas, *rates, *conflicts) if name not in scenario.subsystems]
     if strangers:
         known = ", ".join(map(repr, scenario.subsystems))
@@ -45,10 +46,10 @@ def _changed(
         if not rate > 0:
             raise SimulationError(f"the rate of {name!r} is {rate}: it is to be above 0, 2 for twice as many a cycle")
 
-    def timing(instruction: Instruction) -> Lambdas:
+    def changed(instruction: Instruction, known: Lambdas) -> Lambdas:
         name = instruction.subsystem
-        found = lambdas[name] if name in lambdas else latencies([instruction], scenario.timing)[0]
+        found = lambdas.get(name, known)
         found = Lambdas(found.issue / rates[name], found.completion) if name in rates else found
         return found.with_conflicts(conflicts[name]) if name in conflicts else found
 
-    return timing
+    return tuple(replace(each, lambdas=tuple(starmap(changed, each.issued))) for each in scenario.programs)

@@ -71,7 +71,7 @@ def test_loops_within_loops_are_shortened_until_few_instructions_are_simulated(m
     domain = "{[i,c,d,e,f,g,k]: 0 <= i < 32 and 0 <= c,d,e,f,g < 7 and 0 <= k < 8}"
     unit = kernel(domain, "b[i,c,d,e,f,g] = sum(k, a[k,c,d]*a[e,f,k])", group=32)
     made: list[int] = []
-    monkeypatch.setattr(pipeline, "simulate", counting_issues(pipeline.simulate, made))
+    monkeypatch.setattr(pipeline, "simulated", counting_issues(pipeline.simulated, made))
     whole = seconds(unit)
     everything = sum(made)
     simulate_less(monkeypatch, 20_000)

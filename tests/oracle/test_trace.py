@@ -74,9 +74,10 @@ def test_only_a_launch_with_a_loop_has_fewer_passes_of_loops() -> None:
 def test_the_explicit_part_is_simulated_as_any_graph_is() -> None:
     (launch,) = lpp.trace(doubled(), n=10_000, **V100).launches
     scenario = launch.explicit.simulation.scenario
+    issued = [pair for program in scenario.programs for pair in program.issued]
     again = simulate(
-        scenario.graphs,
-        scenario.timing,
+        [scenario.graphs[program] for program in scenario.order],
+        lambda instruction: next(lambdas for each, lambdas in issued if each == instruction),
         scenario.execution,
         scheduler=scenario.scheduler,
         issue_limit=scenario.issue_limit,

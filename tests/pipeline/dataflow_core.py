@@ -9,11 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 
-from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Opcode
 from loopyperf.idg.unrolling import executions
 from loopyperf.pipeline.clock import NEVER, Clock
@@ -35,10 +34,11 @@ def run_dataflow(scenario: Scenario) -> Run:
 class _Flat:
     """An unrolled graph, with latencies in ticks."""
 
-    def __init__(self, graph: Idg, offset: int, scenario: Scenario, clock: Clock) -> None:
+    def __init__(self, program: int, offset: int, scenario: Scenario, clock: Clock) -> None:
+        graph = scenario.graphs[program]
         flat = graph.unrolled()
         found = [place for place, _ in executions(graph.instructions, graph.body)]
-        latencies = scenario.latencies[id(graph)]
+        latencies = scenario.latencies[program]
         self.places = [offset + place for place in found]
         self.issue = [clock.ticks(latencies[place].issue) for place in found]
         self.completion = [clock.ticks(latencies[place].completion) for place in found]
@@ -83,13 +83,10 @@ class _Core:
     def __init__(self, scenario: Scenario, clock: Clock) -> None:
         self.scenario = scenario
         self.scheduler = scenario.scheduler
-        graphs: dict[int, _Flat] = {}
-        offset = 0
-        for graph in scenario.graphs:
-            if id(graph) not in graphs:
-                graphs[id(graph)] = _Flat(graph, offset, scenario, clock)
-                offset += len(graph.instructions)
-        self.flats = [graphs[id(graph)] for graph in scenario.graphs]
+        offsets = accumulate((len(graph.instructions) for graph in scenario.graphs), initial=0)
+        numbered = zip(range(len(scenario.programs)), offsets, strict=False)
+        flats = [_Flat(program, offset, scenario, clock) for program, offset in numbered]
+        self.flats = [flats[program] for program in scenario.order]
         self.gap = clock.ticks(scenario.gap) if scenario.gap else 0
         self.goes_on = scenario.goes_on(clock)
         self.free = dict.fromkeys(scenario.subsystems, 0)

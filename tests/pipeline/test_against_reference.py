@@ -32,26 +32,27 @@ def test_every_issue_is_where_the_rules_put_it(data: Any) -> None:
     timing, policy, limit, order = (
         data.draw(each) for each in (lambdas, policies, limits, st.sampled_from(["in_order", "dataflow"]))
     )
-    scenario = Scenario(kinds, timing, execution, scheduler_named(policy), limit)
+    scenario = Scenario.of(kinds, timing, execution, scheduler_named(policy), limit)
     reference = ReferenceCore(kinds, timing, execution, policy, limit, order).run()
     run = executed(scenario, is_traced=True) if order == "in_order" else run_dataflow(scenario)
     clock = scenario.clock
     offsets = _offsets(kinds)
     expected = [
-        (warp, offsets[id(kinds[warp % number])] + place, time * clock.ticks_per_cycle)
-        for warp, place, time in reference.issued
+        (warp, offsets[warp % number] + place, time * clock.ticks_per_cycle) for warp, place, time in reference.issued
     ]
     assert expected == [tuple(map(int, row)) for row in run.trace[:, [WARP, PLACE, TIME]]]
     assert reference.cycles == Fraction(run.finish, clock.ticks_per_cycle)
     assert len(expected) == run.issued
 
 
-def _offsets(kinds: tuple[Any, ...]) -> dict[int, int]:
-    """Return where the instructions of each graph begin: those of graphs one after the other, each graph once."""
-    found: dict[int, int] = {}
-    for graph in kinds:
-        found.setdefault(id(graph), sum(len(each.instructions) for each in kinds if id(each) in found))
-    return found
+def _offsets(kinds: tuple[Any, ...]) -> list[int]:
+    """Return where the instructions of each graph begin: those of graphs one after the other, equal graphs once."""
+    begins, total = list[int](), 0
+    for number, graph in enumerate(kinds):
+        known = kinds.index(graph)
+        begins.append(total if known == number else begins[known])
+        total += len(graph.instructions) if known == number else 0
+    return begins
 
 
 def test_results_of_outer_passes_that_vary_are_kept() -> None:
@@ -62,7 +63,7 @@ def test_results_of_outer_passes_that_vary_are_kept() -> None:
     graph = Idg((Instruction("mem", subsystem="mem"), Instruction("alu", subsystem="alu")), (edge,), body)
     timing = {"mem": Lambdas(0.25, 3.5), "alu": Lambdas(0.25, 3.5)}
     reference = ReferenceCore((graph,), timing, Execution(1, 1, 1), "round-robin", None, "in_order").run()
-    scenario = Scenario((graph,), timing, Execution(1, 1, 1), scheduler_named("round-robin"), None)
+    scenario = Scenario.of((graph,), timing, Execution(1, 1, 1), scheduler_named("round-robin"), None)
     run = executed(scenario, is_traced=True)
     expected = [(place, time * scenario.clock.ticks_per_cycle) for _, place, time in reference.issued]
     assert expected == [tuple(map(int, row)) for row in run.trace[:, [PLACE, TIME]]]

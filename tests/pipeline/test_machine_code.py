@@ -19,7 +19,7 @@ from loopyperf.pipeline.schedulers import scheduler_named
 
 
 def scenario(graph: Idg, timing: dict[str, Lambdas], execution: Execution, policy: str, limit: object) -> Scenario:
-    return Scenario((graph,), timing, execution, scheduler_named(policy), limit)  # type: ignore[arg-type]
+    return Scenario.of((graph,), timing, execution, scheduler_named(policy), limit)  # type: ignore[arg-type]
 
 
 def run_in_python(given_one: Scenario) -> Run:

@@ -128,7 +128,7 @@ def test_dataflow_is_little_faster_than_in_order_unless_control_runs_ahead() -> 
 
 
 def _cycles_of_dataflow(graph: Idg, timing: Timing, execution: Execution) -> float:
-    scenario = Scenario((graph,), timing, execution, scheduler_named("round-robin"))
+    scenario = Scenario.of((graph,), timing, execution, scheduler_named("round-robin"))
     return float(scenario.clock.cycles(run_dataflow(scenario).finish))
 
 

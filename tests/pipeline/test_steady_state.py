@@ -28,7 +28,7 @@ def test_run_that_skips_ends_as_the_one_in_full(
     kinds = tuple(data.draw(long_graphs() if has_loop else graphs()) for _ in range(number))
     if not has_loop:
         execution = replace(execution, total_groups=execution.total_groups * 15)
-    scenario = Scenario(kinds, timing, execution, scheduler_named(policy), limit)  # type: ignore[arg-type]
+    scenario = Scenario.of(kinds, timing, execution, scheduler_named(policy), limit)  # type: ignore[arg-type]
     full = run(scenario, scenario.clock, is_traced=True, is_steady_sought=False)
     for most_in_python in (5, 10**6):
         short = run(scenario, scenario.clock, is_traced=True, most_in_python=most_in_python)
@@ -84,7 +84,9 @@ def nested(around: int, middle: int, inside: int) -> Idg:
 @pytest.mark.parametrize("execution", [Execution(1, 1, 1), Execution(2, 3, 7)])
 def test_loops_in_loops_do_not_cost_time(policy: str, execution: Execution) -> None:
     def of(trips: tuple[int, int, int], limit: int) -> Run:
-        scenario = Scenario((nested(*trips),), {**FERMI, "sfu": Lambdas(0.25, 6)}, execution, scheduler_named(policy))
+        scenario = Scenario.of(
+            (nested(*trips),), {**FERMI, "sfu": Lambdas(0.25, 6)}, execution, scheduler_named(policy)
+        )
         return run(scenario, scenario.clock, limit=limit)
 
     # 10¹² executions of a warp, at the price of some thousand; each further iteration takes as long as the one before.

@@ -18,8 +18,8 @@ from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.models.on_device.demand import MEMORY, is_floating_point, is_memory
 from loopyperf.models.on_device.timed_launch import TimedLaunch
-from loopyperf.models.on_device.timing import Timed
 from loopyperf.models.on_device.traffic import Served, sectors_touched
+from loopyperf.pipeline.timed_graph import Timed
 
 from .gpuperf import Analysis, Inputs, Parameters, analyse
 

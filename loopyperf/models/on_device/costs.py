@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from loopyperf.errors import MissingNumberError
 from loopyperf.idg.program import Opcode
 from loopyperf.models.aspects import Aspect
 from loopyperf.models.exact_sum import adding_up
@@ -115,7 +114,7 @@ class AssumedShares:
                 if time.is_issue_assumed:
                     assumed[time.pipeline] = assumed.get(time.pipeline, 0.0) + cycles
             latency = times[0].latency if times else 0.0
-            if instruction.kind != Opcode.STORE and not isinstance(latency, MissingNumberError):
+            if instruction.kind != Opcode.STORE and latency is not None:
                 waited += executions * float(latency)
                 guessed += executions * float(latency) * times[0].assumed_latency if times else 0.0
         longest = max((cycles - assumed.get(name, 0.0) for name, cycles in every.items()), default=0.0)

@@ -16,13 +16,13 @@ from loopyperf.idg.metrics import Lambdas, waited_for, work_flow_graph
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.models.on_device.batches import MakeUp
-from loopyperf.models.on_device.timed_graph import TimedGraph
 from loopyperf.models.on_device.timed_launch import TimedLaunch
-from loopyperf.models.on_device.timing import Timed, partitions
+from loopyperf.models.on_device.timing import partitions
 from loopyperf.models.pipeline_names import ISSUE, START
 from loopyperf.models.work_flow import FlowNode, WorkFlow
 from loopyperf.models.workload import Share, WarpDemand
 from loopyperf.pipeline import Interval, intervals, warp_latency
+from loopyperf.pipeline.timed_graph import Timed, TimedGraph
 
 MEMORY = (MemorySpace.GLOBAL, MemorySpace.PRIVATE)
 """the subsystems of a machine graph whose instructions ask for memory beyond the core"""
@@ -106,9 +106,9 @@ class LaunchDemand(WarpDemand):
         """Return Λapp, in cycles: that of a warp alone in its partition of the core."""
         if self.group is not None:
             return max(self.launch.once(_latencies)(program) for program in self.group)
-        warps = self.launch.placed(self.launch.alone)
-        alone = {id(warp): _alone(warp) for warp in {id(warp): warp for warp in warps}.values()}
-        every = [alone[id(warp)] for warp in warps]
+        programs, order = self.launch.placed(self.launch.alone)
+        alone = [_alone(program) for program in programs]
+        every = [alone[program] for program in order]
         size = self.warps_per_group
         return fmean(max(every[first : first + size]) for first in range(0, len(every), size))
 
@@ -185,7 +185,7 @@ def _waited(counted: Iterable[tuple[float, Instruction, Sequence[Timed]]]) -> fl
 
 
 def _alone(warp: TimedGraph) -> float:
-    return float(warp_latency(warp.graph, [lambdas for _, lambdas in warp.issued]))
+    return float(warp_latency(warp.graph, warp.lambdas))
 
 
 def _one_after_the_other(warp: TimedGraph) -> float:

@@ -13,8 +13,8 @@ from loopyperf.idg.program import Instruction
 from loopyperf.models.on_device.columns import column_of, is_of_device
 from loopyperf.models.on_device.demand import LaunchDemand
 from loopyperf.models.on_device.timed_launch import TimedLaunch
-from loopyperf.models.on_device.timing import Timed
 from loopyperf.models.pipeline_names import ISSUE, START, in_files
+from loopyperf.pipeline.timed_graph import Timed
 
 RECURRENCES = "recurrences"
 ONE_BY_ONE = "one by one"

@@ -1,7 +1,6 @@
 """A launch on a device: its machine graphs, how many groups reside at once, and how long each instruction takes.
 
-The kernel's graphs are lowered to what the compiler makes of them, and each instruction is given its latencies on the
-device (:mod:`loopyperf.models.on_device.timing`). What a core then makes of it is for the models to say.
+Each instruction of the machine graphs is given its latencies (:mod:`loopyperf.models.on_device.timing`).
 """
 
 from collections import defaultdict
@@ -20,7 +19,6 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.magnitude import numbered
 from loopyperf.device.description import Device
 from loopyperf.device.facts import Per
-from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.substitutes import completed
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Instruction
@@ -33,14 +31,16 @@ from loopyperf.models.on_device.cached_groups import Residence, Way
 from loopyperf.models.on_device.representative_groups import dealt_out
 from loopyperf.models.on_device.shortened import Light, light
 from loopyperf.models.on_device.substitutions import Substitution, limit_substitutions, substitution_notes
-from loopyperf.models.on_device.timed_graph import TimedGraph
-from loopyperf.models.on_device.timing import Timed, Timing, partitions, reaching, steady
+from loopyperf.models.on_device.timing import Timing, partitions, reaching
 from loopyperf.models.on_device.traffic import Served, levels_that_serve, levels_that_serve_stacks
 from loopyperf.models.on_device.warp_accesses import WarpAccesses
+from loopyperf.pipeline.timed_graph import Timed, TimedGraph, steady
 
 Made = TypeVar("Made")
 Programs = Mapping[int, tuple[tuple[Timed, ...], ...]]
 """program -> for each instruction, how long it takes on each pipeline that it needs"""
+Placed = tuple[tuple[TimedGraph, ...], tuple[int, ...]]
+"""programs, each once, and those of the warps of some groups one after the other, by their places"""
 PLACES: Mapping[Placement, bool] = {"registers": False, "private memory": True}
 """where all arrays may live of which that is unsure, and whether that is in memory"""
 
@@ -284,7 +284,7 @@ class TimedLaunch:
         timing = Timing(self.device, balance, balances)
         return self._with_latencies(self._all_timed(timing), timing.start(self.launch.warps_per_group))
 
-    def _with_latencies(self, programs: Programs, start: Lambdas | None) -> Mapping[int, TimedGraph]:
+    def _with_latencies(self, programs: Programs, start: Timed | None) -> Mapping[int, TimedGraph]:
         found: dict[int, TimedGraph] = {}
         for program, graph in self.machine.items():
             pairs = zip(programs[program], shares_of_runs(graph), strict=True)
@@ -293,21 +293,22 @@ class TimedLaunch:
         return found
 
     @cached_property
-    def warps(self) -> tuple[TimedGraph, ...]:
-        """Return the graphs of the warps of some groups one after the other, each on the pipelines of its partition."""
+    def warps(self) -> Placed:
+        """Return the programs of warps on the pipelines of their partitions, and those of the warps of some groups."""
         return self.placed(self.graphs)
 
-    def placed(self, graphs: Mapping[int, TimedGraph]) -> tuple[TimedGraph, ...]:
-        """Return the *graphs* of the warps of some groups one after the other, each in its partition.
+    def placed(self, graphs: Mapping[int, TimedGraph]) -> Placed:
+        """Return the *graphs* in their partitions, and which of them the warps of some groups execute.
 
-        They are those of so many groups that the next ones begin in the first partition again.
+        The groups are those of so many groups that the next ones begin in the first partition again.
         """
         parts = partitions(self.device)
         order = list(self.order) * (self.launch.warps_per_group if len(self.order) == 1 else 1)
         order *= parts // gcd(len(order), parts)
         placed = [(kind, number % parts) for number, kind in enumerate(order)]
-        found = {(kind, part): graphs[kind].in_partition(part, parts) for kind, part in set(placed)}
-        return tuple(found[each] for each in placed)
+        distinct = list(dict.fromkeys(placed))
+        programs = tuple(graphs[kind].in_partition(part, parts) for kind, part in distinct)
+        return programs, tuple(map(distinct.index, placed))
 
     # }}}
 

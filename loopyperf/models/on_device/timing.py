@@ -10,11 +10,10 @@ every model, Λ by those that know latencies: one that cannot be assumed either 
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import ceil
 
 from loopyperf.device.description import LATENCY_FIELDS, Device, MemoryLevel
 from loopyperf.device.facts import Lanes, Per, Pipeline
-from loopyperf.device.lambdas import Cycles, Lambdas
+from loopyperf.device.lambdas import Cycles
 from loopyperf.device.memory_lambdas import (
     DRAM,
     LOAD_LOCAL,
@@ -33,7 +32,8 @@ from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.models.on_device.substitutions import Of, Substitution
 from loopyperf.models.on_device.traffic import Served
-from loopyperf.models.pipeline_names import LOAD_STORE, LOCAL_MEMORY
+from loopyperf.models.pipeline_names import LOAD_STORE, LOCAL_MEMORY, START
+from loopyperf.pipeline.timed_graph import STEADY, Timed
 
 WAVEFRONT = 128
 """bytes that a pass through the banks moves"""
@@ -45,12 +45,6 @@ COUNTED_AS: Mapping[str, Opcode] = {Opcode.MOD: Opcode.DIV, Opcode.POWI: Opcode.
 """kinds that counts do not tell from others"""
 MULTIPLICATIONS = frozenset({Opcode.MUL, Opcode.FMA})
 """kinds of arithmetic of integers that the lanes of floats execute"""
-STEADY = 64
-"""parts of a cycle that latencies are told to, so that what repeats is seen to repeat"""
-EXACT = 1e-6
-"""of such a part: no more than floating-point numbers make of none"""
-
-
 LINES_A_CYCLE = 1
 """that a cache of a core looks up. NVIDIA says of Volta's that it looks up four tags a cycle at most (Nsight Compute's
 developers, in the forum, on the tag stage); lines of strided accesses share banks of it. With one, simulations are
@@ -67,44 +61,6 @@ class Asked:
     def times(self, share: float) -> "Asked":
         """Return a *share* of it."""
         return Asked(self.sectors * share, self.lines * share)
-
-
-@dataclass(frozen=True, slots=True)
-class Timed:
-    """How long an instruction takes, and on which pipeline."""
-
-    pipeline: str
-    issue: Cycles
-    """λ"""
-    latency: Cycles | MissingNumberError
-    """Λ, or why nobody knows it"""
-    is_split: bool = False
-    """each partition of the core has a part of the pipeline, for its own warps"""
-    is_issue_assumed: bool = False
-    """whether λ rests on a number that the description lacks"""
-    assumed_latency: float = 0.0
-    """share of Λ that rests on numbers that the description lacks"""
-
-    @property
-    def completion(self) -> Cycles:
-        """Return Λ; raises :class:`MissingNumberError` where the device's description does not state it."""
-        if isinstance(self.latency, MissingNumberError):
-            raise self.latency
-        return self.latency
-
-    @property
-    def lambdas(self) -> Lambdas:
-        """Return both; raises what :attr:`completion` raises."""
-        return Lambdas(self.issue, self.completion)
-
-    def changed(self, issue: Callable[[Cycles], Cycles], latency: Callable[[Cycles], Cycles]) -> "Timed":
-        """Return it with other latencies: what *issue* makes of λ, and *latency* of Λ where that is known."""
-        waited = self.latency if isinstance(self.latency, MissingNumberError) else latency(self.latency)
-        return replace(self, issue=issue(self.issue), latency=waited)
-
-    def times(self, share: float) -> "Timed":
-        """Return a *share* of it: what it takes on average, if it is executed so often."""
-        return self.changed(lambda cycles: cycles * share, lambda cycles: cycles * share)
 
 
 class Timing:
@@ -127,7 +83,7 @@ class Timing:
             if level.name == DRAM and not bandwidth(level) and not is_timed(self.device):
                 level.needed("bandwidth")
 
-    def start(self, warps_per_group: int) -> Lambdas | None:
+    def start(self, warps_per_group: int) -> Timed | None:
         """Return how long a warp takes to begin, None if nothing is known: its part of what its group takes.
 
         Groups follow each other on their places after ``group_start``, and on all cores together at the ``group_rate``.
@@ -136,7 +92,7 @@ class Timing:
         if start is None and rate is None:
             return None
         issue = 0.0 if rate is None else self.device.needed("cores") / rate / warps_per_group
-        return Lambdas(max(issue * self.balance, 1 / STEADY), 1 if start is None else start)
+        return Timed(START, max(issue * self.balance, 1 / STEADY), 1 if start is None else start)
 
     def arithmetic(self, instruction: Instruction) -> Timed:
         """Return how long an instruction takes that accesses no memory, or that no lane takes part in."""
@@ -166,21 +122,24 @@ class Timing:
         """Return how long an instruction takes that the description may tell of, on that pipeline."""
         device, name = self.device, f"{kind} {dtype}".strip()
         issue = device.issue_latency(kind, dtype)
+        latency, refusal = _known(lambda: device.completion_latency(kind, dtype))
         return Timed(
             pipeline,
             issue,
-            _known(lambda: device.completion_latency(kind, dtype)),
+            latency,
             self._is_split(issue),
             self._assumes("throughput", name, device.resting_on("issue", kind, dtype)),
             self._assumes("latency of computation", name, device.resting_on("completion", kind, dtype)),
+            refusal,
         )
 
     def _barrier(self) -> Timed:
         """Return how long a barrier takes; it is not said that it issues as others do where nobody timed that."""
-        latency = self.device.resting_on("completion", "barrier")
-        is_assumed = self._assumes("latency of computation", "barrier", latency)
-        waited = _known(lambda: self.device.completion_latency("barrier"))
-        return Timed("barrier", self.device.issue_latency("barrier"), waited, assumed_latency=is_assumed)
+        number = self.device.resting_on("completion", "barrier")
+        is_assumed = self._assumes("latency of computation", "barrier", number)
+        latency, refusal = _known(lambda: self.device.completion_latency("barrier"))
+        issue = self.device.issue_latency("barrier")
+        return Timed("barrier", issue, latency, assumed_latency=is_assumed, refusal=refusal)
 
     def _assumes(self, of: Of, name: str, number: Quantity | None) -> bool:
         """Return whether the *number* called *name* is assumed, which is said then."""
@@ -217,15 +176,19 @@ class Timing:
         level = device.level("local")
         timed_issue, timed_latency = (device.resting_on(field, *LOAD_LOCAL) for field in LATENCY_FIELDS)
         issue = device.issue_latency(*LOAD_LOCAL) if timed_issue else level_issue(device, "local", WAVEFRONT)
+        latency, refusal = _known(
+            lambda: device.completion_latency(*LOAD_LOCAL) if timed_latency else level_latency(device, "local")
+        )
         # Lemeire, section 6.3; see Lambdas.with_conflicts
         one = Timed(
             self.pipeline_of("local"),
             issue,
-            _known(lambda: device.completion_latency(*LOAD_LOCAL) if timed_latency else level_latency(device, "local")),
+            latency,
             is_issue_assumed=self._assumes("throughput", "local memory", timed_issue or bandwidth(level)),
             assumed_latency=self._assumes(
                 "latency of computation", "local memory", timed_latency or level.source("latency")
             ),
+            refusal=refusal,
         )
         return one.changed(lambda cycles: (1 + again) * cycles, lambda cycles: cycles + again * issue)
 
@@ -238,25 +201,24 @@ class Timing:
         waited = list(served.waited.values())
         here = [this - farther for this, farther in zip(waited, [*waited[1:], 0.0], strict=True)]
         serving = {name: share for name, share in zip(served.waited, here, strict=True) if share > 0}
-        latency = _known(lambda: sum(share * self.latency(name) for name, share in serving.items()))
+        latency, refusal = _known(lambda: sum(share * self.latency(name) for name, share in serving.items()))
         assumed = sum(
             share * level_latency(self.device, name)
             for name, share in serving.items()
             if isinstance(latency_rests_on(self.device, name), Substitute)
         )
-        part = 0.0 if isinstance(latency, MissingNumberError) or not assumed else assumed / float(latency)
-        return tuple(self._on_levels(reaching(kind, served), asked, latency, part))
+        part = 0.0 if latency is None or not assumed else assumed / float(latency)
+        waiting = Timed("", 0, latency, assumed_latency=part, refusal=refusal)
+        return tuple(self._on_levels(reaching(kind, served), asked, waiting))
 
-    def _on_levels(
-        self, reaching: Mapping[str, float], asked: Asked, latency: Cycles | MissingNumberError, assumed: float
-    ) -> Iterator[Timed]:
-        """Yield how long the share of an access takes that reaches each level."""
+    def _on_levels(self, reaching: Mapping[str, float], asked: Asked, waiting: Timed) -> Iterator[Timed]:
+        """Yield how long the share of an access takes that reaches each level; all are *waiting* as long."""
         for name, share in reaching.items():
             if share > 0:
                 level = self.device.level(name)
                 issue = self._issue(level, asked.times(share))
                 is_assumed = self._assumes("throughput", name, bandwidth(level))
-                timed = Timed(self.pipeline_of(name), issue, latency, False, is_assumed, assumed)
+                timed = replace(waiting, pipeline=self.pipeline_of(name), issue=issue, is_issue_assumed=is_assumed)
                 yield timed.changed(lambda cycles: max(cycles, 1 / STEADY), lambda cycles: max(cycles, 1.0))
 
     def _issue(self, level: MemoryLevel, asked: Asked) -> float:
@@ -303,20 +265,9 @@ def partitions(device: Device) -> int:
     return device.limits.partitions or 1
 
 
-def steady(timed: Timed) -> Timed:
-    """Return *timed* with its latencies told to :data:`STEADY` parts of a cycle.
-
-    λ is rounded up, so that no pipeline is faster than it is described: bounds stay bounds.
-    """
-    return timed.changed(
-        lambda cycles: max(1, ceil(cycles * STEADY - EXACT)) / STEADY,
-        lambda cycles: max(1, round(cycles * STEADY)) / STEADY,
-    )
-
-
-def _known(find: Callable[[], Cycles]) -> Cycles | MissingNumberError:
-    """Return the latency that *find* finds, or why the device's description does not tell it."""
+def _known(find: Callable[[], Cycles]) -> tuple[Cycles | None, str]:
+    """Return the latency that *find* finds, or None and why the device's description does not tell it."""
     try:
-        return find()
+        return find(), ""
     except MissingNumberError as missing:
-        return missing
+        return None, str(missing)

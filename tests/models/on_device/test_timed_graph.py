@@ -9,10 +9,10 @@ from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.library import load_device
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg import Idg, Instruction
-from loopyperf.models.on_device.timed_graph import TimedGraph
-from loopyperf.models.on_device.timing import Asked, Timed, Timing
+from loopyperf.models.on_device.timing import Asked, Timing
 from loopyperf.models.on_device.traffic import Served
 from loopyperf.pipeline import Execution, simulate
+from loopyperf.pipeline.timed_graph import Timed, TimedGraph
 
 ALU, NEAR, FAR = (Timed(name, issue, 20) for name, issue in (("alu", 1), ("near", 2), ("far", 10)))
 SERVED = Served({"L1": 1.0, "L2": 0.5, "DRAM": 0.25}, {"L1": 1.0, "L2": 1.0, "DRAM": 0.5})
@@ -31,7 +31,7 @@ def test_an_access_takes_all_its_pipelines_and_what_waits_for_it_waits_for_all()
 def test_warps_are_as_slow_as_the_slowest_level() -> None:
     graph = Idg.from_edges(["load"], [], trips=100)
     timed = TimedGraph.of(graph, [[NEAR, FAR]])
-    found = simulate(timed.graph, lambda each: timed.lambdas[id(each)], Execution(8, 1, 1))
+    found = simulate(timed.graph, timed.lambdas, Execution(8, 1, 1))
     assert found.cycles == pytest.approx(8 * 100 * 10, rel=0.01)
 
 
@@ -102,12 +102,12 @@ def test_what_all_cores_share_is_asked_for_by_the_groups_there_are(groups: int, 
 
 def test_groups_begin_at_the_rate_of_the_device_and_after_others_on_their_places() -> None:
     # 80 cores, half a group a cycle: a core begins one every 160 cycles, each of its 4 warps after 40.
-    assert Timing(load_device("v100")).start(4) == Lambdas(40, 350)
-    assert Timing(load_device("h100-pcie")).start(4) == Lambdas(1 / 64, 437)
+    assert Timing(load_device("v100")).start(4) == Timed("start", 40, 350)
+    assert Timing(load_device("h100-pcie")).start(4) == Timed("start", 1 / 64, 437)
     assert Timing(load_device("gtx-280")).start(4) is None
     graph = Idg.from_edges(["alu"], [])
-    timed = TimedGraph.of(graph, [[ALU]], Lambdas(40, 350))
-    found = simulate(timed.graph, lambda each: timed.lambdas[id(each)], Execution(4, 32, 1000))
+    timed = TimedGraph.of(graph, [[ALU]], Timed("start", 40, 350))
+    found = simulate(timed.graph, timed.lambdas, Execution(4, 32, 1000))
     assert found.cycles == pytest.approx(160 * 1000, rel=0.01)
 
 

@@ -1,0 +1,145 @@
+"""A machine graph as pipelines execute it: each instruction on one of them, with its latencies.
+
+:class:`Timed` is what an instruction takes of one pipeline. One that needs several becomes as many in a
+:class:`TimedGraph`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+from loopyperf.device.lambdas import Cycles, Lambdas
+from loopyperf.errors import MissingNumberError
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop
+
+STEADY = 64
+"""parts of a cycle that latencies are rounded to, so that the simulator finds periods"""
+EXACT = 1e-6
+"""of such a part: the rounding error of floating-point numbers is less"""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """How long an instruction takes on one pipeline."""
+
+    pipeline: str
+    issue: Cycles
+    """λ"""
+    latency: Cycles | None
+    """Λ; None where it is not known"""
+    is_split: bool = False
+    """each partition of the core has a part of the pipeline, for its own warps"""
+    is_issue_assumed: bool = False
+    """whether λ rests on a number that the description lacks"""
+    assumed_latency: float = 0.0
+    """share of Λ that rests on numbers that the description lacks"""
+    refusal: str = ""
+    """why Λ is not known"""
+
+    @property
+    def completion(self) -> Cycles:
+        """Return Λ; raises :class:`MissingNumberError` where the device's description does not state it."""
+        if self.latency is None:
+            raise MissingNumberError(self.refusal)
+        return self.latency
+
+    @property
+    def lambdas(self) -> Lambdas:
+        """Return both; raises what :attr:`completion` raises."""
+        return Lambdas(self.issue, self.completion)
+
+    def changed(self, issue: Callable[[Cycles], Cycles], latency: Callable[[Cycles], Cycles]) -> "Timed":
+        """Return it with other latencies: what *issue* makes of λ, and *latency* of Λ where that is known."""
+        waited = None if self.latency is None else latency(self.latency)
+        return replace(self, issue=issue(self.issue), latency=waited)
+
+    def times(self, share: float) -> "Timed":
+        """Return a *share* of it: what it takes on average, if it is executed so often."""
+        return self.changed(lambda cycles: cycles * share, lambda cycles: cycles * share)
+
+
+def steady(timed: Timed) -> Timed:
+    """Return *timed* with its latencies rounded to :data:`STEADY` parts of a cycle.
+
+    λ is rounded up, so that no pipeline is faster than it is described: bounds stay bounds.
+    """
+    return timed.changed(
+        lambda cycles: max(1, ceil(cycles * STEADY - EXACT)) / STEADY,
+        lambda cycles: max(1, round(cycles * STEADY)) / STEADY,
+    )
+
+
+@dataclass(frozen=True)
+class TimedGraph:
+    """The graph of a warp whose subsystems are pipelines, with the latencies of its instructions."""
+
+    graph: Idg
+    lambdas: tuple[Lambdas, ...]
+    """of each instruction"""
+    split: frozenset[str] = frozenset()
+    """pipelines of which each partition of the core has its own"""
+
+    @classmethod
+    def of(cls, graph: Idg, timed: Sequence[Sequence[Timed]], start: Timed | None = None) -> "TimedGraph":
+        """Take *graph* with what each instruction takes on every pipeline that it needs.
+
+        One that needs several becomes as many, one after the other, and what waits for it waits for all of them. Before
+        them a warp takes *start* to begin, if that is known.
+        """
+        instructions, lambdas = list[Instruction](), list[Lambdas]()
+        places: list[list[int]] = []
+        for each, times in zip(graph.instructions, timed, strict=True):
+            places.append(list(range(len(instructions), len(instructions) + len(times))))
+            instructions += [replace(each, subsystem=time.pipeline) for time in times]
+            lambdas += [time.lambdas for time in times]
+        edges = [
+            edge.between(source, target)
+            for edge in graph.edges
+            for source in places[edge.source]
+            for target in places[edge.target]
+        ]
+        body = _in_parts(graph.body, places)
+        if start is not None:
+            first = len(instructions)
+            instructions.append(Instruction(start.pipeline, subsystem=start.pipeline, text="the begin of a group"))
+            lambdas.append(start.lambdas)
+            edges.append(Edge(first, _first(body), through=Dependence.CONTROL))
+            body = (first, *body)
+        split = frozenset(time.pipeline for times in timed for time in times if time.is_split)
+        return cls(Idg(tuple(instructions), tuple(edges), body), tuple(lambdas), split)
+
+    def in_partition(self, number: int, partitions: int) -> "TimedGraph":
+        """Return the graph of a warp in partition *number*, whose part of split pipelines is so many times slower."""
+        is_split = [each.subsystem in self.split for each in self.graph.instructions]
+        instructions = tuple(
+            replace(each, subsystem=f"{each.subsystem} {number}") if own else each
+            for each, own in zip(self.graph.instructions, is_split, strict=True)
+        )
+        lambdas = tuple(
+            Lambdas(each.issue * partitions, each.completion) if own else each
+            for each, own in zip(self.lambdas, is_split, strict=True)
+        )
+        return replace(self, graph=Idg(instructions, self.graph.edges, self.graph.body), lambdas=lambdas)
+
+    @property
+    def issued(self) -> Iterator[tuple[Instruction, Lambdas]]:
+        """Yield each instruction with its latencies."""
+        yield from zip(self.graph.instructions, self.lambdas, strict=True)
+
+
+def _in_parts(body: Sequence[Item], places: Sequence[Sequence[int]]) -> tuple[Item, ...]:
+    """Return *body* with the new *places* of each instruction."""
+    found: list[Item] = []
+    for item in body:
+        if isinstance(item, Loop):
+            found.append(replace(item, body=_in_parts(item.body, places)))
+        else:
+            found += places[item]
+    return tuple(found)
+
+
+def _first(body: Sequence[Item]) -> int:
+    """Return the first instruction of *body*."""
+    item = body[0]
+    return item if isinstance(item, int) else _first(item.body)
