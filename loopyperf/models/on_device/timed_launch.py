@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import repeat
 from math import gcd
 from typing import Any, TypeVar
@@ -40,7 +40,7 @@ Made = TypeVar("Made")
 Programs = Mapping[int, tuple[tuple[Timed, ...], ...]]
 """program -> for each instruction, how long it takes on each pipeline that it needs"""
 Placed = tuple[tuple[TimedGraph, ...], tuple[int, ...]]
-"""programs, each once, and those of the warps of some groups one after the other, by their places"""
+"""programs, each once, and which of them the warps of some groups execute"""
 PLACES: Mapping[Placement, bool] = {"registers": False, "private memory": True}
 """where all arrays may live of which that is unsure, and whether that is in memory"""
 
@@ -70,7 +70,7 @@ class TimedKernel:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what was assumed of all launches, and of the device, in sentences."""
+        """Return what was assumed of all launches, and of the device."""
         return self.notes_for(ASPECTS)
 
     def notes_for(self, sees: Collection[Aspect]) -> tuple[str, ...]:
@@ -189,12 +189,9 @@ class TimedLaunch:
         found: dict[int, tuple[tuple[Timed, ...], ...]] = {}
         kinds = len(self.launch.classes)
         for program, graph in self.machine.items():
-            accesses, instructions = self.accesses[program], enumerate(graph.instructions)
-            found[program] = (
-                found[program - kinds]
-                if program >= kinds
-                else tuple(self._once_timed(times, self._of(timing, accesses, *each)) for each in instructions)
-            )
+            of = partial(self._of, timing, self.accesses[program])
+            asked = (of(*each) for each in enumerate(graph.instructions))
+            found[program] = found.get(program - kinds) or tuple(self._once_timed(times, each) for each in asked)
         return found
 
     def _of(
