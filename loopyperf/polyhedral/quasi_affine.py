@@ -3,6 +3,10 @@
 ``6*((3*i + j)//6) + (3*i + j) % 6`` is ``3*i + j``, and ``(3*i + j)//3`` is ``i`` where 0 <= j < 3. isl finds the
 former when it adds floors, the latter when it knows the points. Quasi-affine are sums, multiples, floor divisions and
 remainders by constants, minima, maxima, choices by conditions of such, and bit operations with a constant.
+
+Comparisons may also have quotients by constants that are not rounded down: ``i / 2 == j`` is ``i == 2*j``. Loopy's code
+divides in double precision there. So only those are taken that rounding does not change: quotients by powers of two,
+which are exact, and those that are a whole side, of which rounding keeps the order.
 """
 
 from collections.abc import Callable
@@ -129,7 +133,9 @@ class _QuasiAffine(Mapper[isl.PwAff, []]):
         return reduce(isl.PwAff.add, map(self.rec, expr.children))
 
     def map_product(self, expr: prim.Product) -> isl.PwAff:
-        factors = [self.rec(child) for child in expr.children]
+        return self._product(expr, [self.rec(child) for child in expr.children])
+
+    def _product(self, expr: prim.Product, factors: list[isl.PwAff]) -> isl.PwAff:
         if sum(not factor.is_cst() for factor in factors) > 1:
             return self.handle_unsupported_expression(expr)
         return reduce(isl.PwAff.mul, factors)
@@ -219,7 +225,7 @@ class _QuasiAffine(Mapper[isl.PwAff, []]):
         """Return where *condition* is true."""
         match condition:
             case prim.Comparison(left=left, operator=operator, right=right):
-                return _COMPARISONS[str(operator)](self.rec(left), self.rec(right))
+                return _COMPARISONS[str(operator)](self._side(left), self._side(right))
             case prim.LogicalAnd(children=children):
                 return reduce(isl.Set.intersect, map(self.where, children))
             case prim.LogicalOr(children=children):
@@ -229,17 +235,37 @@ class _QuasiAffine(Mapper[isl.PwAff, []]):
             case _:
                 return self.rec(condition).ne_set(self._constant(0))
 
+    def _side(self, expr: Any) -> isl.PwAff:
+        """Return a side of a comparison, which need not be an integer."""
+        if not isinstance(expr, prim.Quotient):
+            return self._exact(expr)
+        divisor = _number(self.rec(expr.denominator))
+        return _divided(self.rec(expr.numerator), divisor) if divisor else self.handle_unsupported_expression(expr)
+
+    def _exact(self, expr: Any) -> isl.PwAff:
+        """Return what floating point computes without rounding: its quotients are by powers of two."""
+        match expr:
+            case prim.Sum(children=children):
+                return reduce(isl.PwAff.add, map(self._exact, children))
+            case prim.Product(children=children):
+                return self._product(expr, list(map(self._exact, children)))
+            case prim.Quotient(denominator=denominator) if (_number(self.rec(denominator)) or 0).bit_count() == 1:
+                return self._side(expr)
+            case _:
+                return self.rec(expr)
+
     # }}}
 
 
 _COMPARISONS: dict[str, Callable[[isl.PwAff, isl.PwAff], isl.Set]] = {
     "==": isl.PwAff.eq_set,
-    "!=": isl.PwAff.ne_set,
-    "<": isl.PwAff.lt_set,
+    "!=": lambda one, other: one.eq_set(other).complement(),
+    "<": lambda one, other: one.ge_set(other).complement(),
     "<=": isl.PwAff.le_set,
-    ">": isl.PwAff.gt_set,
+    ">": lambda one, other: one.le_set(other).complement(),
     ">=": isl.PwAff.ge_set,
 }
+"""isl's own ``ne_set``, ``lt_set`` and ``gt_set`` take numbers that differ by less than one as equal"""
 
 
 def _number(value: isl.PwAff) -> int | None:
@@ -254,9 +280,13 @@ def _times(value: isl.PwAff, factor: int) -> isl.PwAff:
     return value.scale_val(isl.Val(str(factor)))
 
 
-def _floor(value: isl.PwAff, divisor: int) -> isl.PwAff:
+def _divided(value: isl.PwAff, divisor: int) -> isl.PwAff:
     value = value if divisor > 0 else value.neg()
-    return value.scale_down_val(isl.Val(str(abs(divisor)))).floor()
+    return value.scale_down_val(isl.Val(str(abs(divisor))))
+
+
+def _floor(value: isl.PwAff, divisor: int) -> isl.PwAff:
+    return _divided(value, divisor).floor()
 
 
 def _down_to(value: isl.PwAff, multiple: int) -> isl.PwAff:

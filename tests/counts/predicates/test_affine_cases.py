@@ -53,6 +53,33 @@ def test_a_tree_is_counted_at_each_depth_that_is_assumed(condition: str) -> None
         assert counted(m=depth) == holding, depth
 
 
+QUOTIENTS = ["i / 2 == j", "not (i / 3 < j)", "i / -2 >= j - 4", "i / 3 > j / 2", "(i + 1) / 4 + j <= 7/2 + j / 2"]
+QUOTIENTS += ["1/2*i != 4*j", "i // 2 == i / 2", "-(i / 4) < -j", "(5*i - 7) / 49 == j"]
+
+
+@pytest.mark.parametrize("condition", QUOTIENTS)
+def test_comparisons_of_quotients_select_the_points_where_double_precision_finds_them_true(condition: str) -> None:
+    found = points_where(SPACE, parse(condition), values())
+    assert found is not None
+    every = [(i, j) for i in range(-30, 70) for j in range(5)]
+    expected = [at for at in every if evaluate(parse(condition), dict(zip("ij", at, strict=True)))]
+    assert [at for at in every if found & isl.Set(f"{{ [{at[0]}, {at[1]}, 0] }}")] == expected
+    assert 0 < len(expected) < len(every)
+
+
+@pytest.mark.parametrize("condition", ["i/3 + j/3 == 1", "49*(i/49) == i", "i/j == 2", "i/0 == 2", "not (i/2 - j)"])
+def test_quotients_that_are_rounded_and_those_outside_comparisons_are_no_points(condition: str) -> None:
+    # Loopy divides integers where a number is taken for a condition: !(i / 2 + -1 * j).
+    assert points_where(SPACE, parse(condition), values()) is None
+
+
+def test_work_under_a_quotient_that_equals_an_integer_is_counted_and_timed() -> None:
+    unit = lanes(kernel("{[i]: 0<=i<n}", "out[i] = out[i] + 2 {if=i / 4 == i // 4}", array("out", "n"), sizes("n")))
+    counted = lpp.count(unit).properties()["f32 add"]
+    assert [counted(n=n) for n in (1, 4, 5, 100)] == [1, 1, 2, 25]
+    assert lpp.estimate(unit, device="nvidia-a100", model="pipeline", n=1000).seconds > 0
+
+
 BITS = ["(i & 1) != 0", "((i - 20) & 6) == 2", "i >> 2 < 5", "(i ^ 5) < (i | 8)", "((3*i + j) >> 1 & 3) == j"]
 BITS += ["(i & ~3) > 16 or (j & 1) == 0", "not ((((-i) >> 1) & 1) == 1)", "i & 4", "i % 8 & 3"]
 

@@ -27,7 +27,16 @@ def guarded(condition: str) -> LaunchProfile:
 
 @pytest.mark.parametrize(
     "condition",
-    ["i < 7", "j == 29", "i > 0 and j > 0", "i + j < 30", "(i + j) % 3 == 0 and i + 2*j < 40", "(i // 4) % 2 == 0"],
+    [
+        "i < 7",
+        "j == 29",
+        "i > 0 and j > 0",
+        "i + j < 30",
+        "(i + j) % 3 == 0 and i + 2*j < 40",
+        "(i // 4) % 2 == 0",
+        "i / 2 == j",
+        "i / 3 < j / 2",
+    ],
 )
 def test_groups_that_execute_something_are_where_the_condition_holds(condition: str) -> None:
     launch = guarded(condition)
