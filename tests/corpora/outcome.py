@@ -1,4 +1,4 @@
-"""What became of one kernel: counted, settled by what its refusal asks for, refused, crashed, too slow, or wrong."""
+"""What became of one kernel: whether it was counted, how that was checked, or why it was not."""
 
 import ast
 import multiprocessing
@@ -13,7 +13,7 @@ from loopyperf.errors import UncountableError
 
 from .specimen import Specimen
 
-Kind = Literal["counted", "settled", "refused", "crashed", "too slow", "wrong"]
+Kind = Literal["counted", "settled", "refused", "no code", "crashed", "too slow", "wrong"]
 
 
 @dataclass(frozen=True, slots=True)

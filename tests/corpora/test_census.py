@@ -42,12 +42,19 @@ def gathered() -> lp.TranslationUnit:
     return lp.assume(unit, "n >= 1")
 
 
+def unsaved() -> lp.TranslationUnit:
+    """Return a program that Loopy generates no code for: no register lives from one launch to the next."""
+    code = "for i\n<>t = i\n... gbarrier\nout[i] = t\nend"
+    return lp.make_kernel("{[i]: 0<=i<8}", code, seq_dependencies=True, lang_version=(2018, 2))
+
+
 @pytest.mark.parametrize(
     ("what", "kind", "reason"),
     [
         (doubled(), "counted", "enumeration agrees"),
         (gathered(), "settled", "counted once the values are stated that the refusals ask for"),
         ("text", "refused", "KernelError: a loopy TranslationUnit or LoopKernel is needed, received str"),
+        (unsaved(), "no code", "KernelError: loopy generates no code for kernel 'loopy_kernel': temporary variable"),
         (Call(int, "x"), "crashed", "ValueError at specimen.py"),
         (Call(os._exit, 3), "crashed", "the process ended with status 3"),
         (Call(signal.raise_signal, signal.SIGALRM), "too slow", "more than 60 s"),

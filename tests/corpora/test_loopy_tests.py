@@ -1,4 +1,4 @@
-"""loopyperf counts the kernels of loopy's own tests; what it cannot count it refuses, by name and at once."""
+"""loopyperf counts the kernels of loopy's own tests, all for which Loopy generates code."""
 
 import subprocess
 
@@ -9,10 +9,11 @@ from .census import census
 from .outcome import Outcome
 from .specimen import Specimen
 
-COUNTED_AT_LEAST = 0.98
-"""of what Loopy can schedule, once what refusals ask for is stated; ``make corpora`` says why others are not"""
-ENUMERATED_AT_LEAST = 545
-"""of 645 to 649 (it varies); others need data, are too large, or are beyond what enumeration knows"""
+COUNTED_AT_LEAST = 620
+"""of 650 or so, once what refusals ask for is stated. For 24 Loopy generates no code: its tests pass these programs on
+to ``save_and_reload_temporaries`` or ``allocate_temporaries_for_base_storage``, or expect it to object"""
+ENUMERATED_AT_LEAST = 530
+"""of those counted; others need data, are too large, or are beyond what enumeration knows"""
 
 pytestmark = pytest.mark.slow
 
@@ -28,12 +29,14 @@ def outcomes() -> list[tuple[Specimen, Outcome]]:
     return list(census(harvest.specimens))
 
 
-def test_no_kernel_of_loopys_tests_crashes_hangs_or_is_miscounted(outcomes: list[tuple[Specimen, Outcome]]) -> None:
-    proper = {"counted", "settled", "refused"}
+def test_no_kernel_of_loopys_tests_is_refused_crashes_hangs_or_is_miscounted(
+    outcomes: list[tuple[Specimen, Outcome]],
+) -> None:
+    proper = {"counted", "settled", "no code"}
     assert {specimen.name: outcome for specimen, outcome in outcomes if outcome.kind not in proper} == {}
 
 
 def test_kernels_of_loopys_tests_are_counted(outcomes: list[tuple[Specimen, Outcome]]) -> None:
     counted = [outcome for _, outcome in outcomes if outcome.kind in ("counted", "settled")]
-    assert len(counted) >= COUNTED_AT_LEAST * len(outcomes)
+    assert len(counted) >= COUNTED_AT_LEAST
     assert counted.count(Outcome("counted", "enumeration agrees")) >= ENUMERATED_AT_LEAST
