@@ -35,10 +35,10 @@ import loopyperf as lpp
 from loopyperf.kernel import load_kernel
 from loopyperf.oracle.ranking.task import Task, predicted
 from loopyperf.oracle.ranking.variants import Variant
-from loopyperf.predict.analysis import prepared
 from loopyperf.predict.cache import recent
 from loopyperf.predict.cache.content import content_key
 from loopyperf.predict.cache.files import CACHE_VARIABLE
+from loopyperf.predict.case import prepared
 from loopyperf.properties.counted_kernel import count_properties
 
 N = 1024

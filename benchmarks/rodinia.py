@@ -26,7 +26,7 @@ from rich.table import Table
 
 import loopyperf as lpp
 from loopyperf.device.description import Device
-from loopyperf.device.memory_lambdas import DRAM
+from loopyperf.device.lambdas import DRAM
 from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends import opened

@@ -59,8 +59,8 @@ from .oracle.trace import trace as trace
 from .oracle.train import train as train
 from .oracle.validate import Validation as Validation
 from .oracle.validate import validate as validate
-from .predict.analysis import count as count
 from .predict.case import Case as Case
+from .predict.case import count as count
 from .predict.choice import devices as devices
 from .predict.estimate import estimate as estimate
 from .predict.estimate import predictor as predictor

@@ -16,12 +16,11 @@ from typing import Literal
 
 from loopyperf.calibration.fit_files import load_fit, path_of, save_fit
 from loopyperf.calibration.fits import Fit
+from loopyperf.device.device_files import device_slug
 from loopyperf.device.library import is_one_device, known_descriptions, load_device, nearest_to, slug_of, unread
-from loopyperf.device.names import device_slug
 from loopyperf.device.substitutes import lacking
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
-from loopyperf.files import is_folder, is_there
-from loopyperf.user_data import names_in, user_data, user_data_name
+from loopyperf.files import is_folder, is_there, names_in, user_data, user_data_name
 
 FITTED_MODELS = ("linear", "overlap")
 """that fits are of, the simplest first"""
@@ -90,9 +89,9 @@ def find_fit(
     the linear one where none says so; else of the bundled ones. *backend* is what it was measured through; where there
     are several and none is asked for, it is :data:`PREFERRED`, else the first one of the alphabet.
 
-    *device* is a slug, a name that becomes one (:func:`loopyperf.device.names.device_slug`), the full name that a fit
-    states, another name of the same described device, or the path of its description. A person's own fit that cannot be
-    read is an error; it is never passed over for a bundled one.
+    *device* is a slug, a name that becomes one (:func:`loopyperf.device.device_files.device_slug`), the full name that
+    a fit states, another name of the same described device, or the path of its description. A person's own fit that
+    cannot be read is an error; it is never passed over for a bundled one.
 
     :raises UnknownDeviceError: there is no fit for the device at all; lists the known ones, the most similar first.
     :raises FitFileError: there is none of that model or backend, the file cannot be read, or it holds another model's

@@ -9,7 +9,7 @@ import click
 from click.shell_completion import BashComplete, CompletionItem
 
 from loopyperf.errors import LoopyperfError
-from loopyperf.user_data import below_home
+from loopyperf.files import below_home
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 OF_PATHS = (".", "/", "~")

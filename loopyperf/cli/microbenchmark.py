@@ -12,7 +12,7 @@ from loopyperf.cli.devices import as_plain_values, show_device
 from loopyperf.cli.output import free
 from loopyperf.cli.progress import campaign_bar, working
 from loopyperf.cli.streams import standard_error
-from loopyperf.device.device_text import description_text
+from loopyperf.device.device_files import description_text
 from loopyperf.errors import LoopyperfError
 from loopyperf.files import why_unwritable, write_file
 from loopyperf.measurement.microbenchmarks.description import Described

@@ -4,22 +4,20 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from loopyperf.assumptions import SUBJECTS, Assumed, Assumption
+from loopyperf.compiler import OF_GPUS, Placement, PrivateArray, lowered, private_arrays_of
+from loopyperf.compiler.early_loads import with_early_loads
+from loopyperf.compiler.entry import HOPPER, Capability
+from loopyperf.compiler.functions import exponent_of, is_described, sequence_of
+from loopyperf.compiler.register_pressure import with_few_registers
+from loopyperf.compiler.registers import NVIDIA, RegisterFile, Registers, estimated_registers
+from loopyperf.compiler.spilling import with_spills
 from loopyperf.device.description import LATENCY_FIELDS, Device
-from loopyperf.device.facts import Lanes
 from loopyperf.device.occupancy import Execution, Occupancy, execution_on, occupancy
-from loopyperf.device.quantity import Substitute
+from loopyperf.device.parts import Lanes, Substitute
 from loopyperf.errors import MissingNumberError, OccupancyError, UncountableError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.memory.kernel_profile import LaunchProfile
-
-from . import OF_GPUS, Placement, PrivateArray, lowered, private_arrays_of
-from .early_loads import with_early_loads
-from .entry import HOPPER, Capability
-from .functions import exponent_of, is_described, sequence_of
-from .register_pressure import with_few_registers
-from .registers import NVIDIA, RegisterFile, Registers, estimated_registers
-from .spilling import with_spills
 
 VOLTA: Capability = (7, 0)
 

@@ -5,33 +5,32 @@ The rules are those of docs/compiler.md, measured on executed machine code.
 
 from collections.abc import Callable, Collection
 
+from loopyperf.compiler.contraction import with_fused_multiply_adds
+from loopyperf.compiler.conversions import with_conversions
+from loopyperf.compiler.copies import copied
+from loopyperf.compiler.doubling import with_doubled_values
+from loopyperf.compiler.entry import HOPPER, Capability, with_entry
+from loopyperf.compiler.folding import without_index_arithmetic, without_known_choices, without_moves, without_unused
+from loopyperf.compiler.forwarding import with_forwarded_stores
+from loopyperf.compiler.functions import with_function_sequences, with_squares
+from loopyperf.compiler.gathers import with_gathered_addresses
+from loopyperf.compiler.hoisting import without_invariants
+from loopyperf.compiler.identities import without_identities
+from loopyperf.compiler.indexed_loops import with_indexed_loops_written_out
+from loopyperf.compiler.loop_control import with_loop_control
+from loopyperf.compiler.loop_guards import with_loop_guards
+from loopyperf.compiler.nvcc_unrolling import copies
+from loopyperf.compiler.parting_lanes import with_parting_lanes
+from loopyperf.compiler.predication import with_predication
+from loopyperf.compiler.private_memory import with_private_memory
+from loopyperf.compiler.reciprocals import with_exact_reciprocals
+from loopyperf.compiler.tested_copies import with_tested_copies
+from loopyperf.compiler.tested_passes import with_tested_passes
+from loopyperf.compiler.value_numbering import without_common_subexpressions
+from loopyperf.compiler.wide_loads import with_split_vectors, with_wide_loads
 from loopyperf.errors import ParameterError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Item, Loop, is_innermost
-
-from .contraction import with_fused_multiply_adds
-from .conversions import with_conversions
-from .copies import copied
-from .doubling import with_doubled_values
-from .entry import HOPPER, Capability, with_entry
-from .folding import without_index_arithmetic, without_known_choices, without_moves, without_unused
-from .forwarding import with_forwarded_stores
-from .functions import with_function_sequences, with_squares
-from .gathers import with_gathered_addresses
-from .hoisting import without_invariants
-from .identities import without_identities
-from .indexed_loops import with_indexed_loops_written_out
-from .loop_control import with_loop_control
-from .loop_guards import with_loop_guards
-from .nvcc_unrolling import copies
-from .parting_lanes import with_parting_lanes
-from .predication import with_predication
-from .private_memory import with_private_memory
-from .reciprocals import with_exact_reciprocals
-from .tested_copies import with_tested_copies
-from .tested_passes import with_tested_passes
-from .value_numbering import without_common_subexpressions
-from .wide_loads import with_split_vectors, with_wide_loads
 
 Pass = Callable[[Idg], Idg]
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pymbolic.primitives as prim
 
-from loopyperf.device.facts import Pipeline
+from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, Operand
 

@@ -11,13 +11,12 @@ from struct import pack
 import pymbolic.primitives as prim
 from pymbolic.mapper.dependency import DependencyMapper
 
+from loopyperf.compiler.tested_passes import TEST, on_loop
 from loopyperf.counts.item import MemorySpace
-from loopyperf.device.facts import Pipeline
+from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import NOT, Instruction, Opcode, is_axis
 from loopyperf.polyhedral.polynomial import Monomial, Polynomial, Symbol, Term
-
-from .tested_passes import TEST, on_loop
 
 Capability = tuple[int, int]
 """of a device: major and minor version"""

@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pymbolic.primitives as prim
 
+from loopyperf.compiler.rewriting import composed, rewritten
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Dependence, Edge, Instruction, Opcode, Operand
 from loopyperf.idg.unrolling import names_in
 from loopyperf.polyhedral.polynomial import Polynomial
-
-from .rewriting import composed, rewritten
 
 LASTING = (Opcode.STORE, Opcode.BARRIER, Opcode.INTEGER, Opcode.BRANCH)
 """instructions that are kept, whether another one uses a result of theirs or not: integers are of the machine alone"""

@@ -14,12 +14,11 @@ from typing import Any
 
 import pymbolic.primitives as prim
 
-from loopyperf.device.facts import Pipeline
+from loopyperf.compiler.entry import HOPPER, Capability
+from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop, Opcode, Operand
 from loopyperf.polyhedral.affine import Affine
-
-from .entry import HOPPER, Capability
 
 BASE: Capability = (8, 0)
 """of the devices whose sequences are all written down; of others, those that differ in more than integers"""

@@ -7,7 +7,7 @@ from typing import Any
 import pymbolic.primitives as prim
 
 from loopyperf.counts.item import MemorySpace
-from loopyperf.device.facts import Pipeline
+from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode
 

@@ -13,13 +13,12 @@ import numpy as np
 import pymbolic.primitives as prim
 from pymbolic import evaluate
 
+from loopyperf.compiler.folding import without_moves
+from loopyperf.compiler.functions import function_name
+from loopyperf.compiler.rewriting import rewritten
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Opcode, Operand
 from loopyperf.idg.unrolling import names_in
-
-from .folding import without_moves
-from .functions import function_name
-from .rewriting import rewritten
 
 Number = int | float
 Function = Callable[..., Any]

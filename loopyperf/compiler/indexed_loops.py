@@ -8,11 +8,10 @@ from dataclasses import replace
 from functools import reduce
 from math import gcd
 
+from loopyperf.compiler.nvcc_unrolling import FULL, PARTIAL, RUNTIME
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Element, Instruction, Item, Loop, Opcode, placed
-
-from .nvcc_unrolling import FULL, PARTIAL, RUNTIME
 
 SURELY = 2550
 """LLVM instructions, about: a loop that indexes a private array is written out with no more than so many in all"""

@@ -13,14 +13,13 @@ from fractions import Fraction
 
 import pymbolic.primitives as prim
 
+from loopyperf.compiler.nvcc_unrolling import steps_are_far, written_out
 from loopyperf.counts.item import MemorySpace
-from loopyperf.device.facts import Pipeline
+from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop, Opcode, is_axis, is_innermost
 from loopyperf.idg.unrolling import number_of_runs
 from loopyperf.polyhedral.polynomial import Polynomial, Symbol, Term
-
-from .nvcc_unrolling import steps_are_far, written_out
 
 AGAIN = 3
 """invariants that are computed once more in a pass with barriers, rather than kept in registers"""

@@ -7,12 +7,11 @@ passes has none of it.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from loopyperf.device.facts import Pipeline
+from loopyperf.compiler.nvcc_unrolling import written_out
+from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Instruction, Item, Loop, Opcode, is_innermost, loops_in
 from loopyperf.idg.unrolling import number_of_runs
-
-from .nvcc_unrolling import written_out
 
 GUARDS = {1: 10, 2: 18, 4: 18, 16: 28}
 """copies of a body -> instructions around a loop whose passes are counted at run time: whether there are any, how many

@@ -8,15 +8,14 @@ whose inner loops are gone is innermost.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from loopyperf.compiler.functions import length
+from loopyperf.compiler.tested_passes import on_loop
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Instruction, Loop, Opcode, is_innermost
 from loopyperf.idg.unrolling import number_of_runs
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.polynomial import Polynomial, Symbol
-
-from .functions import length
-from .tested_passes import on_loop
 
 FULL = 402
 """LLVM instructions: cicc writes a loop out in full where all of its passes have no more"""

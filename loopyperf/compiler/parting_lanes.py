@@ -8,7 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from loopyperf.device.facts import Pipeline
+from loopyperf.compiler.hoisting import without_invariants
+from loopyperf.compiler.nvcc_unrolling import copies
+from loopyperf.compiler.value_numbering import without_common_subexpressions
+from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import (
     Edge,
@@ -21,10 +24,6 @@ from loopyperf.idg.program import (
     placed,
 )
 from loopyperf.idg.unrolling import number_of_runs
-
-from .hoisting import without_invariants
-from .nvcc_unrolling import copies
-from .value_numbering import without_common_subexpressions
 
 STAGES = {1: (1,), 2: (2, 1), 4: (4, 1), 16: (16, 4, 1)}
 """copies of a body -> those of the loops that follow one another"""

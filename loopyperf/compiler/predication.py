@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from loopyperf.counts.item import MemorySpace
-from loopyperf.device.facts import Pipeline
+from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop, Opcode, placed
 from loopyperf.idg.unrolling import number_of_runs

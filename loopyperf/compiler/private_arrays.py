@@ -12,11 +12,10 @@ from functools import reduce
 from math import gcd
 from typing import Literal
 
+from loopyperf.compiler.entry import HOPPER, Capability
+from loopyperf.compiler.indexed_loops import FEW, NEVER, SURELY, IndexedLoops, elements_of
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import WORK_GROUP, Element, Loop
-
-from .entry import HOPPER, Capability
-from .indexed_loops import FEW, NEVER, SURELY, IndexedLoops, elements_of
 
 Home = Literal["registers", "unsure", "private memory"]
 HOMES: tuple[Home, ...] = ("registers", "unsure", "private memory")

@@ -16,16 +16,15 @@ from typing import Any
 
 import pymbolic.primitives as prim
 
+from loopyperf.compiler.copies import copied
+from loopyperf.compiler.entry import HOPPER, Capability
+from loopyperf.compiler.indexed_loops import IndexedLoops, elements_of
+from loopyperf.compiler.private_arrays import of_loop, private_arrays
 from loopyperf.counts.item import Direction, MemorySpace
 from loopyperf.counts.memory import Reference
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Dependence, Edge, Element, Instruction, Item, Loop, Operand
 from loopyperf.idg.unrolling import in_terms_of, number_of_runs
-
-from .copies import copied
-from .entry import HOPPER, Capability
-from .indexed_loops import IndexedLoops, elements_of
-from .private_arrays import of_loop, private_arrays
 
 KEPT = 128
 """registers of a work-item that elements may take during a loop, not loaded and stored in it: half of all"""

@@ -4,7 +4,7 @@ from dataclasses import replace
 from math import frexp
 from typing import Any
 
-from loopyperf.device.facts import Pipeline
+from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Instruction, Opcode, Operand
 

@@ -7,12 +7,11 @@ of ten estimates are within a quarter of it. The exact figure is :func:`loopyper
 
 from dataclasses import dataclass
 
+from loopyperf.compiler.private_arrays import MOST_REGISTERS
 from loopyperf.errors import ParameterError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.live_values import live_registers
 from loopyperf.idg.program import Loop
-
-from .private_arrays import MOST_REGISTERS
 
 GRAIN = 8
 """registers of a work-item are allocated in such steps"""

@@ -17,15 +17,14 @@ from typing import Any
 
 import pymbolic.primitives as prim
 
+from loopyperf.compiler.private_memory import last_passes
+from loopyperf.compiler.rewriting import rewritten
 from loopyperf.counts.item import Direction, MemorySpace
 from loopyperf.counts.memory import Reference
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.live_values import Lives, widths
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, Operand, common_depth
 from loopyperf.idg.unrolling import in_terms_of, number_of_runs
-
-from .private_memory import last_passes
-from .rewriting import rewritten
 
 STACK = "spilled registers"
 """the array that spills are elements of"""

@@ -7,12 +7,11 @@ in all copies, whether a lane of the warp has anything to do there or not.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from loopyperf.device.facts import Pipeline
+from loopyperf.compiler.tested_passes import TEST
+from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Instruction, Item, Loop, Opcode
 from loopyperf.idg.unrolling import number_of_runs
-
-from .tested_passes import TEST
 
 
 def with_tested_copies(graph: Idg) -> Idg:

@@ -11,13 +11,12 @@ from itertools import groupby
 
 import pymbolic.primitives as prim
 
+from loopyperf.compiler.predication import Part
 from loopyperf.counts.item import MemorySpace
-from loopyperf.device.facts import Pipeline
+from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import NOT, Edge, Instruction, Item, Loop, Opcode
 from loopyperf.idg.unrolling import number_of_runs
-
-from .predication import Part
 
 TEST = 2
 """instructions of a test of which work-items have something to do: the left-hand side, and a comparison"""

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from loopyperf.compiler.rewriting import rewritten
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Loop, Opcode
 from loopyperf.polyhedral.affine import Affine
-
-from .rewriting import rewritten
 
 COMMUTATIVE = (Opcode.ADD, Opcode.MUL, Opcode.MIN_MAX)
 

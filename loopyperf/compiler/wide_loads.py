@@ -9,12 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from loopyperf.compiler.rewriting import rewritten
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode
 from loopyperf.polyhedral.affine import Affine
-
-from .rewriting import rewritten
 
 WIDEST = 128
 """bits"""

@@ -18,7 +18,7 @@ from loopyperf.counts.lanes import EvenLanes
 from loopyperf.counts.memory import Reference, element_strides
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
-from loopyperf.kernel.integer_temporaries import substituted
+from loopyperf.kernel.integers import substituted
 from loopyperf.polyhedral.quasi_affine import quasi_affine_map
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 

@@ -8,28 +8,52 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Literal, cast
 
+import islpy as isl
 import numpy as np
 from loopy.kernel.instruction import InstructionBase
 
 from loopyperf.assumptions import sentences
-from loopyperf.counts.execution import COUNTINGS, Counting, ExecutionCounter, Executions, Site
+from loopyperf.counts.execution import (
+    COUNTINGS,
+    Counting,
+    ExecutionCounter,
+    Executions,
+    Site,
+    barrier_executions,
+    launch_executions,
+)
 from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, MemorySpace, Overhead
 from loopyperf.counts.lanes import offsets_in_temporaries
-from loopyperf.counts.loaded_strides import resolved
 from loopyperf.counts.loops import loops_bounded_by_data
-from loopyperf.counts.memory import Reference
+from loopyperf.counts.memory import Reference, resolved
 from loopyperf.counts.predicates.conditions import ALWAYS
 from loopyperf.counts.predicates.guards import guards
-from loopyperf.counts.signature import Signature
 from loopyperf.counts.stride_classes import StrideClassifier
-from loopyperf.counts.synchronization import barrier_executions, launch_executions
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.walk import Event, Events, InstructionWalker
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.kernel import Kernel
-from loopyperf.kernel.group_resources import group_of
+from loopyperf.kernel.kernel import Group, group_of
 from loopyperf.kernel.launches import Launch
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A kernel's name, sizes and groups; without what Loopy knows of it, so that it can be kept."""
+
+    name: str
+    """of the entry point"""
+    assumptions: isl.BasicSet
+    """a set of parameters: those that the kernel takes, where their values are admitted"""
+    group: Group
+    """what a group takes of a core, at least"""
+    contiguous: frozenset[str] = frozenset()
+    """strides and offsets that it takes too, and that were given no value: its arrays are contiguous"""
+
+
+# {{{ one pass over launches and instructions
+
 
 OnUnknown = Literal["refuse", "report"]
 
@@ -263,3 +287,6 @@ def _access(site: Site, ref: Reference, classifier: StrideClassifier) -> Access:
 def _tally(launch: Launch, source: str, item: Item, executions: Executions, number: int | Fraction = 1) -> Tally:
     total = number * executions.weight
     return Tally(launch.name, source, item, int(total) if total.denominator == 1 else total, executions.count)
+
+
+# }}}

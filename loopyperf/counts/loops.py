@@ -1,4 +1,4 @@
-"""The points that loops visit, those included whose bounds are loaded.
+"""The points that loops visit, those included whose bounds are loaded, and what code has in place of loop variables.
 
 Loopy lets the bounds of a loop be variables that the kernel computes. Such loops are counted with what the user says is
 typical: the number of passes, where a loop stands for itself; else the values of the variables.
@@ -10,9 +10,19 @@ from fractions import Fraction
 from functools import reduce
 from math import ceil
 from operator import mul
+from typing import Any
 
 import islpy as isl
-from loopy.kernel.data import LocalInameTag
+import pymbolic.primitives as prim
+from loopy.codegen import UnvectorizableError
+from loopy.diagnostic import StaticValueFindingError
+from loopy.expression import VectorizabilityChecker
+from loopy.isl_helpers import static_value_of_pw_aff
+from loopy.kernel.data import LocalInameTag, UnrolledIlpTag, UnrollTag, VectorizeTag
+from loopy.kernel.instruction import Assignment, InstructionBase
+from loopy.kernel.tools import get_hw_axis_base_for_codegen
+from loopy.symbolic import DependencyMapper, GroupHardwareAxisIndex, LocalHardwareAxisIndex, pw_aff_to_expr
+from pymbolic.mapper import UnsupportedExpressionError
 
 from loopyperf.counts.typical import Typical
 from loopyperf.kernel import Kernel
@@ -222,6 +232,105 @@ def _making_passes(points: isl.Set, loop: str, passes: int) -> isl.Set:
     known = points.dim_min_val(place)
     first = known if known.is_int() else isl.Val.zero(points.get_ctx())
     return points.lower_bound_val(SET, place, first).upper_bound_val(SET, place, first + isl.Val(str(passes - 1)))
+
+
+# }}}
+
+
+# {{{ what code has in the place of a loop variable
+
+
+def written_iname(kernel: Kernel, iname: str) -> Any:
+    """Return what the code generator replaces *iname* by, None if by a variable.
+
+    ``generate_unroll_loop`` and ``set_up_hw_parallel_loops`` in ``loopy/codegen/loop.py``. An unrolled loop that does
+    not start from a number, or has no constant number of passes, is taken for one that is not unrolled.
+    """
+    loopy_kernel = kernel.loopy_kernel
+    if loopy_kernel.iname_tags_of_type(iname, (UnrollTag, UnrolledIlpTag, VectorizeTag)):
+        try:
+            lower: Any = loopy_kernel.get_iname_bounds(iname, constants_only=True).lower_bound_pw_aff.coalesce()
+            first = pw_aff_to_expr(static_value_of_pw_aff(lower, constants_only=False))
+        except (StaticValueFindingError, isl.Error):  # the latter where there is no constant bound
+            return None
+        return first if prim.is_constant(first) else None
+    tag = kernel.hardware_axis(iname)
+    if tag is None:
+        return None
+    base = pw_aff_to_expr(get_hw_axis_base_for_codegen(loopy_kernel, iname).to_pw_aff())
+    axis = LocalHardwareAxisIndex if isinstance(tag, LocalInameTag) else GroupHardwareAxisIndex
+    return None if prim.is_zero(base) else prim.flattened_sum([axis(tag.axis), base])
+
+
+# }}}
+
+
+# {{{ loops that run all at once, as vectors
+
+
+NOT_IN_VECTORS = (AssertionError, NotImplementedError, UnsupportedExpressionError, UnvectorizableError, ValueError)
+"""what Loopy's checker raises, on purpose or not, where it sees no vector operation"""
+
+
+class VectorLoop:
+    """A loop that an instruction runs as one vector operation."""
+
+    def __init__(self, kernel: Kernel, iname: str) -> None:
+        """Take the loop over *iname*."""
+        self.iname = iname
+        length: Any = kernel.loopy_kernel.get_constant_iname_length(iname)
+        self.length = int(length)
+        """members of the vectors"""
+        self._is_vector = VectorizabilityChecker(kernel.loopy_kernel, iname, self.length)
+
+    def is_vector(self, expression: Any) -> bool:
+        """Return whether *expression* has a member for each pass of the loop, or is the same number for all."""
+        try:
+            return self._is_vector(expression)
+        except NOT_IN_VECTORS:  # a call of a function, say, in a place where Loopy does not look
+            return True
+
+    def stores(self, assignment: Assignment) -> bool:
+        """Return whether Loopy writes *assignment* as one operation; raises any of :data:`NOT_IN_VECTORS`.
+
+        Loopy does not look at all operands, and may then write code that is none; here all are looked at.
+        """
+        stores, computes = self._is_vector(assignment.assignee), self._is_vector(assignment.expression)
+        for leaf in DependencyMapper(include_subscripts=True)(assignment.expression):
+            self._is_vector(leaf)
+        return stores or not computes
+
+
+def vector_loop(kernel: Kernel, instruction: InstructionBase) -> VectorLoop | None:
+    """Return the loop that *instruction* runs as one vector operation; None if there is none.
+
+    Loopy's code generator unrolls the loop where it cannot compute in vectors, and where some passes are left out.
+    """
+    tagged = (name for name in instruction.within_inames if kernel.loopy_kernel.iname_tags_of_type(name, VectorizeTag))
+    iname = next(tagged, None)
+    if iname is None or not isinstance(instruction, Assignment) or instruction.atomicity:
+        return None
+    try:
+        loop = VectorLoop(kernel, iname)
+        at_once = loop.stores(instruction) and _is_whole(kernel, instruction.within_inames, iname)
+    except NOT_IN_VECTORS:
+        return None
+    return loop if at_once else None
+
+
+def _is_whole(kernel: Kernel, inames: frozenset[str], iname: str) -> bool:
+    """Return whether each run of the loop over *iname* makes all of its passes.
+
+    In slabs, all but the last do; what the last one does member by member is taken as done in vectors.
+    """
+    if any(any(slabs) for slabs in kernel.loopy_kernel.iname_slab_increments.values()):
+        return True
+    assumed = isl.Set.from_basic_set(kernel.assumptions)
+    points = kernel.domain(inames).intersect_params(assumed)
+    kind, place = points.get_var_dict()[iname]
+    anywhere = points.project_out(kind, place, 1).insert_dims(kind, place, 1)
+    first, last = points.dim_min_val(place), points.dim_max_val(place)
+    return points.is_equal(anywhere.lower_bound_val(kind, place, first).upper_bound_val(kind, place, last))
 
 
 # }}}

@@ -16,8 +16,7 @@ from loopyperf.assumptions import NAME, SUBJECTS, Assumption
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.footprint import Footprint, at_sizes, large_sizes, spacious_sizes
 from loopyperf.counts.lanes import EvenLanes, Lanes, LanesByData, UnevenLanes, lanes_of
-from loopyperf.counts.loaded_strides import ask_length, scaled_by_data
-from loopyperf.counts.memory import Reference, in_elements, is_one_array, position
+from loopyperf.counts.memory import Reference, ask_length, in_elements, is_one_array, position, scaled_by_data
 from loopyperf.counts.predicates.conditions import Conditions
 from loopyperf.errors import UncountableError
 

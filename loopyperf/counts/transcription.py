@@ -14,10 +14,9 @@ import msgspec
 
 from loopyperf.counts.execution import Counting, Executions
 from loopyperf.counts.item import Access, Item, Operation, Overhead
-from loopyperf.counts.kernel_counts import KernelTallies, LeftOut, Tally
-from loopyperf.counts.signature import Signature
+from loopyperf.counts.kernel_counts import KernelTallies, LeftOut, Signature, Tally
 from loopyperf.errors import LoopyperfError
-from loopyperf.kernel.group_resources import Group
+from loopyperf.kernel.kernel import Group
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 
 SCHEMA = 3

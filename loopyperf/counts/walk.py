@@ -22,18 +22,15 @@ from loopy.symbolic import LinearSubscript, ResolvedFunction, SubArrayRef
 from pymbolic.mapper import UnsupportedExpressionError
 
 from loopyperf.assumptions import SUBJECTS, Assumption
-from loopyperf.counts.arithmetic import function_operations, link_operations
-from loopyperf.counts.data_types.chains import Link
-from loopyperf.counts.data_types.generated_code import GeneratedCode
-from loopyperf.counts.data_types.literals import INDEX, Context
-from loopyperf.counts.data_types.number_type import number_type
+from loopyperf.counts.data_types import INDEX, Context, Link, number_type
+from loopyperf.counts.generated_code import GeneratedCode
 from loopyperf.counts.item import Direction, Item, Kind, Operation
+from loopyperf.counts.loops import VectorLoop, vector_loop
 from loopyperf.counts.memory import Reference, linear_reference, reference
-from loopyperf.counts.operations import OperationMapper
+from loopyperf.counts.operations import OperationMapper, function_operations, link_operations
 from loopyperf.counts.predicates.conditions import Conditions, all_of, alternatives
 from loopyperf.counts.predicates.guards import Guard
 from loopyperf.counts.typical import Typical
-from loopyperf.counts.vectors import VectorLoop, vector_loop
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 

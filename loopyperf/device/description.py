@@ -10,10 +10,22 @@ from dataclasses import dataclass
 from typing import Literal, Never, get_args
 
 from loopyperf import hypertext
-from loopyperf.device.facts import Lanes, Per, Pipeline, Policy, RegisterAllocation, Scheduling, SharedPipeline
-from loopyperf.device.parts import Part, Stated, count, number
-from loopyperf.device.quantity import Quantity
-from loopyperf.device.throughput import Row, row_of
+from loopyperf.device.parts import (
+    Lanes,
+    Part,
+    Per,
+    Pipeline,
+    Policy,
+    Quantity,
+    RegisterAllocation,
+    Row,
+    Scheduling,
+    SharedPipeline,
+    Stated,
+    count,
+    number,
+    row_of,
+)
 from loopyperf.errors import MissingNumberError
 from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import UNBROKEN, number_of

@@ -1,36 +1,72 @@
-"""Device descriptions as TOML files: each number with its value, unit and source on one line.
+"""Devices as TOML files: each number with its value, unit and source on one line.
 
-    cores = { value = 80, unit = "cores", source = "AnandTech Titan V review, specifications" }
-
-Numbers at the top are the device's own; those of its parts stand in tables: ``[limits]``, ``[throughput]``,
-``[memory.L2]``, ``[instructions."mul f32"]``. ``docs/devices.md`` says it all.
+cores = { value = 80, unit = "cores", source = "AnandTech Titan V review, specifications" }
 """
 
 import difflib
+import json
 import math
 import os
+import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import msgspec
 
-from loopyperf.device.description import (
-    AnyPart,
-    CoreLimits,
-    Device,
-    Instruction,
-    MemoryLevel,
-    Throughput,
+from loopyperf.device.description import AnyPart, CoreLimits, Device, Instruction, MemoryLevel, Throughput
+from loopyperf.device.parts import (
+    Lanes,
+    Number,
+    Per,
+    Quantity,
+    RegisterAllocation,
+    Scheduling,
+    SharedPipeline,
+    Words,
+    base_unit,
+    in_base_unit,
+    multiples,
 )
-from loopyperf.device.facts import Lanes, Per, RegisterAllocation, Scheduling, SharedPipeline
-from loopyperf.device.names import device_slug
-from loopyperf.device.parts import Number
-from loopyperf.device.quantity import Quantity, Words, base_unit, in_base_unit, multiples
 from loopyperf.errors import DeviceFileError, later_schema
 from loopyperf.files import read_bytes, said
+
+SUFFIX = ".toml"
+"""of the names of descriptions"""
+OF_FILES = (SUFFIX, ".json", ".py")
+"""what no device's name ends with, but a file's"""
+
+
+@lru_cache(maxsize=1024)
+def device_slug(name: str) -> str:
+    """Return the device *name* as a folder name, e.g. ``"nvidia-titan-v"`` for ``"NVIDIA TITAN V"``.
+
+    PoCL prefixes a processor's name with ``pthread-`` (``cpu-`` from version 4 on), which becomes ``pocl-``.
+    """
+    plain = re.sub(r"\((r|tm|c)\)", " ", name.strip().lower())
+    words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
+    return re.sub(r"^(pthread|cpu)-", "pocl-", words)
+
+
+def is_path(name: str) -> bool:
+    """Return whether *name* is the path of a file, and not what a device is called: ``./mine.toml``, ``mine.toml``."""
+    return name.startswith((".", "~", "/")) or name.endswith(OF_FILES)
+
+
+def is_processor(slug: str) -> bool:
+    """Return whether the device with this short name is a machine's processor, by way of PoCL."""
+    return slug.startswith("pocl-")
+
+
+# {{{ Device descriptions as TOML files: each number with its value, unit and source on one line
+#
+#     cores = { value = 80, unit = "cores", source = "AnandTech Titan V review, specifications" }
+#
+# Numbers at the top are the device's own; those of its parts stand in tables: ``[limits]``, ``[throughput]``,
+# ``[memory.L2]``, ``[instructions."mul f32"]``. ``docs/devices.md`` says it all.
+
 
 SCHEMA = 1
 """version of the files' form"""
@@ -210,3 +246,76 @@ class _Reader:
     def error(self, field: str, what: str) -> DeviceFileError:
         where = f"{self.source}: {field:.200}" if field else f"{self.source}:"
         return DeviceFileError(f"{where} {what:.400}. docs/devices.md says what a description holds")
+
+
+# }}}
+
+
+# {{{ a device as the text of its description
+
+
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def description_text(device: Device) -> str:
+    """Return *device* as TOML; its short name is that of the file that the text is saved to."""
+    paragraphs = [
+        [f"schema = {SCHEMA}", *_words(device)],
+        _numbers(device),
+        *_table("pipelines", (f"{_key(one)} = {_fact(shared)}" for one, shared in device.pipelines)),
+        *_table("limits", _numbers(device.limits)),
+        *_table("throughput", _numbers(device.throughput)),
+        *([f"[{_key('memory', level.name)}]", *_level(level.per, level.holds_local_memory), *_numbers(level)]
+          for level in device.memory),
+        *([f"[{_key('instructions', each.name)}]", *_numbers(each)] for each in device.instructions),
+    ]  # fmt: skip
+    return "\n".join("\n".join([*paragraph, ""]) for paragraph in paragraphs if paragraph)
+
+
+def _words(device: Device) -> Iterator[str]:
+    for name in ("name", "vendor", "architecture", "target", "note"):
+        if words := getattr(device, name):
+            yield f"{name} = {_text(words)}"
+    if device.also_called:
+        yield f"also_called = [{', '.join(map(_text, device.also_called))}]"
+    if device.register_allocation != RegisterAllocation.WARP:
+        yield f"register_allocation = {_text(device.register_allocation)}"
+    if device.lanes != Lanes.TOGETHER:
+        yield f"lanes = {_text(device.lanes)}"
+    if device.scheduling:
+        yield f"scheduling = {_fact(device.scheduling)}"
+
+
+def _table(name: str, lines: Iterable[str]) -> list[list[str]]:
+    """Return a table as a list of one paragraph; an empty list if there is nothing in it."""
+    inside = list(lines)
+    return [[f"[{name}]", *inside]] if inside else []
+
+
+def _level(per: str, holds_local_memory: bool) -> list[str]:
+    return [f"per = {_text(per)}", *(["holds_local_memory = true"] if holds_local_memory else [])]
+
+
+def _fact(fact: SharedPipeline | Scheduling) -> str:
+    said = (f"{name} = {_text(getattr(fact, name))}" for name in fact.__struct_fields__)
+    return f"{{ {', '.join(said)} }}"
+
+
+def _numbers(part: AnyPart) -> list[str]:
+    return [f"{name} = {_quantity(quantity)}" for name, quantity in part.known()]
+
+
+def _quantity(quantity: Quantity) -> str:
+    return f"{{ value = {quantity.value}, unit = {_text(quantity.unit)}, source = {_text(quantity.source)} }}"
+
+
+def _key(*names: str) -> str:
+    return ".".join(name if BARE_KEY.fullmatch(name) else _text(name) for name in names)
+
+
+def _text(words: str) -> str:
+    # JSON's strings are TOML's, but for the one control character that JSON leaves as it is.
+    return json.dumps(words, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+# }}}

@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Literal
 
 from loopyperf.device.description import Device
-from loopyperf.device.device_files import load_description
-from loopyperf.device.names import SUFFIX, device_slug, is_path
+from loopyperf.device.device_files import SUFFIX, device_slug, is_path, load_description
 from loopyperf.errors import DeviceFileError, UnknownDeviceError, one_line
-from loopyperf.files import is_there
+from loopyperf.files import below_home, is_there, names_in, user_data, user_data_name
 from loopyperf.units import listed
-from loopyperf.user_data import below_home, names_in, user_data, user_data_name
 
 BUNDLED = Path(__file__).parent / "catalog"
 """the folder of the descriptions that come with loopyperf"""

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from loopyperf.device.description import Device, Limit
-from loopyperf.device.facts import RegisterAllocation
 from loopyperf.device.library import DeviceChoice, given_device
+from loopyperf.device.parts import RegisterAllocation
 from loopyperf.errors import MissingNumberError, OccupancyError, SimulationError
-from loopyperf.kernel.group_resources import Group
+from loopyperf.kernel.kernel import Group
 
 Resource = Literal["warps", "groups", "registers", "local memory"]
 

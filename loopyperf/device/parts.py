@@ -1,16 +1,198 @@
-"""Parts of a device: plain records of numbers, each declared once with its unit and meaning.
-
-A number is a field in its base unit, None where nobody has published it. What a document states, with its unit and
-where it stands, is beside it in :attr:`Part.sources`.
-"""
+"""The parts of a device, each a plain record: numbers with a unit and a source, and facts in words."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from typing import Generic, Self, TypeVar, overload
+from typing import Annotated, Generic, Literal, Self, TypeVar, overload
 
-from loopyperf.device.quantity import Quantity, in_base_unit
+import msgspec
+
 from loopyperf.errors import MissingNumberError
+from loopyperf.units import Word
+
+Words = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class Quantity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A published number: its value, its unit, and where it stands."""
+
+    value: int | float
+    """in :attr:`unit`"""
+    unit: Words
+    """one of :data:`UNITS`, or one without multiples, e.g. ``"cycles"``"""
+    source: Words
+    """the document, and after a comma where in it"""
+
+    def __str__(self) -> str:
+        """Return the value with its unit."""
+        return f"{self.value:,} {self.unit}"
+
+
+class Substitute(Quantity, frozen=True):
+    """A number that no description states; its source says what it is as, e.g. ``"as on nvidia-a40"``."""
+
+
+UNITS: Mapping[str, tuple[str, float]] = {
+    "B": ("B", 1),
+    "KiB": ("B", 2**10),
+    "MiB": ("B", 2**20),
+    "GiB": ("B", 2**30),
+    "Hz": ("Hz", 1),
+    "MHz": ("Hz", 1e6),
+    "GHz": ("Hz", 1e9),
+    "s": ("s", 1),
+    "µs": ("s", 1e-6),
+    "ns": ("s", 1e-9),
+    "B/s": ("B/s", 1),
+    "GB/s": ("B/s", 1e9),
+    "TB/s": ("B/s", 1e12),
+    "flop/s": ("flop/s", 1),
+    "Gflop/s": ("flop/s", 1e9),
+    "Tflop/s": ("flop/s", 1e12),
+}
+"""unit -> the unit that it is a multiple of, and how often; what is not here has no multiples: cycles, warps"""
+
+
+def base_unit(unit: str) -> str:
+    """Return the unit that *unit* is a multiple of, or itself."""
+    return UNITS.get(unit, (unit, 1))[0]
+
+
+def multiples(unit: str) -> tuple[str, ...]:
+    """Return the units that a number in *unit* may be stated in, *unit* first."""
+    return (unit, *(name for name, (base, _) in UNITS.items() if base == unit and name != unit))
+
+
+def in_base_unit(quantity: Quantity) -> int | float:
+    """Return the value of *quantity* in its base unit, e.g. 4096 for 4 KiB."""
+    factor = UNITS.get(quantity.unit, (quantity.unit, 1))[1]
+    return quantity.value * factor
+
+
+# {{{ facts in words, some with a source
+#
+# The words are enumerations whose members are equal to the strings that files have.
+
+
+class Policy(Word):
+    """Which warp issues where several could: :mod:`loopyperf.pipeline.schedulers` has the rules."""
+
+    ROUND_ROBIN = "round-robin"
+    GREEDY_THEN_OLDEST = "greedy-then-oldest"
+    GREEDY_THEN_YOUNGEST = "greedy-then-youngest"
+    OLDEST_FIRST = "oldest-first"
+    QUANTUM = "quantum"
+
+
+class RegisterAllocation(Word):
+    """What registers are allocated to."""
+
+    WARP = "warp"
+    """each warp by itself"""
+    GROUP = "group"
+    """the group as a whole"""
+
+
+class Lanes(Word):
+    """How the work-items of a warp execute."""
+
+    TOGETHER = "together"
+    """always at once, as on GPUs"""
+    IN_TURN = "in turn"
+    """the compiler makes loops over the work-items of a group, in which a warp is what vector instructions do at once,
+    where it can use them"""
+
+
+class Pipeline(Word):
+    """What executes instructions, beside memories, whose pipelines are called as they are; others may be described."""
+
+    ALU = "alu"
+    """arithmetic of up to 32 bits"""
+    INTEGER = "integer"
+    """of integers that are not multiplied, comparisons and logic: :attr:`ALU` on most devices"""
+    FP64 = "fp64"
+    """arithmetic of double precision"""
+    SFU = "sfu"
+    """special functions, divisions and conversions"""
+    CONTROL = "control"
+    """branches"""
+    BARRIER = "barrier"
+
+
+class Per(Word):
+    """What there is one of a memory for."""
+
+    CORE = "core"
+    DEVICE = "device"
+
+
+class SharedPipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which pipeline executes a subsystem's instructions."""
+
+    pipeline: Words
+    """name of the pipeline"""
+    source: Words
+    """the document, and after a comma where in it"""
+
+
+class Scheduling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which warp issues where several could."""
+
+    policy: Policy
+    """its rule"""
+    source: Words
+    """the document, and after a comma where in it"""
+
+
+# }}}
+
+
+# {{{ rows of the vendors' throughput tables
+#
+# The rows are those of the CUDA C++ Programming Guide, "Arithmetic Instructions": the instructions of a row are
+# executed by the same units, so that they take as long as each other.
+
+
+Row = Literal[
+    "f32", "f64", "special", "integer_add", "integer_multiply", "shift", "compare", "logic", "convert"
+]  # fmt: skip
+"""of :class:`loopyperf.device.description.Throughput`"""
+ARITHMETIC = frozenset({"add", "mul", "fma"})
+"""kinds of instructions that do the arithmetic a kernel is for, of floating-point types"""
+OF_ANY_TYPE: Mapping[str, Row] = {
+    "special": "special",
+    "mufu": "special",
+    "compare": "compare",
+    "min/max": "compare",
+    "logic": "logic",
+    "bitwise": "logic",
+    "shift": "shift",
+    "integer": "integer_add",
+    "convert": "convert",
+}
+OF_INTEGERS: Mapping[str, Row] = {"add": "integer_add", "mul": "integer_multiply", "fma": "integer_multiply"}
+
+
+def row_of(kind: str, dtype: str) -> Row | None:
+    """Return the name in :class:`loopyperf.device.description.Throughput`; None for instructions of no row.
+
+    Divisions, powers and double-precision functions are sequences of instructions, and have no row.
+    """
+    if dtype in ("f32", "f64") and kind in ARITHMETIC:
+        return dtype
+    if dtype in ("i32", "u32") and kind in OF_INTEGERS:
+        return OF_INTEGERS[kind]
+    return OF_ANY_TYPE.get(kind) if dtype in ("f32", "i32", "u32") else None
+
+
+# }}}
+
+
+# {{{ numbers, each declared once with its unit and meaning
+#
+# A number is a field in its base unit, None where nobody has published it. What a document states, with its unit and
+# where it stands, is beside it in :attr:`Part.sources`.
+
 
 TIMES = ("cycles", "s")
 NO_SOURCE = "no source given"
@@ -155,3 +337,6 @@ def _missing(slug: str, place: str, numbers: Mapping[str, Number]) -> str:
         f"been entered. To add {it}, give the path of a description of your own (begin with a copy of "
         f"{slug}.toml) that has in {table}: {'; '.join(lines)}"
     )
+
+
+# }}}

@@ -27,11 +27,9 @@ from loopyperf.device.description import (
     Throughput,
 )
 from loopyperf.device.device_files import load_description
-from loopyperf.device.facts import Lanes, Per, RegisterAllocation
+from loopyperf.device.lambdas import BYTES, DRAM, LOAD_LOCAL, bandwidth, bytes_per_cycle, level_latency
 from loopyperf.device.library import BUNDLED
-from loopyperf.device.memory_lambdas import BYTES, DRAM, LOAD_LOCAL, bandwidth, bytes_per_cycle, level_latency
-from loopyperf.device.quantity import Substitute
-from loopyperf.device.throughput import Row
+from loopyperf.device.parts import Lanes, Per, RegisterAllocation, Row, Substitute
 from loopyperf.errors import MissingNumberError
 
 Completed = TypeVar("Completed", bound=AnyPart)

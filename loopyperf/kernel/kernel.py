@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import prod
 from typing import Any, cast
 
 import islpy as isl
@@ -22,16 +23,21 @@ from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase
 from loopy.symbolic import get_dependencies, isl_set_from_expr
 from loopy.target.opencl import VolatileMemOpenCLTarget
 from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
+from loopy.types import LoopyType
 from pymbolic import evaluate
 
+from loopyperf.kernel.integers import (
+    Layout,
+    contiguous_layout,
+    integer_arguments,
+    plain_scalars,
+    values_of_temporaries,
+    with_layout,
+)
+from loopyperf.kernel.launches import Launch, hardware_axis, launches_of, local_memory, points_of
+from loopyperf.kernel.loopy_passes import Program, as_translation_unit, linearized
 from loopyperf.polyhedral.sets import between_ends, interval, names_involved
 from loopyperf.units import listed
-
-from .integer_temporaries import values_of_temporaries
-from .launches import Launch, hardware_axis, launches_of, points_of
-from .layouts import Layout, contiguous_layout, integer_arguments, with_layout
-from .loopy_passes import Program, as_translation_unit, linearized
-from .plain_scalars import plain_scalars
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
@@ -332,3 +338,50 @@ def _not_negative(space: isl.Space, length: Any) -> isl.BasicSet:
     if constraint.get_constant_val().is_neg():
         constraint = constraint.set_constant_val(isl.Val.zero(isl.DEFAULT_CONTEXT))
     return everywhere.add_constraint(constraint)
+
+
+# {{{ what a work-group takes of a core, at least
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What the largest group of a kernel takes, at least."""
+
+    work_items: int
+    """in it"""
+    local_memory: int
+    """bytes"""
+
+
+def group_of(kernel: Kernel) -> Group:
+    """Return what a group of *kernel* takes: what the lengths of its hardware loops and its local arrays tell.
+
+    What depends on a size is not told.
+    """
+    return Group(_work_items(kernel.loopy_kernel), max((each.local_memory or 0 for each in kernel.launches), default=0))
+
+
+def declared_group(kernel: LoopKernel) -> Group:
+    """Return what a group takes of a *kernel* that Loopy has not prepared yet, when it may add local arrays."""
+    return Group(_work_items(kernel), max(_declared(kernel), default=0))
+
+
+def _work_items(kernel: LoopKernel) -> int:
+    extents: dict[int, int] = {}
+    for name, iname in kernel.inames.items():
+        for tag in iname.tags_of_type(LocalInameTag):
+            values = between_ends(isl.Set.from_basic_set(kernel.get_inames_domain(frozenset((name,)))), name)
+            extents[tag.axis] = max(extents.get(tag.axis, 1), 1 if values is None else len(values))
+    return prod(extents.values())
+
+
+def _declared(kernel: LoopKernel) -> Iterator[int]:
+    """Yield the bytes of local memory that each instruction needs, which its launch needs at least."""
+    variables = kernel.temporary_variables.values()
+    local = [each for each in variables if each.address_space == AddressSpace.LOCAL]
+    if local and all(isinstance(each.dtype, LoopyType) for each in local):
+        for instruction in kernel.instructions:
+            yield local_memory(kernel, [instruction]) or 0
+
+
+# }}}

@@ -10,7 +10,7 @@ from typing import Literal, Self
 
 import msgspec
 
-from loopyperf.device.names import device_slug
+from loopyperf.device.device_files import device_slug
 
 PACKAGES = (
     "loopyperf",

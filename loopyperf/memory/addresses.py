@@ -15,18 +15,17 @@ from loopy.typing import auto
 
 from loopyperf.assumptions import NAME, SUBJECTS, Assumption
 from loopyperf.counts.item import MemorySpace
-from loopyperf.counts.magnitude import BITS, BOUND, sizes_in_words
 from loopyperf.counts.memory import Reference, element_strides
+from loopyperf.counts.sizes import BITS, BOUND, sizes_in_words
 from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.idg.warps.passes import WarpPasses
 from loopyperf.idg.warps.warp import Integers
-
-from .gathers import data_of, lane_axes_of_data
-from .index_values import index_values, periods
-from .residues import Loops, Progress
-from .rows import APART, Row, Visit, is_data, row_of
-from .sectors import LINE
+from loopyperf.memory.gathers import data_of, lane_axes_of_data
+from loopyperf.memory.index_values import index_values, periods
+from loopyperf.memory.residues import Loops, Progress
+from loopyperf.memory.rows import APART, Row, Visit, is_data, row_of
+from loopyperf.memory.sectors import LINE
 
 ALWAYS_NUMBERED = 2**15
 """sizes below it may be multiplied with each other three times"""

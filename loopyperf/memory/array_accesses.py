@@ -26,14 +26,13 @@ from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.launch_program import LaunchProgram
 from loopyperf.idg.warps.nest import Nest, Statement
 from loopyperf.idg.warps.warp import first_value
+from loopyperf.memory.blocks import Touched
+from loopyperf.memory.footprints import FIRST, ArrayAccess, Footprints, StatementLoop
+from loopyperf.memory.index_branches import Indices, branches
+from loopyperf.memory.rows import APART, Visit, in_rows, is_data
+from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.polyhedral.plain import PlainMap, PlainSet
 from loopyperf.polyhedral.points import at_sizes
-
-from .blocks import Touched
-from .footprints import FIRST, ArrayAccess, Footprints, StatementLoop
-from .index_branches import Indices, branches
-from .rows import APART, Visit, in_rows, is_data
-from .sectors import LINE, SECTOR
 
 SET = isl.dim_type.set
 _FIELDS = {"load": "load", "store": "store", FIRST: "first_load"}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
 
-from .sectors import LINE, SECTOR
+from loopyperf.memory.sectors import LINE, SECTOR
 
 
 @dataclass(frozen=True, slots=True)

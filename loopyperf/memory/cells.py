@@ -14,11 +14,10 @@ from typing import NamedTuple
 import islpy as isl
 import numpy as np
 
+from loopyperf.memory.blocks import Touched, touched
+from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.polyhedral.points import contained, values_along
 from loopyperf.polyhedral.quasipolynomial import number_of_points
-
-from .blocks import Touched, touched
-from .sectors import LINE, SECTOR
 
 SET = isl.dim_type.set
 DIV = isl.dim_type.div

@@ -17,12 +17,11 @@ import islpy as isl
 
 from loopyperf.assumptions import Assumed
 from loopyperf.errors import UncountableError
+from loopyperf.memory.blocks import Touched
+from loopyperf.memory.cells import touched_by
 from loopyperf.polyhedral.plain import PlainMap, PlainSet
 from loopyperf.polyhedral.points import values_along
 from loopyperf.polyhedral.quasipolynomial import number_of_points
-
-from .blocks import Touched
-from .cells import touched_by
 
 SET = isl.dim_type.set
 FIRST = "first load"

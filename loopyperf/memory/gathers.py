@@ -7,7 +7,7 @@ import pymbolic.primitives as prim
 from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag
 from loopy.symbolic import DependencyMapper, get_dependencies
 
-from loopyperf.counts.loaded_strides import scaled_by_data
+from loopyperf.counts.memory import scaled_by_data
 from loopyperf.kernel import Kernel
 
 

@@ -13,8 +13,7 @@ from pymbolic.mapper import Mapper
 from pymbolic.mapper.evaluator import EvaluationMapper
 
 from loopyperf.errors import UncountableError
-
-from .residues import NoPlacesError
+from loopyperf.memory.residues import NoPlacesError
 
 Periods = Mapping[str, int]
 """loop -> passes after which an index, whatever its value then, grows by the same number each time"""

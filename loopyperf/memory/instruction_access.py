@@ -4,7 +4,7 @@ from itertools import chain
 
 from loopyperf.counts.execution import Site
 from loopyperf.counts.item import MemorySpace
-from loopyperf.counts.loaded_strides import ask_length, scaled_by_data
+from loopyperf.counts.memory import ask_length, scaled_by_data
 from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.errors import UncountableError
 from loopyperf.idg.construction.drafts import Draft
@@ -12,9 +12,8 @@ from loopyperf.idg.construction.executed import Executed
 from loopyperf.idg.construction.launch_program import LaunchProgram
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.warps.passes import passes_of
-
-from . import AccessPattern, access_pattern, pattern_of_copy
-from .gathers import lane_axes_of_data
+from loopyperf.memory import AccessPattern, access_pattern, pattern_of_copy
+from loopyperf.memory.gathers import lane_axes_of_data
 
 
 def source_pattern(executed: Executed, origin: int) -> AccessPattern:

@@ -15,11 +15,10 @@ from loopyperf.errors import UncountableError
 from loopyperf.idg.graph import Idg, checked_access
 from loopyperf.idg.warps.dispatch import Dispatch
 from loopyperf.idg.warps.warp import Warp, warps_of_group
+from loopyperf.memory.footprints import Footprints
+from loopyperf.memory.profile import AccessProfile
 from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import amount, number_of
-
-from .footprints import Footprints
-from .profile import AccessProfile
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,9 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Item, Loop, Opcode, placed
 from loopyperf.idg.unrolling import holds, names_in, valued
+from loopyperf.memory.private_stack import private_access
+from loopyperf.memory.sectors import LINE
 from loopyperf.polyhedral.affine import Affine
-
-from .private_stack import private_access
-from .sectors import LINE
 
 LIMIT = 50_000
 """accesses that are looked at"""

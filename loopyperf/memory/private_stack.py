@@ -12,8 +12,7 @@ import numpy as np
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.memory import Reference
 from loopyperf.errors import UncountableError
-
-from .sectors import SectorAccess, sector_access
+from loopyperf.memory.sectors import SectorAccess, sector_access
 
 WORD = 4
 """bytes"""

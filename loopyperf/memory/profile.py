@@ -22,13 +22,12 @@ from loopyperf.errors import UncountableError
 from loopyperf.idg.warps.lockstep import Lockstep
 from loopyperf.idg.warps.passes import Activity, WarpPasses
 from loopyperf.idg.warps.warp import Integers
+from loopyperf.memory.addresses import LaneAddresses, addresses_at, lane_addresses
+from loopyperf.memory.banks import BankAccess, bank_access
+from loopyperf.memory.residues import NoPlacesError, Places, passes_by_place
+from loopyperf.memory.sectors import LINE, SectorAccess, sector_access
+from loopyperf.memory.visits import Visits, visited
 from loopyperf.polyhedral.points import boxed
-
-from .addresses import LaneAddresses, addresses_at, lane_addresses
-from .banks import BankAccess, bank_access
-from .residues import NoPlacesError, Places, passes_by_place
-from .sectors import LINE, SectorAccess, sector_access
-from .visits import Visits, visited
 
 WarpAccess = SectorAccess | BankAccess
 """of global memory, of local memory"""

@@ -12,11 +12,10 @@ import numpy as np
 
 from loopyperf.errors import UncountableError
 from loopyperf.idg.warps.warp import Integers
+from loopyperf.memory.visits import all_of
 from loopyperf.polyhedral.points import points_listed, without
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 from loopyperf.polyhedral.sets import tied_together
-
-from .visits import all_of
 
 SET = isl.dim_type.set
 MOST_PLACES = 4096

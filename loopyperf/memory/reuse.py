@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from .blocks import Touched
-from .footprints import Part, StatementLoop, Window, WorkingSets, middle
-from .sectors import LINE
+from loopyperf.memory.blocks import Touched
+from loopyperf.memory.footprints import Part, StatementLoop, Window, WorkingSets, middle
+from loopyperf.memory.sectors import LINE
 
 PASSES = LINE // 4 + 1
 """over which new lines are counted: so many that one which moves on by elements comes to a new line"""

@@ -18,9 +18,8 @@ from loopy.symbolic import DependencyMapper, SubstitutionMapper, get_access_map,
 from loopyperf.counts.loops import LoopPoints
 from loopyperf.counts.memory import element_strides, reference
 from loopyperf.kernel import Kernel
-from loopyperf.kernel.integer_temporaries import substituted
-
-from .gathers import data_of, inames_of_data
+from loopyperf.kernel.integers import substituted
+from loopyperf.memory.gathers import data_of, inames_of_data
 
 APART = 2**40
 """bytes between rows, or lanes, that share nothing; a multiple of a line, so that one element more makes rows begin

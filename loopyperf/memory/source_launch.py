@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 
-from loopyperf.counts.magnitude import numbered
+from loopyperf.counts.sizes import numbered
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.idg.construction.executed import Executed
@@ -16,14 +16,13 @@ from loopyperf.idg.warps.kinds import loops_by_place
 from loopyperf.idg.warps.warp import grid_extent, warps_of_group
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch
+from loopyperf.memory import AccessPattern
+from loopyperf.memory.array_accesses import footprints_of
+from loopyperf.memory.footprints import Footprints, StatementLoop
+from loopyperf.memory.instruction_access import copied_pattern, source_pattern, stated_stride
+from loopyperf.memory.kernel_profile import KernelProfile, LaunchProfile, MemoryAccess, WarpClass
+from loopyperf.memory.profile import AccessProfile
 from loopyperf.polyhedral.points import Points
-
-from . import AccessPattern
-from .array_accesses import footprints_of
-from .footprints import Footprints, StatementLoop
-from .instruction_access import copied_pattern, source_pattern, stated_stride
-from .kernel_profile import KernelProfile, LaunchProfile, MemoryAccess, WarpClass
-from .profile import AccessProfile
 
 
 def kernel_profile(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, warp_size: int = 32) -> KernelProfile:

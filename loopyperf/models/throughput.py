@@ -23,20 +23,19 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.counts.admitted_sizes import admitted_values
 from loopyperf.counts.item import Access, Item, MemorySpace, Operation
 from loopyperf.counts.kernel_counts import KernelTallies
-from loopyperf.counts.magnitude import priced
+from loopyperf.counts.sizes import admitted_values, priced
 from loopyperf.counts.touched_cells import TouchedCells
 from loopyperf.device.description import Device
-from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle
-from loopyperf.device.quantity import Substitute
+from loopyperf.device.lambdas import DRAM, bytes_per_cycle
+from loopyperf.device.parts import Substitute
 from loopyperf.device.substitutes import completed
 from loopyperf.hypertext import Formula
 from loopyperf.models.on_device.timing import Substitution, Timing
 from loopyperf.polyhedral.closed_forms.evaluation import IntegerArray
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
-from loopyperf.properties.totals import Totals
+from loopyperf.properties.vector import Totals
 from loopyperf.sheet import Sheet, Shown, Table
 
 PARTS = 10_000

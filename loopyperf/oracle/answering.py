@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from loopyperf.device.description import Device
-from loopyperf.device.facts import Pipeline
-from loopyperf.device.memory_lambdas import global_levels
+from loopyperf.device.lambdas import global_levels
+from loopyperf.device.parts import Pipeline
 from loopyperf.device.substitutes import completed, lacking
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.models.catalog import DEVICE_MODELS

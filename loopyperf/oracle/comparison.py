@@ -18,8 +18,7 @@ from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.models_table import below_roofline, models_table
 from loopyperf.oracle.refusals import unanswered
-from loopyperf.predict.analysis import prepared
-from loopyperf.predict.case import Case, one_size
+from loopyperf.predict.case import Case, one_size, prepared
 from loopyperf.predict.choice import WITHOUT_FIT, FitChoice, chosen_device
 from loopyperf.predict.instruction_graph import timed_kernel
 from loopyperf.predict.several import check_is_asked, device_for, models_named, predictions, record_among

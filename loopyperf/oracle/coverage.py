@@ -9,7 +9,7 @@ from loopyperf.counts.execution import Counting
 from loopyperf.measurement.allocation import allocated_bytes
 from loopyperf.measurement.configuration import Configuration, Limits
 from loopyperf.measurement.kernel_files import configurations_of, measurement_kernels
-from loopyperf.predict.analysis import count
+from loopyperf.predict.case import count
 from loopyperf.properties.unified import PAPER_PROPERTIES
 
 

@@ -18,8 +18,8 @@ from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation
 from loopyperf.counts.execution import Counting
 from loopyperf.device.description import Device
+from loopyperf.device.device_files import device_slug
 from loopyperf.device.library import description_or_none
-from loopyperf.device.names import device_slug
 from loopyperf.errors import CalibrationError, LoopyperfError, ParameterError
 from loopyperf.kernel import Program
 from loopyperf.measurement.environment import installed_versions

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from loopyperf.files import user_data
 from loopyperf.measurement.archive import Archive, Recording, read_archive
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.campaign import FailureReport, Progress, run_campaign
 from loopyperf.measurement.kernel_files import KernelFile
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Run
-from loopyperf.user_data import user_data
 
 ProgressReport = Callable[[Progress], None]
 

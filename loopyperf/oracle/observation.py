@@ -12,8 +12,8 @@ from loopyperf.errors import MissingNumberError
 from loopyperf.kernel import Program
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.on_device.timed_launch import TimedKernel
-from loopyperf.predict.analysis import CountingOptions, count_at, found_once
 from loopyperf.predict.cache.recent import Kind
+from loopyperf.predict.case import CountingOptions, count_at, found_once
 from loopyperf.predict.instruction_graph import timed_kernel
 
 BUSY = Kind[dict[str, float]]("busy", 4096, msgspec.json.encode, msgspec.json.Decoder(dict[str, float]).decode)

@@ -22,7 +22,7 @@ from loopyperf.measurement.configuration import Arguments, Configuration, Sizes
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of
 from loopyperf.measurement.records import Sampled
 from loopyperf.measurement.watch import Watch
-from loopyperf.predict.analysis import prepared
+from loopyperf.predict.case import prepared
 from loopyperf.predict.samples import SampledKernel, SamplingTask, described_saturations, take_samples
 
 SAMPLING = "sampling"

@@ -29,8 +29,7 @@ from loopyperf.measurement.backends import BACKENDS
 from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.models.pipeline_names import LAUNCHES
 from loopyperf.models.result import NO_INTERVAL, Estimate
-from loopyperf.predict.analysis import admitted_sizes, prepared
-from loopyperf.predict.case import Case, merged_sizes
+from loopyperf.predict.case import Case, admitted_sizes, merged_sizes, prepared
 from loopyperf.predict.estimate import predictor
 from loopyperf.predict.predictor import Predictor
 from loopyperf.predict.sampled import BackendChoice

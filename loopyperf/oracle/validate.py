@@ -27,8 +27,8 @@ from loopyperf.models.result import LEVEL
 from loopyperf.models.sensitivity import sensitivity
 from loopyperf.oracle.archived import observations, pace
 from loopyperf.oracle.measuring import ProgressReport, keep, measure, tell_stage, unfinished_archive
+from loopyperf.predict.by_counts import interval
 from loopyperf.predict.choice import FitChoice, chosen_fit
-from loopyperf.predict.intervals import interval
 from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import in_percent
 

@@ -27,8 +27,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
-from loopyperf.device.facts import Policy
 from loopyperf.device.lambdas import Cycles
+from loopyperf.device.parts import Policy
 from loopyperf.errors import SimulationError
 from loopyperf.units import Word
 

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from loopyperf.device.facts import Policy
 from loopyperf.device.lambdas import Cycles
 from loopyperf.device.occupancy import Execution
+from loopyperf.device.parts import Policy
 from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.lambdas import Timing

@@ -26,7 +26,7 @@ from loopyperf.plots.figures import (
     width_of,
 )
 from loopyperf.plots.styles import point_styles
-from loopyperf.predict.intervals import extrapolates
+from loopyperf.predict.by_counts import extrapolates
 from loopyperf.units import number_of
 
 Floats = NDArray[np.float64]

@@ -8,6 +8,7 @@ from functools import cache
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.library import find_fit, known_fits, other_backends, without_fit
 from loopyperf.device.description import Device
+from loopyperf.device.device_files import device_slug, is_path
 from loopyperf.device.library import (
     PROCESSOR,
     DeviceChoice,
@@ -19,7 +20,6 @@ from loopyperf.device.library import (
     load_device,
     slug_of,
 )
-from loopyperf.device.names import device_slug, is_path
 from loopyperf.errors import BackendError, FitFileError, LoopyperfWarning, UnknownDeviceError
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.environment import Environment

@@ -25,9 +25,8 @@ from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import NO_INTERVAL, Estimate, ModelTime
 from loopyperf.models.sampling import SampledProgram, sampled_time
 from loopyperf.pipeline.machine_code import machine_code
-from loopyperf.predict.analysis import CountingOptions, count_at
 from loopyperf.predict.by_counts import time_by_counts
-from loopyperf.predict.case import Case
+from loopyperf.predict.case import Case, CountingOptions, count_at
 from loopyperf.predict.choice import told_device
 from loopyperf.predict.instruction_graph import LANES, kernel_profile
 from loopyperf.predict.on_device import SIMULATED, answered_at, device_estimate, time_by_pipelines

@@ -17,9 +17,10 @@ from loopyperf.calibration.library import find_fit
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown, check_options
 from loopyperf.device.description import Device
+from loopyperf.device.device_files import is_path
 from loopyperf.device.library import DeviceChoice, load_device
-from loopyperf.device.names import is_path
 from loopyperf.errors import ParameterError
+from loopyperf.files import user_data_stamp
 from loopyperf.kernel import Program
 from loopyperf.measurement.backends import RUNNING
 from loopyperf.models.catalog import LEARNED, MODELS, find_model
@@ -42,7 +43,6 @@ from loopyperf.predict.corrected import CorrectedPredictor, chosen_learned
 from loopyperf.predict.on_device import DevicePredictor
 from loopyperf.predict.predictor import Predictor
 from loopyperf.predict.sampled import BackendChoice, SampledPredictor, opened_for_parts
-from loopyperf.user_data import user_data_stamp
 
 
 def estimate(

@@ -13,8 +13,7 @@ from loopyperf.kernel import Program
 from loopyperf.memory import source_launch as construction
 from loopyperf.memory.kernel_profile import KernelIdg, KernelProfile
 from loopyperf.models.on_device.timed_launch import TimedKernel
-from loopyperf.predict.analysis import admitted_sizes, prepared
-from loopyperf.predict.case import merged_sizes
+from loopyperf.predict.case import admitted_sizes, merged_sizes, prepared
 from loopyperf.properties.unified import item_named
 
 LANES = 32

@@ -27,11 +27,10 @@ from loopyperf.models.result import NO_INTERVAL, Alternative, Breakdown, Estimat
 from loopyperf.models.transcription import Answer, read, transcribed
 from loopyperf.pipeline.machine_code import machine_code
 from loopyperf.polyhedral.closed_forms.evaluation import integer_array
-from loopyperf.predict.analysis import found_once, prepared
+from loopyperf.predict.by_counts import extrapolations, interval
 from loopyperf.predict.cache.recent import Kind
-from loopyperf.predict.case import Case, common_shape
+from loopyperf.predict.case import Case, common_shape, found_once, prepared
 from loopyperf.predict.instruction_graph import timed_kernel
-from loopyperf.predict.intervals import extrapolations, interval
 from loopyperf.predict.predictor import Predictor
 from loopyperf.units import listed
 

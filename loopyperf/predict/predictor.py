@@ -7,13 +7,12 @@ from typing import Any, ClassVar
 
 from loopyperf.calibration.intervals.uncertainty import Uncertainty
 from loopyperf.device.description import Device
+from loopyperf.device.device_files import is_processor
 from loopyperf.device.library import a_processor, description_or_none
-from loopyperf.device.names import is_processor
 from loopyperf.kernel import Program
-from loopyperf.kernel.group_resources import Group
+from loopyperf.kernel.kernel import Group
 from loopyperf.models.result import Estimate
-from loopyperf.predict.analysis import prepared_group
-from loopyperf.predict.case import Case, merged_sizes
+from loopyperf.predict.case import Case, merged_sizes, prepared_group
 
 
 @dataclass(frozen=True, eq=False)

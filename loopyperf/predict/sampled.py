@@ -20,8 +20,7 @@ from loopyperf.measurement.configuration import Arguments, Array, Configuration,
 from loopyperf.measurement.made_arguments import indices_made_up, made_arguments
 from loopyperf.models.result import Estimate, ModelTime
 from loopyperf.models.sampling import sampled_time
-from loopyperf.predict.analysis import admitted_sizes, prepared
-from loopyperf.predict.case import Case
+from loopyperf.predict.case import Case, admitted_sizes, prepared
 from loopyperf.predict.on_device import answered_at, device_estimate
 from loopyperf.predict.predictor import Predictor
 from loopyperf.predict.samples import SampledKernel, SamplingTask, described_saturations, take_samples

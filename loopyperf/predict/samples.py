@@ -17,8 +17,7 @@ from math import prod
 from time import perf_counter
 from typing import Any
 
-from loopyperf.counts.first_groups import FirstGroups, first_groups
-from loopyperf.counts.reach import reach
+from loopyperf.counts.first_groups import FirstGroups, first_groups, reach
 from loopyperf.counts.typical import Typical
 from loopyperf.device.library import description_or_none
 from loopyperf.errors import EngineError, LoopyperfError, UncountableError

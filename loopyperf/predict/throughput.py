@@ -16,8 +16,7 @@ from loopyperf.device.substitutes import completed
 from loopyperf.kernel import Kernel, Program
 from loopyperf.models.result import Breakdown, Estimate, ModelTime, Row
 from loopyperf.models.throughput import Crossover, ThroughputBounds
-from loopyperf.predict.analysis import CountingOptions, count, prepared
-from loopyperf.predict.case import Case, merged_sizes
+from loopyperf.predict.case import Case, CountingOptions, count, merged_sizes, prepared
 from loopyperf.predict.choice import chosen_device
 from loopyperf.predict.on_device import device_estimate
 from loopyperf.predict.predictor import Predictor

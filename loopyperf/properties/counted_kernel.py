@@ -12,11 +12,8 @@ from loopyperf.counts.typical import Typical
 from loopyperf.kernel import Kernel
 from loopyperf.polyhedral.closed_forms.evaluation import IntegerArray
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
-from loopyperf.properties.pricing import Pricing
-from loopyperf.properties.table import CountTable
-from loopyperf.properties.totals import Totals
-from loopyperf.properties.unified import item_named, property_name, work_of_one
-from loopyperf.properties.vector import PropertyVector, unified_properties
+from loopyperf.properties.unified import Pricing, item_named, property_name, work_of_one
+from loopyperf.properties.vector import CountTable, PropertyVector, Totals, unified_properties
 from loopyperf.sheet import Sheet, Shown
 
 

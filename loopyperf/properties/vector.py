@@ -1,22 +1,153 @@
-"""The properties of one kernel: symbolic by name, and evaluated together."""
+"""The properties of one kernel: symbolic by name, evaluated together, and as a table to read.
 
-from collections.abc import Iterator, Mapping
+A terminal shows plain text, a notebook HTML with the formulas in LaTeX, which Jupyter typesets between dollar signs.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
+from math import lcm
 from operator import add
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.counts.kernel_counts import Access, Item, KernelTallies
-from loopyperf.polyhedral.closed_forms.compilation import Least, Total
-from loopyperf.polyhedral.closed_forms.evaluation import Evaluator, IntegerArray
+from loopyperf.counts.kernel_counts import Access, Item, KernelTallies, Signature
+from loopyperf.hypertext import Formula
+from loopyperf.polyhedral.closed_forms.compilation import Least, Output, Total
+from loopyperf.polyhedral.closed_forms.evaluation import Evaluator, IntegerArray, broadcast
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial, SizeAssumptions
-from loopyperf.properties.table import Column, CountTable, each_size
-from loopyperf.properties.totals import Totals
 from loopyperf.properties.unified import matching_store, minimum_name, property_name
-from loopyperf.sheet import Sheet, Shown
+from loopyperf.sheet import Sheet, Shown, Table
+
+Sizes = Mapping[str, int]
+
+
+class Countable(Protocol):
+    """A count that can be read."""
+
+    def __str__(self) -> str:
+        """Return the formula as plain text."""
+        ...
+
+    def latex(self) -> str:
+        """Return the formula as LaTeX, without delimiters."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The numbers of all properties at one size."""
+
+    sizes: Sizes
+    """by name"""
+    numbers: Sequence[int]
+    """of each property, in the order of the formulas"""
+
+    @property
+    def heading(self) -> str:
+        """Return the sizes, e.g. ``"n=1024, m=16"``."""
+        return ", ".join(f"{name}={size}" for name, size in self.sizes.items())
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CountTable(Shown):
+    """Properties with their counts; ``str`` gives it as text, a notebook shows it as HTML."""
+
+    title: str
+    """what there is, in words"""
+    formulas: Mapping[str, Countable]
+    """property -> count as a function of the sizes"""
+    columns: Sequence[Column]
+    """numbers at sizes that were asked for"""
+
+    def sheet(self) -> Sheet:
+        """Return the formulas, and the numbers beside them."""
+        headings = ("property", "count", *(column.heading for column in self.columns))
+        rows = [(name, Formula(str(count), count.latex()), *numbers) for name, count, numbers in self._rows()]
+        return Sheet(self.title, tables=[Table(headings, rows, text=2)])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _rows(self) -> Iterator[tuple[str, Countable, tuple[str, ...]]]:
+        for place, (name, formula) in enumerate(self.formulas.items()):
+            yield name, formula, tuple(f"{column.numbers[place]:,}" for column in self.columns)
+
+
+def each_size(several: Sequence[Sizes], named: Mapping[str, int | IntegerArray]) -> Iterator[Sizes]:
+    """Yield the sizes that a table is asked for: *several*, each with those *named*, of which any may be an array.
+
+    Raises :class:`ParameterError` where the arrays have shapes that do not broadcast together.
+    """
+    arrays = broadcast(named)
+    points = zip(*(array.ravel() for array in arrays), strict=True) if arrays else [()]
+    for point in points:
+        sizes = dict(zip(named, point, strict=True))
+        yield from ({**one, **sizes} for one in several or ([{}] if sizes else []))
+
+
+# {{{ sums and minima, evaluated together
+
+
+Key = TypeVar("Key", bound=Hashable)
+Terms = Sequence[tuple[QuasiPolynomial, int | Fraction]]
+"""distinct counts with their multiplicities, to be summed"""
+
+
+class Totals(Generic[Key]):
+    """Named sums of counts of one kernel, and minima of such sums; a count that several share is evaluated once."""
+
+    def __init__(self, kernel: Signature, sums: Mapping[Key, Terms], minima: Mapping[Key, tuple[Key, Key]]) -> None:
+        """Sum *sums*; each of *minima* is the lesser of two of them."""
+        self.kernel = kernel
+        self.sums = sums
+        self.minima = minima
+        self.keys: tuple[Key, ...] = (*sums, *minima)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Return the names of the sizes that are needed to evaluate."""
+        return self._evaluator.parameters
+
+    def at(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the exact values at one size, in the order of the keys; raises :class:`ParameterError`."""
+        return self._evaluator.at(sizes)
+
+    def at_arrays(self, sizes: Mapping[str, int | IntegerArray]) -> tuple[IntegerArray, ...]:
+        """Return the values at arrays of sizes, in the order of the keys; raises :class:`ParameterError`."""
+        return self._evaluator.at_arrays(sizes)
+
+    def weighted(self, weights: Sequence[float | None], sizes: Mapping[str, int | IntegerArray]) -> NDArray[np.float64]:
+        """Return Σ weight · value at arrays of sizes, *weights* in the order of the keys; those without are left out.
+
+        Raises :class:`ParameterError`.
+        """
+        return self._evaluator.weighted(weights, sizes)
+
+    @cached_property
+    def _evaluator(self) -> Evaluator:
+        distinct = {id(count): count for terms in self.sums.values() for count, _ in terms}
+        index = {key: position for position, key in enumerate(distinct)}
+        sums = {name: _total(terms, index) for name, terms in self.sums.items()}
+        outputs: list[Output] = [*sums.values()]
+        outputs += [Least(sums[left], sums[right]) for left, right in self.minima.values()]
+        forms = [count.form for count in distinct.values()]
+        return Evaluator(forms, outputs, SizeAssumptions(self.kernel.assumptions))
+
+
+def _total(terms: Terms, index: Mapping[int, int]) -> Total:
+    """Return the sum of *terms*; *index* tells the place of each count, by its identity."""
+    denominator = lcm(*(number.denominator for _, number in terms))
+    return Total(tuple((index[id(count)], int(number * denominator)) for count, number in terms), denominator)
+
+
+# }}}
+
+
+# {{{ the properties of one kernel
 
 
 @dataclass(frozen=True)
@@ -157,3 +288,6 @@ def _minima(item: Item, sums: Mapping[str, object]) -> Iterator[tuple[str, tuple
         store = property_name(matching_store(item))
         if store is not None and store in sums:
             yield name, (load, store)
+
+
+# }}}

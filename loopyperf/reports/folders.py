@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from loopyperf.files import user_data_name
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
-from loopyperf.user_data import user_data_name
 
 DATA = "<data folder>"
 """stands for the folder of a person's own fits and descriptions"""

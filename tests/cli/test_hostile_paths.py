@@ -12,7 +12,7 @@ from invoked import run
 from kernels import doubled
 
 import loopyperf as lpp
-from loopyperf import user_data
+from loopyperf import files
 from loopyperf.device.device_files import load_description
 from loopyperf.device.library import BUNDLED
 from loopyperf.errors import LoopyperfWarning
@@ -68,7 +68,7 @@ def test_data_of_ones_own_that_cannot_be_read_are_warned_of_once_and_the_bundled
 ) -> None:
     described = load_description(BUNDLED / "nvidia-v100.toml")
     monkeypatch.setenv("LOOPYPERF_DATA", str(hostile))
-    user_data._warn.cache_clear()
+    files._warn.cache_clear()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", LoopyperfWarning)
         found = lpp.estimate(doubled(), n=4096, device="nvidia-v100", model="roofline")

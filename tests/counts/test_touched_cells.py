@@ -4,7 +4,7 @@ import loopy as lp
 import numpy as np
 import pytest
 
-from loopyperf.counts.admitted_sizes import admitted_values
+from loopyperf.counts.sizes import admitted_values
 from loopyperf.counts.touched_cells import TouchedCells, touched_cells
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import ParameterError

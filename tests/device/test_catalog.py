@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from loopyperf.device.description import Device
-from loopyperf.device.device_files import load_description
+from loopyperf.device.device_files import device_slug, load_description
 from loopyperf.device.library import BUNDLED, names_without_brand
-from loopyperf.device.names import device_slug
 from loopyperf.device.occupancy import occupancy
 from loopyperf.device.parts import Part
 

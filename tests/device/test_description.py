@@ -11,10 +11,9 @@ import pytest
 
 from loopyperf.device import parts
 from loopyperf.device.description import AnyPart
-from loopyperf.device.facts import Lanes, Per, Policy, RegisterAllocation
 from loopyperf.device.library import load_device
 from loopyperf.device.occupancy import occupancy
-from loopyperf.device.quantity import Quantity
+from loopyperf.device.parts import Lanes, Per, Policy, Quantity, RegisterAllocation
 from loopyperf.errors import MissingNumberError
 
 TITAN_V = load_device("nvidia-titan-v")

@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 
 from loopyperf.device.description import CoreLimits, Device, Throughput
-from loopyperf.device.device_files import load_description
-from loopyperf.device.device_text import description_text
-from loopyperf.device.facts import Scheduling, SharedPipeline
+from loopyperf.device.device_files import description_text, load_description
 from loopyperf.device.library import BUNDLED
-from loopyperf.device.quantity import Quantity
+from loopyperf.device.parts import Quantity, Scheduling, SharedPipeline
 
 CATALOG = sorted(BUNDLED.glob("*.toml"))
 PROCESSOR = BUNDLED.parent / "processor.toml"

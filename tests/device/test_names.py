@@ -1,6 +1,6 @@
 import pytest
 
-from loopyperf.device.names import device_slug
+from loopyperf.device.device_files import device_slug
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 
 from loopyperf.device.description import LATENCY_FIELDS, AnyPart, Device
 from loopyperf.device.device_files import load_description
+from loopyperf.device.lambdas import bytes_per_cycle, global_levels, level_latency
 from loopyperf.device.library import BUNDLED, a_processor
-from loopyperf.device.memory_lambdas import bytes_per_cycle, global_levels, level_latency
-from loopyperf.device.quantity import Substitute
+from loopyperf.device.parts import Substitute
 from loopyperf.device.substitutes import MADE_OF, completed, relatives
 
 DEVICES = {path.stem: load_description(path) for path in sorted(BUNDLED.glob("*.toml"))}

@@ -7,8 +7,7 @@ import loopy as lp
 import numpy as np
 
 from loopyperf.counts.execution import ExecutionCounter, Site
-from loopyperf.counts.loaded_strides import resolved
-from loopyperf.counts.memory import Reference
+from loopyperf.counts.memory import Reference, resolved
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.walk import InstructionWalker
 from loopyperf.idg.warps.passes import passes_of

@@ -12,7 +12,7 @@ from pymbolic import parse
 
 import loopyperf as lpp
 from loopyperf.counts.item import MemorySpace
-from loopyperf.device.facts import Pipeline
+from loopyperf.device.parts import Pipeline
 from loopyperf.errors import GraphError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.idg.program import Dependence, Opcode, common_depth

@@ -7,7 +7,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError
-from loopyperf.kernel.plain_scalars import plain_scalars
+from loopyperf.kernel.integers import plain_scalars
 
 DOMAIN = "{[i]: 0 <= i < n}"
 

@@ -11,7 +11,7 @@ from analytic_models import MODELS as RUNS
 
 import loopyperf as lpp
 from loopyperf.device.description import Device
-from loopyperf.device.facts import Scheduling, SharedPipeline
+from loopyperf.device.parts import Scheduling, SharedPipeline
 from loopyperf.models.aspects import ASPECTS, Aspect
 from loopyperf.models.catalog import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.on_device.pipeline_shares import busy_seconds

@@ -13,8 +13,8 @@ from kernels import doubled, outer_product, summed, triangle
 import loopyperf as lpp
 from loopyperf.calibration.indistinguishable import Indistinguishable
 from loopyperf.errors import KernelError, ParameterError, UnboundedDomainError
-from loopyperf.predict import analysis
-from loopyperf.predict.intervals import UNTRIED
+from loopyperf.predict import case
+from loopyperf.predict.by_counts import UNTRIED
 
 KERNEL = doubled()
 OUTER = outer_product()
@@ -194,8 +194,8 @@ def test_a_loop_kernel_will_do(fit):
 
 def test_a_kernel_is_prepared_and_counted_once(fit, monkeypatch):
     prepared = []
-    load_kernel = analysis.load_kernel
-    monkeypatch.setattr(analysis, "load_kernel", lambda program: prepared.append(1) or load_kernel(program))
+    load_kernel = case.load_kernel
+    monkeypatch.setattr(case, "load_kernel", lambda program: prepared.append(1) or load_kernel(program))
     knl = doubled()
     for n in (16, 17, 18):
         lpp.estimate(knl, n=n, fit=fit)
@@ -207,12 +207,12 @@ def test_a_kernel_is_prepared_and_counted_once(fit, monkeypatch):
 def test_a_kernel_is_forgotten_with_its_last_reference(fit):
     knl = doubled()
     lpp.count(knl)
-    known, program = set(analysis._analyses), weakref.ref(knl)
+    known, program = set(case._analyses), weakref.ref(knl)
     assert id(knl) in known
     del knl
     gc.collect()
     assert program() is None
-    assert len(analysis._analyses) < len(known)
+    assert len(case._analyses) < len(known)
 
 
 # }}}

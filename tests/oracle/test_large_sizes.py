@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import loopyperf as lpp
 from loopyperf.cli.program import program
-from loopyperf.counts.magnitude import sizes_in_words
+from loopyperf.counts.sizes import sizes_in_words
 from loopyperf.errors import LoopyperfError, ParameterError
 from loopyperf.units import number_in_words
 

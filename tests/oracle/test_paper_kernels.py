@@ -14,7 +14,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
-from loopyperf.predict.intervals import UNTRIED
+from loopyperf.predict.by_counts import UNTRIED
 
 R9_FURY = Limits(group_size=256, local_memory=32 * 1024, global_memory=4 * 2**30)
 

@@ -9,12 +9,12 @@ from kernels import doubled, outer_product
 import loopyperf as lpp
 from loopyperf.errors import EngineError, ParameterError
 from loopyperf.polyhedral import quasipolynomial
-from loopyperf.predict import analysis
+from loopyperf.predict import case
 
 
 @pytest.fixture
 def plain_islpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (analysis, quasipolynomial):
+    for module in (case, quasipolynomial):
         monkeypatch.setattr(module, "engine_is_exact", lambda: False)
     monkeypatch.delattr(isl.Set, "card")
 
@@ -49,8 +49,8 @@ def test_several_sizes_are_each_counted(fit, plain_islpy):
 
 def test_loopy_prepares_the_kernel_once_for_all_sizes(fit, plain_islpy, monkeypatch):
     prepared = []
-    load_kernel = analysis.load_kernel
-    monkeypatch.setattr(analysis, "load_kernel", lambda program: prepared.append(1) or load_kernel(program))
+    load_kernel = case.load_kernel
+    monkeypatch.setattr(case, "load_kernel", lambda program: prepared.append(1) or load_kernel(program))
     knl = doubled()
     for n in (16, 17, 18):
         lpp.estimate(knl, n=n, fit=fit)

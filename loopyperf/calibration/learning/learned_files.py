@@ -10,10 +10,10 @@ from loopyperf.calibration.documents import Document, read_document, write_docum
 from loopyperf.calibration.fit_files import path_of
 from loopyperf.calibration.learning.learned import Learned, Record
 from loopyperf.calibration.library import PREFERRED
+from loopyperf.device.device_files import device_slug
 from loopyperf.device.library import is_one_device
-from loopyperf.device.names import device_slug
 from loopyperf.errors import FitFileError, later_schema
-from loopyperf.user_data import names_in, user_data
+from loopyperf.files import names_in, user_data
 
 SCHEMA = 1
 """Version of the files of learned models that this loopyperf writes and reads."""

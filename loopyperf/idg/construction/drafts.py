@@ -7,8 +7,7 @@ from typing import Any
 import pymbolic.primitives as prim
 from loopy.symbolic import WalkMapper
 
-from loopyperf.counts.data_types.chains import Link
-from loopyperf.counts.data_types.expression_types import ExpressionTypes
+from loopyperf.counts.data_types import ExpressionTypes, Link
 from loopyperf.counts.item import Item
 from loopyperf.counts.memory import Reference
 from loopyperf.counts.predicates.conditions import Conditions

@@ -16,7 +16,7 @@ from loopyperf.idg.construction.drafts import Definition
 from loopyperf.idg.construction.values import Read, Value
 from loopyperf.idg.program import Element
 from loopyperf.kernel import Kernel
-from loopyperf.kernel.integer_temporaries import substituted
+from loopyperf.kernel.integers import substituted
 
 InPasses = Callable[[Any], Any]
 """says an expression of loop variables and sizes in the passes of loops"""

@@ -15,20 +15,15 @@ from loopy.library.reduction import ArgExtOpCallable, SegmentOpCallable
 from loopy.symbolic import LinearSubscript, ResolvedFunction, get_dependencies
 from pymbolic.mapper.substitutor import substitute
 
-from loopyperf.counts.arithmetic import function_operations, link_operations
-from loopyperf.counts.data_types.chains import Link
-from loopyperf.counts.data_types.complex_arithmetic import real_functions
-from loopyperf.counts.data_types.generated_code import GeneratedCode
-from loopyperf.counts.data_types.literals import INDEX, Context
-from loopyperf.counts.data_types.number_type import number_type
+from loopyperf.counts.data_types import INDEX, Context, Link, number_type
+from loopyperf.counts.generated_code import GeneratedCode
 from loopyperf.counts.item import Access, Direction, Item, Operation
-from loopyperf.counts.loaded_strides import resolved
-from loopyperf.counts.memory import Reference, linear_reference, reference
-from loopyperf.counts.operations import OperationMapper
+from loopyperf.counts.loops import VectorLoop, vector_loop
+from loopyperf.counts.memory import Reference, linear_reference, reference, resolved
+from loopyperf.counts.operations import OperationMapper, function_operations, link_operations, real_functions
 from loopyperf.counts.predicates.conditions import Conditions, all_of, alternatives, plain_text
 from loopyperf.counts.predicates.guards import Guard
 from loopyperf.counts.typical import Typical
-from loopyperf.counts.vectors import VectorLoop, vector_loop
 from loopyperf.counts.walk import combining, does_nothing, foreign_code
 from loopyperf.errors import UncountableError
 from loopyperf.idg.construction.drafts import Definition, Draft, has_call, machine_kind

@@ -6,7 +6,7 @@ Written by hand: the packages that write DOT (graphviz, pydot) would save these 
 from collections.abc import Iterator, Mapping, Sequence
 
 from loopyperf.counts.item import MemorySpace
-from loopyperf.device.facts import Pipeline
+from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.pictures.edge_words import of_pass, when
 from loopyperf.idg.pictures.listing import clipped, head

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from loopyperf.device.description import CoreLimits, Device, Instruction, MemoryLevel, Throughput
-from loopyperf.device.facts import Lanes, Per, SharedPipeline
-from loopyperf.device.memory_lambdas import DRAM
-from loopyperf.device.quantity import Quantity
+from loopyperf.device.lambdas import DRAM
+from loopyperf.device.parts import Lanes, Per, Quantity, SharedPipeline
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Recording
 from loopyperf.measurement.campaign import EMPTY_KERNEL

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loopyperf.device.memory_lambdas import DRAM
+from loopyperf.device.lambdas import DRAM
 from loopyperf.measurement.archive import Recording
 from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.microbenchmarks.core import Core

@@ -10,14 +10,13 @@ from math import isclose
 from typing import Any
 
 from loopyperf.idg.program import Opcode
+from loopyperf.models.literature.gpuperf import Analysis
+from loopyperf.models.literature.gpuperf_inputs import SPECIAL, LaunchInputs, Request
 from loopyperf.models.on_device.demand import is_floating_point
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.pipeline_names import LAUNCHES, START
 from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import amount, duration, in_percent, number_of
-
-from .gpuperf import Analysis
-from .gpuperf_inputs import SPECIAL, LaunchInputs, Request
 
 NAMED = 3
 """instructions that are named for each benefit, those that cost most"""

@@ -11,17 +11,16 @@ from statistics import fmean
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.description import Device
-from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle, global_levels
+from loopyperf.device.lambdas import DRAM, bytes_per_cycle, global_levels
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics import ilp, mlp
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.memory.sectors import LINE, SECTOR
+from loopyperf.models.literature.gpuperf import Analysis, Inputs, Parameters, analyse
 from loopyperf.models.on_device.demand import MEMORY, is_floating_point, is_memory
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.on_device.traffic import Served, sectors_touched
 from loopyperf.pipeline.timed_graph import Timed
-
-from .gpuperf import Analysis, Inputs, Parameters, analyse
 
 ROUNDING = 1e-9
 """share by which numbers of sectors differ that are the same"""

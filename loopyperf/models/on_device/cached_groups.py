@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from loopyperf.device.description import MemoryLevel
-from loopyperf.device.facts import Per
+from loopyperf.device.parts import Per
 from loopyperf.memory.blocks import Touched
 from loopyperf.memory.footprints import FIRST, Window, WorkingSets, working_sets
 from loopyperf.memory.kernel_profile import LaunchProfile

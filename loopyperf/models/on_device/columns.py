@@ -1,7 +1,7 @@
 """The columns of fitted models that one instruction has its share in; see :mod:`.pipeline_shares`."""
 
 from loopyperf.counts.item import MemorySpace
-from loopyperf.device.facts import Per
+from loopyperf.device.parts import Per
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.program import Instruction
 from loopyperf.models.on_device.timed_launch import TimedLaunch

@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from statistics import fmean
 
 from loopyperf.counts.item import MemorySpace
-from loopyperf.device.throughput import ARITHMETIC
+from loopyperf.device.parts import ARITHMETIC
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics import Lambdas, waited_for, work_flow_graph
 from loopyperf.idg.program import Instruction, Opcode

@@ -8,7 +8,7 @@ by the device's description. Pipelines that serve the accesses of several memori
 
 from collections.abc import Callable, Iterable, Iterator
 
-from loopyperf.device.facts import Lanes
+from loopyperf.device.parts import Lanes
 from loopyperf.models.on_device.columns import column_of
 from loopyperf.models.on_device.demand import LaunchDemand, of_groups
 from loopyperf.models.on_device.processor_shares import cycles_of_work_items

@@ -16,7 +16,7 @@ from typing import Any
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.description import Device
-from loopyperf.device.memory_lambdas import level_issue
+from loopyperf.device.lambdas import level_issue
 from loopyperf.device.substitutes import completed
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.program import Instruction, Opcode

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from math import ceil, log1p
 
 from loopyperf.counts.item import MemorySpace
-from loopyperf.device.memory_lambdas import global_levels
+from loopyperf.device.lambdas import global_levels
 from loopyperf.models.features import TICK, Features
 from loopyperf.models.literature.gpuperf_inputs import LaunchInputs
 from loopyperf.models.on_device.demand import LaunchDemand

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from loopyperf.device.description import Device
-from loopyperf.device.quantity import Substitute
+from loopyperf.device.parts import Substitute
 from loopyperf.models.aspects import Aspect
 from loopyperf.units import prefixed
 

@@ -16,9 +16,9 @@ from loopyperf.assumptions import Assumed, sentences
 from loopyperf.compiler import Placement, PrivateArray
 from loopyperf.compiler.compiled_launch import compiled
 from loopyperf.counts.item import MemorySpace
-from loopyperf.counts.magnitude import numbered
+from loopyperf.counts.sizes import numbered
 from loopyperf.device.description import Device
-from loopyperf.device.facts import Per
+from loopyperf.device.parts import Per
 from loopyperf.device.substitutes import completed
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Instruction

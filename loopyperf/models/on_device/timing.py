@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from loopyperf.device.description import LATENCY_FIELDS, Device, MemoryLevel
-from loopyperf.device.facts import Lanes, Per, Pipeline
-from loopyperf.device.lambdas import Cycles
-from loopyperf.device.memory_lambdas import (
+from loopyperf.device.lambdas import (
     DRAM,
     LOAD_LOCAL,
+    Cycles,
     bandwidth,
     bytes_per_cycle,
     is_timed,
@@ -24,9 +23,8 @@ from loopyperf.device.memory_lambdas import (
     level_issue,
     level_latency,
 )
-from loopyperf.device.quantity import Quantity, Substitute
+from loopyperf.device.parts import ARITHMETIC, Lanes, Per, Pipeline, Quantity, Substitute
 from loopyperf.device.substitutes import completed
-from loopyperf.device.throughput import ARITHMETIC
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.memory.sectors import LINE, SECTOR

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from loopyperf.device.description import Device
-from loopyperf.device.facts import Per
-from loopyperf.device.memory_lambdas import global_levels
+from loopyperf.device.lambdas import global_levels
+from loopyperf.device.parts import Per
 from loopyperf.memory.footprints import FIRST, working_sets
 from loopyperf.memory.kernel_profile import LaunchProfile
 from loopyperf.memory.private_reuse import Moved, StackReuse

@@ -19,8 +19,7 @@ from loopyperf.models.result import Estimate
 from loopyperf.oracle.explanation.costs import with_others
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
 from loopyperf.oracle.explanation.listing import listing_of
-from loopyperf.predict.analysis import admitted_sizes, prepared
-from loopyperf.predict.case import Case, one_size
+from loopyperf.predict.case import Case, admitted_sizes, one_size, prepared
 from loopyperf.predict.choice import WITHOUT_FIT, FitChoice, device_or_error, usual_answer
 from loopyperf.predict.instruction_graph import timed_kernel
 from loopyperf.predict.several import (

@@ -11,7 +11,7 @@ from loopyperf.kernel import Program, as_translation_unit
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.ranking.outcome import Unanswered
 from loopyperf.polyhedral.closed_forms.evaluation import missing_sizes
-from loopyperf.predict.analysis import prepared
+from loopyperf.predict.case import prepared
 
 LOOKED_AT = 8
 """variants that tell which sizes there are"""

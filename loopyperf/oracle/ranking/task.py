@@ -7,7 +7,7 @@ from typing import Any
 from loopyperf.device.occupancy import check_fits
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import as_translation_unit
-from loopyperf.kernel.group_resources import declared_group
+from loopyperf.kernel.kernel import declared_group
 from loopyperf.models.catalog import DEVICE_MODELS, MODELS
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.ranking.options import check_sizes, check_typical

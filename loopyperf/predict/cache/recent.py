@@ -3,7 +3,7 @@
 A transformation search builds the same variant again and again, and a script is run again tomorrow. What was asked for
 last is kept in memory, in files too where somebody asks (:mod:`loopyperf.predict.cache.files`). Counts,
 answers of models and the like are kinds of it, each with a way to write it down. What a question's key is, and when
-nothing is kept, :func:`loopyperf.predict.analysis.found_once` says.
+nothing is kept, :func:`loopyperf.predict.case.found_once` says.
 """
 
 from collections import OrderedDict

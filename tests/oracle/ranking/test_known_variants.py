@@ -9,7 +9,7 @@ from fitted import FREE
 from kernels import doubled
 
 import loopyperf as lpp
-from loopyperf.kernel.group_resources import Group
+from loopyperf.kernel.kernel import Group
 from loopyperf.oracle.ranking import task
 from loopyperf.predict.cache import recent
 

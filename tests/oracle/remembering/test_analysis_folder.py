@@ -12,7 +12,7 @@ from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError
-from loopyperf.predict import analysis
+from loopyperf.predict import case
 from loopyperf.predict.cache import files as cache_files
 from loopyperf.predict.cache import folder as cache_folder
 from loopyperf.predict.cache import recent
@@ -171,7 +171,7 @@ def test_a_file_that_vanishes_once_it_is_read_is_a_hit(folder, monkeypatch):
         return data
 
     monkeypatch.setattr(Path, "read_bytes", then_it_goes)
-    monkeypatch.setattr(analysis, "load_kernel", lambda program: pytest.fail("counted anew"))
+    monkeypatch.setattr(case, "load_kernel", lambda program: pytest.fail("counted anew"))
     assert str(lpp.count(doubled())) == counted
 
 
@@ -183,7 +183,7 @@ def test_a_folder_that_can_only_be_read_is_read(folder, monkeypatch):
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "utime", refuse)
-    monkeypatch.setattr(analysis, "load_kernel", lambda program: pytest.fail("counted anew"))
+    monkeypatch.setattr(case, "load_kernel", lambda program: pytest.fail("counted anew"))
     assert str(lpp.count(doubled())) == counted
 
 

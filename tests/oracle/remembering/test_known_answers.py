@@ -15,12 +15,12 @@ from kernels import doubled
 from known_questions import FIT, QUESTIONS, V100, N, ask, conditional, other_device, unsure, whole
 
 import loopyperf as lpp
-from loopyperf.device.device_text import description_text
+from loopyperf.device.device_files import description_text
 from loopyperf.device.library import BUNDLED
 from loopyperf.errors import ParameterError
 from loopyperf.memory import source_launch as construction
 from loopyperf.oracle.observation import observe
-from loopyperf.predict import analysis
+from loopyperf.predict import case
 from loopyperf.predict import on_device as device_estimate
 from loopyperf.predict.cache import files as cache_files
 from loopyperf.predict.cache import recent
@@ -43,7 +43,7 @@ def forbid(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Return what makes Loopy's passes, and the building of graphs, fail from then on."""
 
     def forbidden() -> None:
-        monkeypatch.setattr(analysis, "load_kernel", lambda *_: pytest.fail("a pass of Loopy's"))
+        monkeypatch.setattr(case, "load_kernel", lambda *_: pytest.fail("a pass of Loopy's"))
         for module in (device_estimate, construction):
             name = "timed_kernel" if module is device_estimate else "kernel_profile"
             monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("a graph"))
@@ -100,7 +100,7 @@ def test_a_ranking_that_comes_by_the_same_variants_asks_for_nothing(folder, forb
         first = lpp.rank(variants, n=N, **question)
         with pytest.MonkeyPatch.context() as patch:
             recent.forget()
-            patch.setattr(analysis, "load_kernel", lambda *_: pytest.fail("a pass of Loopy's"))
+            patch.setattr(case, "load_kernel", lambda *_: pytest.fail("a pass of Loopy's"))
             again = lpp.rank(variants, n=N, **question)
         assert not again.failures
         assert again.estimates == first.estimates
@@ -320,12 +320,12 @@ import sys, warnings; warnings.simplefilter("ignore")
 import known_questions as asked
 import loopyperf as lpp
 from loopyperf.oracle.observation import observe
-from loopyperf.idg.construction import kernel_profile as construction
-from loopyperf.predict import analysis
+from loopyperf.memory import source_launch
+from loopyperf.predict import case
 from loopyperf.predict.cache import recent
 if sys.argv[1] == "known":
     def fail(*_, **__): raise SystemExit("looked at anew")
-    analysis.load_kernel = construction.kernel_profile = fail
+    case.load_kernel = source_launch.kernel_profile = fail
 for name in sys.argv[2:]:
     recent.forget()
     print(asked.whole(lpp.estimate(asked.unsure(), n=asked.N, **asked.QUESTIONS[name])))

@@ -19,7 +19,7 @@ from kernels import doubled, outer_product
 
 import loopyperf as lpp
 from loopyperf.errors import LoopyperfWarning, ParameterError, UncountableError
-from loopyperf.predict import analysis
+from loopyperf.predict import case
 from loopyperf.predict.cache import files as cache_files
 from loopyperf.predict.cache import recent
 
@@ -30,8 +30,8 @@ TESTS = Path(__file__).parents[2]
 def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the programs that went through Loopy's passes so far, by a word each."""
     seen: list[str] = []
-    load_kernel = analysis.load_kernel
-    monkeypatch.setattr(analysis, "load_kernel", lambda program: seen.append("x") or load_kernel(program))
+    load_kernel = case.load_kernel
+    monkeypatch.setattr(case, "load_kernel", lambda program: seen.append("x") or load_kernel(program))
     return seen
 
 
@@ -84,7 +84,7 @@ def test_a_refusal_is_not_remembered(prepared):
 
 
 def test_memory_is_bounded_and_keeps_what_was_asked_for_last(prepared, monkeypatch):
-    monkeypatch.setattr(analysis, "COUNTS", replace(analysis.COUNTS, kept=2))
+    monkeypatch.setattr(case, "COUNTS", replace(case.COUNTS, kept=2))
     for group in (1, 2, 1, 4, 1):  # 4 drives out 2
         lpp.count(doubled(group=group))
     assert len(prepared) == 3
@@ -249,7 +249,7 @@ def test_only_the_owner_can_read_the_files(folder):
 
 def test_nothing_that_is_read_is_unpickled():
     """Files may come from a folder that others can write."""
-    sources = [Path(module.__file__).read_text() for module in (analysis, cache_files, recent)]
+    sources = [Path(module.__file__).read_text() for module in (case, cache_files, recent)]
     assert not any("pickle" in source or "shelve" in source or "persistent_dict" in source for source in sources)
 
 

@@ -1,26 +1,184 @@
-"""How arrays lie in memory where parameters say it: strides and offsets, which are contiguous unless they are given.
+"""What the integers of a kernel stand for: temporaries that are sums of others, arguments that lay out arrays.
 
-Frameworks generate such kernels (``dim_tags="stride:auto"``, ``offset=lp.auto``), and pass what their arrays happen to
-have, which is nearly always contiguous.
+Where ``t = i + 3`` is all that a temporary ever is, ``a[t]`` is ``a[i + 3]``, and a loop up to ``t`` one up to
+``i + 3``: which lanes access which elements, and how often something runs, shows only in the latter. What computes the
+temporary is counted where it stands. Of the integers among the arguments, some are strides and offsets of arrays, and
+some are only computed with.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import permutations
 from math import prod
 from typing import Any, cast
 
 import islpy as isl
+import numpy as np
 import pymbolic.primitives as prim
 from loopy.diagnostic import ExpressionToAffineConversionError
 from loopy.kernel import LoopKernel
 from loopy.kernel.array import ArrayBase, FixedStrideArrayDimTag, SeparateArrayArrayDimTag
-from loopy.kernel.data import ValueArg
-from loopy.symbolic import get_dependencies, isl_set_from_expr
+from loopy.kernel.data import AddressSpace, ValueArg
+from loopy.kernel.instruction import Assignment, CInstruction, InstructionBase, MultiAssignmentBase
+from loopy.symbolic import SubstitutionMapper, TypeCast, WalkMapper, get_dependencies, isl_set_from_expr
+from loopy.types import LoopyType
 
-from .integer_temporaries import substituted
-from .plain_scalars import names_in_array
+
+def values_of_temporaries(kernel: LoopKernel, instructions: Sequence[InstructionBase]) -> dict[str, Any]:
+    """Return temporary -> its value, without other temporaries in it; *instructions* are in the order of the code.
+
+    A temporary has one value if there is one definition, on no condition, and all that uses it comes later in the same
+    loops.
+    """
+    written = Counter(name for instruction in instructions for name in instruction.assignee_var_names())
+    values: dict[str, Any] = {}
+    for place, instruction in enumerate(instructions):
+        name = _defined(kernel, instruction)
+        if name is not None and written[name] == 1 and _is_used_later(kernel, name, instructions, place):
+            values[name] = substituted(instruction.expression, values)
+    return values
+
+
+def substituted(expression: Any, values: Mapping[str, Any]) -> Any:
+    """Return *expression* with *values* in place of their names."""
+    if values.keys().isdisjoint(get_dependencies(expression)):
+        return expression
+    return SubstitutionMapper(lambda leaf: values.get(leaf.name) if isinstance(leaf, prim.Variable) else None)(
+        expression
+    )
+
+
+def _defined(kernel: LoopKernel, instruction: InstructionBase) -> str | None:
+    """Return the integer temporary that *instruction* defines, if it does so by integers and on no condition."""
+    if not isinstance(instruction, Assignment) or instruction.predicates:
+        return None
+    name = instruction.assignee.name if isinstance(instruction.assignee, prim.Variable) else ""
+    variable = kernel.temporary_variables.get(name)
+    if variable is None or variable.address_space != AddressSpace.PRIVATE:
+        return None
+    is_integer = isinstance(variable.dtype, LoopyType) and variable.dtype.is_integral()
+    return name if is_integer and _of_integers(instruction.expression) else None
+
+
+def _of_integers(expression: Any) -> bool:
+    """Return whether nothing in *expression* is rounded when it becomes an integer, as far as its operations tell."""
+    finder = _Rounded()
+    finder(expression)
+    return not finder.found
+
+
+class _Rounded(WalkMapper[[]]):
+    """Finds numbers and operations whose results are not integers."""
+
+    found = False
+
+    def map_constant(self, expr: Any) -> None:
+        self.found |= not isinstance(expr, (int, np.integer))
+
+    def visit(self, expr: Any) -> bool:
+        self.found |= isinstance(expr, (prim.Quotient, prim.Power, TypeCast))
+        return not self.found
+
+
+def _is_used_later(kernel: LoopKernel, name: str, instructions: Sequence[InstructionBase], place: int) -> bool:
+    inames = frozenset[str](instructions[place].within_inames)
+    users = list(_users(kernel, name, instructions))
+    return min(users, default=place + 1) > place and all(inames <= instructions[user].within_inames for user in users)
+
+
+def _users(kernel: LoopKernel, name: str, instructions: Sequence[InstructionBase]) -> Iterator[int]:
+    """Yield the places of instructions that read *name*, or are in loops that it bounds."""
+    homes = [domain for domain in kernel.domains if name in domain.get_var_dict(isl.dim_type.param)]
+    bounded = frozenset[str]().union(*(home.get_var_names_not_none(isl.dim_type.set) for home in homes))
+    for place, instruction in enumerate(instructions):
+        if name in instruction.read_dependency_names() or bounded & instruction.within_inames:
+            yield place
+
+
+# {{{ arguments that no loop, condition, address or length depends on
+
+
+def plain_scalars(kernel: LoopKernel, candidates: Collection[str]) -> frozenset[str]:
+    """Return those of *candidates*, names of integer arguments, of which nothing but values that are computed depends.
+
+    Foreign code may do anything with what it reads.
+    """
+    deciding = set(_names_that_decide(kernel))
+    waiting = list(deciding)
+    while waiting:
+        name = waiting.pop()
+        if name in kernel.temporary_variables:
+            found = {each for writer in kernel.writer_map().get(name, ()) for each in _read(kernel, writer)} - deciding
+            deciding |= found
+            waiting += found
+    return frozenset(candidates) - deciding
+
+
+def _read(kernel: LoopKernel, writer: str) -> frozenset[str]:
+    return frozenset(kernel.id_to_insn[writer].read_dependency_names())
+
+
+def _names_that_decide(kernel: LoopKernel) -> Iterator[str]:
+    """Yield what loops, conditions, addresses and lengths are written with."""
+    for constraints in (*kernel.domains, kernel.assumptions):
+        for name, (kind, place) in constraints.get_var_dict(isl.dim_type.param).items():
+            if constraints.involves_dims(kind, place, 1):
+                yield name
+    for variable in (*kernel.args, *kernel.temporary_variables.values()):
+        if isinstance(variable, ArrayBase):
+            yield from frozenset[str]().union(*names_in_array(variable))
+    for instruction in kernel.instructions:
+        for predicate in instruction.predicates:
+            yield from get_dependencies(predicate)
+        if isinstance(instruction, MultiAssignmentBase):
+            found = _Deciding()
+            for expression in (*instruction.assignees, instruction.expression):
+                found(expression)
+            yield from found.names
+        elif isinstance(instruction, CInstruction):
+            yield from instruction.read_dependency_names()
+
+
+def names_in_array(array: ArrayBase) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names in the lengths of *array*, and those in its strides and its offset."""
+    stated: Any = array
+    shape: Any = stated.shape
+    lengths = cast("tuple[Any, ...]", shape if isinstance(shape, tuple) else ())
+    strides: Any = [getattr(tag, "stride", None) for tag in stated.dim_tags or ()]
+    return _names_in(lengths), _names_in((*strides, stated.offset))
+
+
+def _names_in(expressions: Iterable[Any]) -> frozenset[str]:
+    stated = (each for each in expressions if each is not None and not isinstance(each, (str, type)))
+    return frozenset[str]().union(*map(get_dependencies, stated))
+
+
+class _Deciding(WalkMapper[[]]):
+    """Collects what indices and conditions in an expression are written with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def map_subscript(self, expr: prim.Subscript) -> None:
+        self.names |= get_dependencies(expr.index_tuple)
+        super().map_subscript(expr)
+
+    def map_if(self, expr: prim.If) -> None:
+        self.names |= get_dependencies(expr.condition)
+        super().map_if(expr)
+
+
+# }}}
+
+
+# {{{ how arrays lie in memory where parameters say it
+#
+# Strides and offsets are contiguous unless they are given. Frameworks generate such kernels, with
+# ``dim_tags="stride:auto"`` and ``offset=lp.auto``, and pass what their arrays happen to have, which is nearly always
+# contiguous.
+
 
 PARAM = isl.dim_type.param
 Layout = Mapping[str, Any]
@@ -164,6 +322,9 @@ def _eliminated(assumptions: isl.BasicSet, name: str, value: Any) -> isl.BasicSe
     except (ExpressionToAffineConversionError, isl.Error):
         pass  # a product of sizes is no affine value: what is assumed of it says nothing of them
     return assumptions.project_out(PARAM, assumptions.get_var_dict(PARAM)[name][1], 1)
+
+
+# }}}
 
 
 # }}}

@@ -22,12 +22,24 @@ from loopy.target.pyopencl import PyOpenCLTarget
 from loopy.types import LoopyType
 from pymbolic.mapper import Mapper
 
-from loopyperf.counts.data_types.chains import Chain, Link, joined, whole
-from loopyperf.counts.data_types.expression_types import ExpressionTypes
-from loopyperf.counts.data_types.literals import FLOATS, INDEX, INT, INTEGERS, Context, literal_type
-from loopyperf.counts.data_types.number_type import NumberType, converted, number_type
+from loopyperf.counts.data_types import (
+    FLOATS,
+    INDEX,
+    INT,
+    INTEGERS,
+    Chain,
+    Context,
+    ExpressionTypes,
+    Link,
+    NumberType,
+    converted,
+    joined,
+    literal_type,
+    number_type,
+    whole,
+)
 from loopyperf.counts.item import Kind
-from loopyperf.counts.written_inames import written_iname
+from loopyperf.counts.loops import written_iname
 from loopyperf.kernel import Kernel
 
 REPEATED = (2, 3, 4)

@@ -1,1 +1,0 @@
-"""The types that a kernel computes in, as its generated code has them."""
