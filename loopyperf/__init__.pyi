@@ -1,6 +1,6 @@
-from .calibration.fit_files import load_fit as load_fit
-from .calibration.fit_files import save_fit as save_fit
 from .calibration.fits import Fit as Fit
+from .calibration.fits import load_fit as load_fit
+from .calibration.fits import save_fit as save_fit
 from .calibration.learning.learned import Learned as Learned
 from .calibration.learning.learned_files import load_learned as load_learned
 from .calibration.learning.learned_files import save_learned as save_learned

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
-from loopyperf.assumptions import NAME, SUBJECTS, Assumption, sentences
+from loopyperf.kernel.launches import NAME, SUBJECTS, Assumption, sentences
 
 
 def test_assumptions_of_a_kind_are_one_sentence_with_how_many_they_are() -> None:

@@ -14,8 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from loopyperf.calibration.fit_files import load_fit, path_of, save_fit
-from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.fits import Fit, load_fit, path_of, save_fit
 from loopyperf.device.device_files import device_slug
 from loopyperf.device.library import is_one_device, known_descriptions, load_device, nearest_to, slug_of, unread
 from loopyperf.device.substitutes import lacking

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import click
 
-from loopyperf.calibration.fit_files import fit_document
-from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.fits import Fit, fit_document
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show, show_answer
 from loopyperf.cli.coverage import show_coverage, show_gaps

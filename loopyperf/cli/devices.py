@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from loopyperf.calibration.fit_files import load_fit
+from loopyperf.calibration.fits import load_fit
 from loopyperf.calibration.library import KnownFit, known_fits
 from loopyperf.cli import settings
 from loopyperf.cli.completion import names_or_files

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from loopyperf.calibration.fit_files import load_fit
+from loopyperf.calibration.fits import load_fit
 from loopyperf.calibration.library import known_fits
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from loopyperf.calibration.fit_files import fit_document
+from loopyperf.calibration.fits import fit_document
 from loopyperf.calibration.library import save_fits
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show_answer

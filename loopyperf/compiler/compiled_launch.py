@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from loopyperf.assumptions import SUBJECTS, Assumed, Assumption
 from loopyperf.compiler import OF_GPUS, Placement, PrivateArray, lowered, private_arrays_of
 from loopyperf.compiler.early_loads import with_early_loads
 from loopyperf.compiler.entry import HOPPER, Capability
@@ -17,6 +16,7 @@ from loopyperf.device.parts import Lanes, Substitute
 from loopyperf.errors import MissingNumberError, OccupancyError, UncountableError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Instruction, Opcode
+from loopyperf.kernel.launches import SUBJECTS, Assumed, Assumption
 from loopyperf.memory.kernel_profile import LaunchProfile
 
 VOLTA: Capability = (7, 0)

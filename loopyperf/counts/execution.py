@@ -24,9 +24,7 @@ from typing import Any, Literal
 import islpy as isl
 from loopy.symbolic import get_dependencies
 
-from loopyperf.counts.loops import LoopPoints, loop_points
-from loopyperf.counts.predicates.affine_cases import points_where
-from loopyperf.counts.predicates.conditions import (
+from loopyperf.counts.conditions import (
     ALWAYS,
     Condition,
     Conditions,
@@ -34,8 +32,10 @@ from loopyperf.counts.predicates.conditions import (
     has_fractions,
     parts,
     plain_text,
+    points_where,
+    probability,
 )
-from loopyperf.counts.predicates.probability import probability
+from loopyperf.counts.loops import LoopPoints, loop_points
 from loopyperf.counts.sub_groups import sub_groups
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import UnboundedDomainError

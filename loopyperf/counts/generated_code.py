@@ -22,7 +22,7 @@ from loopy.target.pyopencl import PyOpenCLTarget
 from loopy.types import LoopyType
 from pymbolic.mapper import Mapper
 
-from loopyperf.counts.data_types import (
+from loopyperf.counts.arithmetic import (
     FLOATS,
     INDEX,
     INT,

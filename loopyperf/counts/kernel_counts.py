@@ -12,7 +12,7 @@ import islpy as isl
 import numpy as np
 from loopy.kernel.instruction import InstructionBase
 
-from loopyperf.assumptions import sentences
+from loopyperf.counts.conditions import ALWAYS
 from loopyperf.counts.execution import (
     COUNTINGS,
     Counting,
@@ -22,19 +22,18 @@ from loopyperf.counts.execution import (
     barrier_executions,
     launch_executions,
 )
+from loopyperf.counts.guards import guards
 from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, MemorySpace, Overhead
 from loopyperf.counts.lanes import offsets_in_temporaries
 from loopyperf.counts.loops import loops_bounded_by_data
 from loopyperf.counts.memory import Reference, resolved
-from loopyperf.counts.predicates.conditions import ALWAYS
-from loopyperf.counts.predicates.guards import guards
 from loopyperf.counts.stride_classes import StrideClassifier
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.walk import Event, Events, InstructionWalker
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.kernel import Group, group_of
-from loopyperf.kernel.launches import Launch
+from loopyperf.kernel.launches import Launch, sentences
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 
 

@@ -13,12 +13,12 @@ from loopy.symbolic import DependencyMapper, IdentityMapper, SubstitutionMapper,
 from loopy.types import LoopyType
 from pymbolic import evaluate
 
-from loopyperf.assumptions import Assumption
 from loopyperf.counts.item import Direction, MemorySpace
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.integers import substituted
+from loopyperf.kernel.launches import Assumption
 from loopyperf.polyhedral.quasi_affine import NotQuasiAffineError, simplified
 
 CASES = (

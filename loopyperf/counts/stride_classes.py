@@ -12,13 +12,13 @@ from itertools import chain
 from math import ceil
 from typing import Any
 
-from loopyperf.assumptions import NAME, SUBJECTS, Assumption
+from loopyperf.counts.conditions import Conditions
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.footprint import Footprint, at_sizes, large_sizes, spacious_sizes
 from loopyperf.counts.lanes import EvenLanes, Lanes, LanesByData, UnevenLanes, lanes_of
 from loopyperf.counts.memory import Reference, ask_length, in_elements, is_one_array, position, scaled_by_data
-from loopyperf.counts.predicates.conditions import Conditions
 from loopyperf.errors import UncountableError
+from loopyperf.kernel.launches import NAME, SUBJECTS, Assumption
 
 EDGE = Fraction(1, 64)
 """of a part: so little more than a half, a third or a quarter is the edge of an array, and tips no class"""

@@ -21,18 +21,25 @@ from loopy.library.reduction import ArgExtOpCallable, SegmentOpCallable
 from loopy.symbolic import LinearSubscript, ResolvedFunction, SubArrayRef
 from pymbolic.mapper import UnsupportedExpressionError
 
-from loopyperf.assumptions import SUBJECTS, Assumption
-from loopyperf.counts.data_types import INDEX, Context, Link, number_type
+from loopyperf.counts.arithmetic import (
+    INDEX,
+    Context,
+    Link,
+    OperationMapper,
+    function_operations,
+    link_operations,
+    number_type,
+)
+from loopyperf.counts.conditions import Conditions, all_of, alternatives
 from loopyperf.counts.generated_code import GeneratedCode
+from loopyperf.counts.guards import Guard
 from loopyperf.counts.item import Direction, Item, Kind, Operation
 from loopyperf.counts.loops import VectorLoop, vector_loop
 from loopyperf.counts.memory import Reference, linear_reference, reference
-from loopyperf.counts.operations import OperationMapper, function_operations, link_operations
-from loopyperf.counts.predicates.conditions import Conditions, all_of, alternatives
-from loopyperf.counts.predicates.guards import Guard
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
+from loopyperf.kernel.launches import SUBJECTS, Assumption
 
 Event = Item | Reference
 Events = dict[tuple[Conditions, Event, str | None], int | Fraction]

@@ -13,7 +13,6 @@ from loopy.kernel.data import LocalInameTag
 from loopy.symbolic import get_dependencies
 from loopy.typing import auto
 
-from loopyperf.assumptions import NAME, SUBJECTS, Assumption
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.memory import Reference, element_strides
 from loopyperf.counts.sizes import BITS, BOUND, sizes_in_words
@@ -21,6 +20,7 @@ from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.idg.warps.passes import WarpPasses
 from loopyperf.idg.warps.warp import Integers
+from loopyperf.kernel.launches import NAME, SUBJECTS, Assumption
 from loopyperf.memory.gathers import data_of, lane_axes_of_data
 from loopyperf.memory.index_values import index_values, periods
 from loopyperf.memory.residues import Loops, Progress

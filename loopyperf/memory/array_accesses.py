@@ -16,16 +16,16 @@ import pymbolic.primitives as prim
 from loopy.diagnostic import UnableToDetermineAccessRangeError
 from loopy.symbolic import SubstitutionMapper, get_access_map
 
-from loopyperf.assumptions import NAME, SUBJECTS, Assumed, Assumption
+from loopyperf.counts.conditions import ALWAYS, Conditions
 from loopyperf.counts.execution import Site
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.memory import Reference, element_strides, in_elements, known_shape, value_at
-from loopyperf.counts.predicates.conditions import ALWAYS, Conditions
 from loopyperf.counts.walk import on_collisions
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.launch_program import LaunchProgram
 from loopyperf.idg.warps.nest import Nest, Statement
 from loopyperf.idg.warps.warp import first_value
+from loopyperf.kernel.launches import NAME, SUBJECTS, Assumed, Assumption
 from loopyperf.memory.blocks import Touched
 from loopyperf.memory.footprints import FIRST, ArrayAccess, Footprints, StatementLoop
 from loopyperf.memory.index_branches import Indices, branches

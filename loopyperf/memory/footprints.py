@@ -15,8 +15,8 @@ from math import gcd
 
 import islpy as isl
 
-from loopyperf.assumptions import Assumed
 from loopyperf.errors import UncountableError
+from loopyperf.kernel.launches import Assumed
 from loopyperf.memory.blocks import Touched
 from loopyperf.memory.cells import touched_by
 from loopyperf.polyhedral.plain import PlainMap, PlainSet

@@ -6,7 +6,7 @@ from typing import Any
 import pymbolic.primitives as prim
 from loopy.symbolic import IdentityMapper, WalkMapper
 
-from loopyperf.counts.predicates.conditions import ALWAYS, SEVERAL, Condition, Conditions
+from loopyperf.counts.conditions import ALWAYS, SEVERAL, Condition, Conditions
 
 Indices = tuple[Any, ...]
 

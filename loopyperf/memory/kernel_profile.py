@@ -10,11 +10,11 @@ from fractions import Fraction
 from functools import cached_property
 from math import prod
 
-from loopyperf.assumptions import Assumed
 from loopyperf.errors import UncountableError
 from loopyperf.idg.graph import Idg, checked_access
 from loopyperf.idg.warps.dispatch import Dispatch
 from loopyperf.idg.warps.warp import Warp, warps_of_group
+from loopyperf.kernel.launches import Assumed
 from loopyperf.memory.footprints import Footprints
 from loopyperf.memory.profile import AccessProfile
 from loopyperf.sheet import Sheet, Shown, Table, called

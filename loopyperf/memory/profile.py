@@ -15,13 +15,13 @@ from typing import Any, Literal
 import islpy as isl
 import numpy as np
 
-from loopyperf.assumptions import SUBJECTS, Assumption, sentences
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.memory import Reference
 from loopyperf.errors import UncountableError
 from loopyperf.idg.warps.lockstep import Lockstep
 from loopyperf.idg.warps.passes import Activity, WarpPasses
 from loopyperf.idg.warps.warp import Integers
+from loopyperf.kernel.launches import SUBJECTS, Assumption, sentences
 from loopyperf.memory.addresses import LaneAddresses, addresses_at, lane_addresses
 from loopyperf.memory.banks import BankAccess, bank_access
 from loopyperf.memory.residues import NoPlacesError, Places, passes_by_place

@@ -12,17 +12,79 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import inf
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from loopyperf.device.lambdas import Lambdas
-from loopyperf.models.parameter_checks import check_number, check_range
+from loopyperf.errors import ModelInputError
+from loopyperf.idg.metrics.work_flow import Sort
 from loopyperf.models.pipeline_names import ISSUE
-from loopyperf.models.work_flow import FlowNode, WorkFlow
 from loopyperf.pipeline.intervals import Interval
+
+
+def check_range(name: str, value: ArrayLike, least: float, most: float = inf, *, above: bool = False) -> None:
+    """Raise :class:`ModelInputError` unless *value*, one number or an array of them, lies from *least* to *most*.
+
+    With *above*, it is to be greater than *least*.
+    """
+    values = np.asarray(value)
+    if values.dtype.kind not in "iufb":
+        raise ModelInputError(f"{name} must be a number; received {value!r}")
+    for number in values.ravel().tolist():
+        is_in_range = isfinite(number) and (number > least if above else number >= least) and number <= most
+        if not is_in_range:
+            lower = f"greater than {least:g}" if above else f"{least:g} or more"
+            upper = "" if most == inf else f", and at most {most:g}"
+            raise ModelInputError(f"{name} is {number:g}: it must be {lower}{upper}")
+
+
+def check_number(name: str, value: object) -> None:
+    """Raise :class:`ModelInputError` unless *value* is a single number."""
+    if np.ndim(np.asarray(value)):
+        raise ModelInputError(f"{name} must be one number, received {value!r}; arrays are for occupancies")
+
+
+# {{{ a warp's work flow in numbers
+
+
+@dataclass(frozen=True, slots=True)
+class FlowNode:
+    """A block of computational instructions, a memory operation, or a barrier."""
+
+    sort: Sort
+    instructions: float
+    """αcomp,i, each time that the node is executed; 1 of other nodes"""
+    issue: float
+    """λ of one of them, in cycles, on average"""
+    completion: float
+    """Λ of one of them, in cycles, on average"""
+    ilp: float = 1.0
+    """ILPi of a block of computation"""
+    executions: float = 1.0
+    """of one warp"""
+    waits_for: tuple[int, ...] = ()
+    """memory operations, each its place among the nodes, whose results this node is the first to use"""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkFlow:
+    """What a warp executes, in the order of the program; each loop stands once."""
+
+    nodes: tuple[FlowNode, ...]
+    loops: tuple[tuple[int, int], ...] = ()
+    """the first and the last node of each"""
+    awaited: tuple[int, ...] = ()
+    """memory operations whose results the end of the program waits for"""
+
+
+# }}}
+
+
+# {{{ demands
+
 
 __all__ = ["Lambdas", "Occupancy", "Share", "TwoPipelines", "WarpDemand", "Workload", "on_plain_numbers"]
 
@@ -277,3 +339,6 @@ def on_plain_numbers(
     warps = np.asarray(occupancy, dtype=np.float64)
     cycles = model(PlainDemand(workload, pipelines), np.atleast_1d(warps))
     return cycles.reshape(warps.shape) if warps.ndim else float(cycles[0])
+
+
+# }}}

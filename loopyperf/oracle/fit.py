@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from loopyperf.calibration.candidates import possible
-from loopyperf.calibration.fit_files import save_fit
-from loopyperf.calibration.fits import Fit, Provenance
+from loopyperf.calibration.fits import Fit, Provenance, save_fit
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation
 from loopyperf.counts.execution import Counting

@@ -15,14 +15,12 @@ import islpy as isl
 from loopyperf.errors import ENGINE_REMEDY, EngineError, UnboundedDomainError
 from loopyperf.polyhedral.affine import Affine, Atom, Dimension, Floor
 from loopyperf.polyhedral.closed_forms import closed_form as cf
-from loopyperf.polyhedral.closed_forms.closed_form import ClosedForm, Conjunction, Constraint, Piece
-from loopyperf.polyhedral.closed_forms.comparison import is_at_most
-from loopyperf.polyhedral.closed_forms.compilation import Total
+from loopyperf.polyhedral.closed_forms.closed_form import ClosedForm, Conjunction, Constraint, Piece, Total
+from loopyperf.polyhedral.closed_forms.comparison import is_at_most, simplified
 from loopyperf.polyhedral.closed_forms.evaluation import Evaluator, IntegerArray
 from loopyperf.polyhedral.closed_forms.formula import latex, text
-from loopyperf.polyhedral.closed_forms.simplification import simplified
 from loopyperf.polyhedral.polynomial import Polynomial, Rational
-from loopyperf.polyhedral.tiling import without_tiles
+from loopyperf.polyhedral.sets import without_tiles
 
 PARAM = isl.dim_type.param
 DIV = isl.dim_type.div

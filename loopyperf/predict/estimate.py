@@ -9,8 +9,7 @@ from typing import Any, cast
 from msgspec import structs
 
 from loopyperf.calibration.documents import read_document
-from loopyperf.calibration.fit_files import path_of
-from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.fits import Fit, path_of
 from loopyperf.calibration.learning.learned import Learned
 from loopyperf.calibration.learning.learned_files import load_learned
 from loopyperf.calibration.library import find_fit

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from loopyperf.counts.kernel_counts import Access, Item, KernelTallies, Signature
 from loopyperf.hypertext import Formula
-from loopyperf.polyhedral.closed_forms.compilation import Least, Output, Total
+from loopyperf.polyhedral.closed_forms.closed_form import Least, Output, Total
 from loopyperf.polyhedral.closed_forms.evaluation import Evaluator, IntegerArray, broadcast
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial, SizeAssumptions
 from loopyperf.properties.unified import matching_store, minimum_name, property_name

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopyperf.calibration import documents, fit_files
+from loopyperf.calibration import documents, fits
 from loopyperf.calibration.documents import LARGEST
-from loopyperf.calibration.fit_files import load_fit, save_fit
-from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.fits import Fit, load_fit, save_fit
 from loopyperf.errors import FitFileError
 
 SMALLEST = {
@@ -211,14 +210,14 @@ def test_a_file_from_the_future_that_names_no_loopyperf_asks_for_the_newest(path
 
 
 def test_an_older_file_goes_through_each_upgrade_in_turn(path: Path, monkeypatch: pytest.MonkeyPatch):
-    def upgrade_1_to_2(document: fit_files.Document) -> fit_files.Document:
+    def upgrade_1_to_2(document: fits.Document) -> fits.Document:
         return {**document, "device": f"{document['device']}, second"}
 
-    def upgrade_2_to_3(document: fit_files.Document) -> fit_files.Document:
+    def upgrade_2_to_3(document: fits.Document) -> fits.Document:
         return {**document, "device": f"{document['device']}, third"}
 
-    monkeypatch.setattr(fit_files, "SCHEMA", 3)
-    monkeypatch.setattr(fit_files, "UPGRADES", {1: upgrade_1_to_2, 2: upgrade_2_to_3})
+    monkeypatch.setattr(fits, "SCHEMA", 3)
+    monkeypatch.setattr(fits, "UPGRADES", {1: upgrade_1_to_2, 2: upgrade_2_to_3})
     assert load_fit(written(path, {**SMALLEST, "schema": 1})).device == "A, second, third"
     assert load_fit(written(path, {**SMALLEST, "schema": 2})).device == "A, third"
     assert load_fit(written(path, {**SMALLEST, "schema": 3})).device == "A"
@@ -239,7 +238,7 @@ def test_a_table_of_schema_1_that_is_none_is_refused(path: Path, table: dict[str
 
 
 def test_every_older_schema_has_its_upgrade():
-    assert list(fit_files.UPGRADES) == list(range(1, fit_files.SCHEMA))
+    assert list(fits.UPGRADES) == list(range(1, fits.SCHEMA))
 
 
 # }}}

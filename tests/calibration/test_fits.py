@@ -5,8 +5,7 @@ import pytest
 
 from loopyperf.calibration.accuracy import PLAIN
 from loopyperf.calibration.candidates import CANDIDATES
-from loopyperf.calibration.fit_files import load_fit, save_fit
-from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.fits import Fit, load_fit, save_fit
 from loopyperf.calibration.fitting import make_fit
 from loopyperf.calibration.problem import Observation, pose_problem
 from loopyperf.calibration.solver import solve

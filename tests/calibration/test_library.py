@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from loopyperf.calibration.accuracy import CrossValidation
-from loopyperf.calibration.fit_files import load_fit, save_fit
-from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.fits import Fit, load_fit, save_fit
 from loopyperf.calibration.library import (
     FITTED_MODELS,
     bundled_fits,

@@ -8,8 +8,7 @@ from invoked import run
 from kernels import doubled
 
 import loopyperf as lpp
-from loopyperf.calibration.fit_files import save_fit
-from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.fits import Fit, save_fit
 
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
 

@@ -8,8 +8,7 @@ import pytest
 from invoked import run
 
 import loopyperf as lpp
-from loopyperf.calibration.fit_files import save_fit
-from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.fits import Fit, save_fit
 from loopyperf.device.library import BUNDLED
 from loopyperf.models.catalog import DEVICE_MODELS
 

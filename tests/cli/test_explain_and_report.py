@@ -10,8 +10,7 @@ from invoked import run
 from reports.questions import DEVICES, two_launches
 
 import loopyperf as lpp
-from loopyperf.calibration.fit_files import save_fit
-from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.fits import Fit, save_fit
 
 CHAIN = f"{Path(__file__).parents[1] / 'reports' / 'questions.py'}:two_launches"
 ASKED = ("--set", f"n={2**20}", *(word for name in DEVICES for word in ("--device", name)))

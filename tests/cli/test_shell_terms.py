@@ -9,7 +9,7 @@ from kernels import doubled
 from msgspec.structs import replace
 
 import loopyperf as lpp
-from loopyperf.calibration.fit_files import load_fit, save_fit
+from loopyperf.calibration.fits import load_fit, save_fit
 from loopyperf.calibration.library import bundled_fits
 from loopyperf.cli.program import COMMANDS
 from loopyperf.cli.shell_terms import in_shell_terms

@@ -10,8 +10,8 @@ from brute_force import brute_force
 from pymbolic.mapper import UnsupportedExpressionError
 from pymbolic.mapper.evaluator import UnknownVariableError
 
+from loopyperf.counts.conditions import plain_text
 from loopyperf.counts.execution import COUNTINGS
-from loopyperf.counts.predicates.conditions import plain_text
 from loopyperf.kernel import Kernel
 from loopyperf.properties.counted_kernel import count_properties
 from loopyperf.properties.vector import PropertyVector

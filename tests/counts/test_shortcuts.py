@@ -12,7 +12,7 @@ from counts.small_schedules import prefetched_tiles
 from loopy.symbolic import pw_aff_to_pw_aff_implemented_by_expr
 from parts.multipole_expansion import multipole_expansion
 
-from loopyperf.counts.predicates.affine_cases import points_where
+from loopyperf.counts.conditions import points_where
 from loopyperf.kernel import load_kernel
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 from loopyperf.properties.counted_kernel import count_properties

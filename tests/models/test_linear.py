@@ -7,7 +7,7 @@ from fitted import Weighted
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopyperf.calibration.fit_files import load_fit
+from loopyperf.calibration.fits import load_fit
 from loopyperf.calibration.library import bundled_fits
 from loopyperf.models.linear import linear_time
 

@@ -9,7 +9,7 @@ from fitted import FREE
 from kernels import doubled
 
 import loopyperf as lpp
-from loopyperf.calibration.fit_files import save_fit
+from loopyperf.calibration.fits import save_fit
 from loopyperf.calibration.library import own_path
 from loopyperf.device.description import Throughput
 from loopyperf.device.library import BUNDLED, known_descriptions, load_device

@@ -7,7 +7,7 @@ import pytest
 from kernels import doubled
 
 import loopyperf as lpp
-from loopyperf.calibration.fit_files import save_fit
+from loopyperf.calibration.fits import save_fit
 from loopyperf.predict import choice
 
 KERNEL = doubled()

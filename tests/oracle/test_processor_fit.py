@@ -10,7 +10,7 @@ from msgspec import structs
 from small_campaign import seconds, write_kernel_files
 
 import loopyperf as lpp
-from loopyperf.calibration.fit_files import save_fit
+from loopyperf.calibration.fits import save_fit
 from loopyperf.device.library import a_processor
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.kernel_files import load_kernel_files

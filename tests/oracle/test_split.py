@@ -9,7 +9,7 @@ from kernels import doubled, triangle, two_launches
 from parts_backend import PartsBackend
 
 import loopyperf as lpp
-from loopyperf.calibration.fit_files import save_fit
+from loopyperf.calibration.fits import save_fit
 from loopyperf.errors import ParameterError, UnknownDeviceError
 from loopyperf.oracle.split import shares_that_end_together
 

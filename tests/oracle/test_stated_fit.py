@@ -8,8 +8,7 @@ from fitted import FREE
 from kernels import doubled
 
 import loopyperf as lpp
-from loopyperf.calibration.fit_files import save_fit
-from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.fits import Fit, save_fit
 from loopyperf.errors import FitFileError, ParameterError
 from loopyperf.models.result import Estimate
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polyhedral.random_sets import GRID, boxes, constraints, counted, fixed
 
-from loopyperf.polyhedral.tiling import without_tiles
+from loopyperf.polyhedral.sets import without_tiles
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import loopy as lp
 import numpy as np
 import pytest
 
+from loopyperf.counts.arithmetic import Operation
 from loopyperf.counts.kernel_counts import Access, Item, Overhead
-from loopyperf.counts.operations import Operation
 from loopyperf.kernel import load_kernel
 from loopyperf.properties.counted_kernel import KernelCounts, count_properties
 from loopyperf.properties.unified import minimum_name, property_name

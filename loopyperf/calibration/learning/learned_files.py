@@ -7,7 +7,7 @@ from typing import cast
 import msgspec
 
 from loopyperf.calibration.documents import Document, read_document, write_document
-from loopyperf.calibration.fit_files import path_of
+from loopyperf.calibration.fits import path_of
 from loopyperf.calibration.learning.learned import Learned, Record
 from loopyperf.calibration.library import PREFERRED
 from loopyperf.device.device_files import device_slug

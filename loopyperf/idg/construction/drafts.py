@@ -7,10 +7,10 @@ from typing import Any
 import pymbolic.primitives as prim
 from loopy.symbolic import WalkMapper
 
-from loopyperf.counts.data_types import ExpressionTypes, Link
+from loopyperf.counts.arithmetic import ExpressionTypes, Link
+from loopyperf.counts.conditions import Conditions
 from loopyperf.counts.item import Item
 from loopyperf.counts.memory import Reference
-from loopyperf.counts.predicates.conditions import Conditions
 from loopyperf.idg.construction.values import Value
 from loopyperf.idg.warps.nest import Statement
 

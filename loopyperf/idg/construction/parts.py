@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from loopyperf.counts.arithmetic import MULTIPLY_COMPLEX
 from loopyperf.counts.item import Operation
-from loopyperf.counts.operations import MULTIPLY_COMPLEX
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.values import Value
 

@@ -15,14 +15,22 @@ from loopy.library.reduction import ArgExtOpCallable, SegmentOpCallable
 from loopy.symbolic import LinearSubscript, ResolvedFunction, get_dependencies
 from pymbolic.mapper.substitutor import substitute
 
-from loopyperf.counts.data_types import INDEX, Context, Link, number_type
+from loopyperf.counts.arithmetic import (
+    INDEX,
+    Context,
+    Link,
+    OperationMapper,
+    function_operations,
+    link_operations,
+    number_type,
+    real_functions,
+)
+from loopyperf.counts.conditions import Conditions, all_of, alternatives, plain_text
 from loopyperf.counts.generated_code import GeneratedCode
+from loopyperf.counts.guards import Guard
 from loopyperf.counts.item import Access, Direction, Item, Operation
 from loopyperf.counts.loops import VectorLoop, vector_loop
 from loopyperf.counts.memory import Reference, linear_reference, reference, resolved
-from loopyperf.counts.operations import OperationMapper, function_operations, link_operations, real_functions
-from loopyperf.counts.predicates.conditions import Conditions, all_of, alternatives, plain_text
-from loopyperf.counts.predicates.guards import Guard
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.walk import combining, does_nothing, foreign_code
 from loopyperf.errors import UncountableError

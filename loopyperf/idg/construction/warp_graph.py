@@ -9,7 +9,7 @@ import pymbolic.primitives as prim
 from loopy.symbolic import get_dependencies
 from pymbolic.mapper.substitutor import substitute
 
-from loopyperf.counts.data_types import number_type
+from loopyperf.counts.arithmetic import number_type
 from loopyperf.counts.memory import element_strides, element_type, symbolic_strides
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.edges import edges

@@ -12,8 +12,8 @@ from math import prod
 import islpy as isl
 from loopy.kernel.data import GroupInameTag, LocalInameTag
 
+from loopyperf.counts.conditions import ALWAYS, Conditions
 from loopyperf.counts.execution import ExecutionCounter, Site
-from loopyperf.counts.predicates.conditions import ALWAYS, Conditions
 from loopyperf.errors import UncountableError
 from loopyperf.idg.warps.kinds import Placement
 from loopyperf.idg.warps.lockstep import Lockstep, lockstep_of

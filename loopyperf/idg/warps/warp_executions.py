@@ -12,7 +12,7 @@ from typing import Any
 
 import islpy as isl
 
-from loopyperf.counts.predicates.conditions import ALWAYS, Conditions
+from loopyperf.counts.conditions import ALWAYS, Conditions
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.nest import Nest, Statement
 from loopyperf.idg.warps.pass_expressions import condition_on, function_of

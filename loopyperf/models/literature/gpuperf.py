@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.models.parameter_checks import check_range
+from loopyperf.models.workload import check_range
 
 Number = float | NDArray[Any]
 """one number, or an array of them: all that are given are broadcast together"""

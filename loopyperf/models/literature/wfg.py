@@ -23,12 +23,13 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from loopyperf.models.work_flow import FlowNode, WorkFlow
 from loopyperf.models.workload import (
     Floats,
+    FlowNode,
     Occupancy,
     TwoPipelines,
     WarpDemand,
+    WorkFlow,
     Workload,
     on_plain_numbers,
 )

@@ -19,8 +19,7 @@ from loopyperf.models.on_device.batches import MakeUp
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.on_device.timing import partitions
 from loopyperf.models.pipeline_names import ISSUE, START
-from loopyperf.models.work_flow import FlowNode, WorkFlow
-from loopyperf.models.workload import Share, WarpDemand
+from loopyperf.models.workload import FlowNode, Share, WarpDemand, WorkFlow
 from loopyperf.pipeline import Interval, intervals, warp_latency
 from loopyperf.pipeline.timed_graph import Timed, TimedGraph
 

@@ -12,7 +12,6 @@ from itertools import repeat
 from math import gcd
 from typing import Any, TypeVar
 
-from loopyperf.assumptions import Assumed, sentences
 from loopyperf.compiler import Placement, PrivateArray
 from loopyperf.compiler.compiled_launch import compiled
 from loopyperf.counts.item import MemorySpace
@@ -23,6 +22,7 @@ from loopyperf.device.substitutes import completed
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Instruction
 from loopyperf.idg.unrolling import runs_of_all
+from loopyperf.kernel.launches import Assumed, sentences
 from loopyperf.memory.kernel_profile import KernelProfile, LaunchProfile
 from loopyperf.memory.private_reuse import StackReuse
 from loopyperf.models.aspects import ASPECTS, Aspect

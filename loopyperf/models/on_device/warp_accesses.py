@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from itertools import chain
 
-from loopyperf.assumptions import Assumed
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
+from loopyperf.kernel.launches import Assumed
 from loopyperf.memory.kernel_profile import WarpClass
 from loopyperf.memory.private_stack import private_access
 from loopyperf.memory.profile import Quantity

@@ -15,8 +15,15 @@ from numpy.typing import NDArray
 from loopyperf.errors import ParameterError
 from loopyperf.polyhedral.affine import Affine, Atom, Floor
 from loopyperf.polyhedral.closed_forms import closed_form as cf
-from loopyperf.polyhedral.closed_forms.closed_form import ClosedForm
-from loopyperf.polyhedral.closed_forms.compilation import SCALAR, VECTOR, Compilation, Least, Output, compiled
+from loopyperf.polyhedral.closed_forms.closed_form import (
+    SCALAR,
+    VECTOR,
+    ClosedForm,
+    Compilation,
+    Least,
+    Output,
+    compiled,
+)
 from loopyperf.polyhedral.closed_forms.formula import text
 from loopyperf.units import number_in_words
 

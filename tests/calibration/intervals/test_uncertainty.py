@@ -6,8 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from loopyperf.calibration.fit_files import load_fit, save_fit
-from loopyperf.calibration.fits import Provenance
+from loopyperf.calibration.fits import Provenance, load_fit, save_fit
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.intervals.uncertainty import Uncertainty
 from loopyperf.calibration.intervals.widths import widths

@@ -7,8 +7,7 @@ import msgspec
 import pytest
 from learning_table import MADE_UP
 
-from loopyperf.calibration.fit_files import load_fit
-from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.fits import Fit, load_fit
 from loopyperf.calibration.learning.learned import Learned, Record, Score, Taught
 from loopyperf.calibration.learning.learned_files import (
     find_learned,

@@ -10,7 +10,7 @@ from counts.small_kernels import array, kernel, lanes, sizes
 from pymbolic import evaluate, parse
 
 import loopyperf as lpp
-from loopyperf.counts.predicates.affine_cases import points_where
+from loopyperf.counts.conditions import points_where
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import load_kernel
 from loopyperf.properties.counted_kernel import count_properties

@@ -9,8 +9,7 @@ import pymbolic.primitives as prim
 import pytest
 from counts.small_kernels import array, kernel, lanes, sizes
 
-from loopyperf.counts.predicates.conditions import Condition, all_of, alternatives, parts
-from loopyperf.counts.predicates.probability import probability
+from loopyperf.counts.conditions import Condition, all_of, alternatives, parts, probability
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import load_kernel
 from loopyperf.properties.counted_kernel import count_properties

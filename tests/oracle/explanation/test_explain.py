@@ -11,8 +11,7 @@ from kernels import doubled
 from reports.questions import DEVICES, MODELS, two_launches
 
 import loopyperf as lpp
-from loopyperf.calibration.fit_files import save_fit
-from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.fits import Fit, save_fit
 from loopyperf.device.library import BUNDLED
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError, UnknownModelError
 

@@ -9,7 +9,7 @@ from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.calibration import library
-from loopyperf.calibration.fit_files import save_fit
+from loopyperf.calibration.fits import save_fit
 
 KERNEL = doubled()
 YESTERDAY = 86_400 * 10**9

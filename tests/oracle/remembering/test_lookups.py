@@ -6,7 +6,7 @@ import pytest
 from kernels import doubled
 
 import loopyperf as lpp
-from loopyperf.calibration.fit_files import save_fit
+from loopyperf.calibration.fits import save_fit
 from loopyperf.calibration.library import find_fit
 from loopyperf.device.library import BUNDLED, load_device
 from loopyperf.errors import UnknownDeviceError

@@ -1,0 +1,266 @@
+"""Conditions under which something runs, taken apart where the source does not tell how often they hold.
+
+A condition that is an affine function of loop variables and sizes stays whole: it selects points, exactly. One that
+depends on data is taken apart at its ``and``, ``or`` and ``not``, so that what is affine in it stays exact and what is
+not can be asked for by name.
+
+Conditions of several ways each to hold multiply them. Where that gets many, those on data alone stay whole too, and how
+often they hold together is found where the shares of their parts are known.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from itertools import product
+from math import prod
+from types import MappingProxyType
+from typing import Any, cast
+
+import islpy as isl
+import numpy as np
+import pymbolic.primitives as prim
+from loopy.diagnostic import ExpressionToAffineConversionError
+from loopy.symbolic import SubstitutionMapper, WalkMapper, get_dependencies, isl_set_from_expr
+from pymbolic import evaluate
+
+from loopyperf.errors import UncountableError
+from loopyperf.polyhedral.quasi_affine import NotQuasiAffineError, points_where_quasi_affine
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition under which something runs: *expression* is true, or false where *holds* is False."""
+
+    expression: Any
+    holds: bool = True
+
+
+UNDERLINED = re.compile(".(?:\N{COMBINING LOW LINE}.)+")
+"""the name of a function, as Loopy writes it"""
+
+
+def plain_text(expression: Any, function_names: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return *expression* as people write it: Loopy underlines the names of the functions that it knows.
+
+    It also numbers functions that are called with several types: *function_names* are those that have other names.
+    """
+
+    def written(found: re.Match[str]) -> str:
+        name = found[0].replace("\N{COMBINING LOW LINE}", "")
+        return function_names.get(name, name)
+
+    return UNDERLINED.sub(written, str(expression))
+
+
+def has_fractions(expression: Any) -> bool:
+    """Return whether there is a number in *expression* that is not an integer."""
+    finder = _FractionFinder()
+    finder(expression)
+    return finder.found
+
+
+class _FractionFinder(WalkMapper[[]]):
+    found = False
+
+    def map_constant(self, expr: Any) -> None:
+        self.found |= not isinstance(expr, (bool, np.bool_)) and expr != int(expr.real)
+
+
+Conditions = frozenset[Condition]
+"""all of them hold"""
+ALWAYS: Conditions = frozenset()
+
+SEVERAL = 16
+"""ways to hold together: more are not written down where that can be avoided"""
+MOST = 256
+"""ways to hold together: more take too long to count"""
+
+IsKnown = Callable[[Any], bool]
+"""tells whether an expression depends on nothing but loop variables and sizes"""
+
+
+def alternatives(expression: Any, is_known: IsKnown, holds: bool = True) -> Iterator[Conditions]:
+    """Yield disjoint sets of conditions; *expression* is true (or false, as *holds* says) where one of them holds."""
+    if is_known(expression):
+        yield frozenset({Condition(expression, holds)})
+    elif isinstance(expression, prim.LogicalNot):
+        yield from alternatives(expression.child, is_known, not holds)
+    elif isinstance(expression, (prim.LogicalAnd, prim.LogicalOr)):
+        deciding = isinstance(expression, prim.LogicalOr)
+        if holds == deciding:
+            yield from _first_deciding(expression.children, is_known, deciding)
+        else:
+            yield from all_of(expression.children, is_known, holds)
+    else:
+        yield frozenset({Condition(expression, holds)})
+
+
+def all_of(expressions: Iterable[Any], is_known: IsKnown, holds: bool = True) -> Iterator[Conditions]:
+    """Yield disjoint sets of conditions; all of *expressions* are true (or false) where one of them holds.
+
+    Raises :class:`UncountableError` where there are too many.
+    """
+    each = {expression: tuple(alternatives(expression, is_known, holds)) for expression in expressions}
+    if prod(map(len, each.values())) > SEVERAL:
+        on_data = (whole for whole in each if not any(is_known(part) for part in parts(whole, is_known)))
+        each |= {whole: (frozenset({Condition(whole, holds)}),) for whole in on_data}
+    if (ways := prod(map(len, each.values()))) > MOST:
+        raise UncountableError(
+            f"conditions with {ways} ways to hold together, more than {MOST}: "
+            f"{' and '.join(f'({plain_text(whole)})' for whole, ways in each.items() if len(ways) > 1)}"
+        )
+    return (ALWAYS.union(*chosen) for chosen in product(*each.values()))
+
+
+def parts(expression: Any, is_known: IsKnown) -> Iterator[Any]:
+    """Yield what *expression* is made of by ``and``, ``or`` and ``not``, as far as it is taken apart."""
+    if is_known(expression) or not isinstance(expression, (prim.LogicalNot, prim.LogicalAnd, prim.LogicalOr)):
+        yield expression
+    else:
+        for child in (expression.child,) if isinstance(expression, prim.LogicalNot) else expression.children:
+            yield from parts(child, is_known)
+
+
+def is_true(expression: Any, of_parts: Mapping[Any, bool]) -> bool:
+    """Return whether *expression* is, where it is known of its parts."""
+    if expression in of_parts:
+        return of_parts[expression]
+    if isinstance(expression, prim.LogicalNot):
+        return not is_true(expression.child, of_parts)
+    combined = all if isinstance(expression, prim.LogicalAnd) else any
+    return combined(is_true(child, of_parts) for child in expression.children)
+
+
+def _first_deciding(children: tuple[Any, ...], is_known: IsKnown, deciding: bool) -> Iterator[Conditions]:
+    """Yield the ways in which one child is *deciding* and those before it are not."""
+    for place, child in enumerate(children):
+        for before in all_of(children[:place], is_known, not deciding):
+            yield from (before | decided for decided in alternatives(child, is_known, deciding))
+
+
+# {{{ how often conditions on data hold together, given how often each of their parts does
+#
+# Parts are taken as independent of each other. Conditions that have no part in common are independent too, so that
+# their shares multiply; those that do are looked at together, in every way in which their parts can be true.
+
+
+ENTANGLED = 12
+"""parts: conditions of more that all depend on each other take too long"""
+
+Parts = Mapping[Condition, frozenset[Any]]
+"""condition -> the parts that it is made of"""
+
+
+def probability(conditions: Parts, shares: Mapping[Any, Fraction]) -> Fraction:
+    """Return how often all of *conditions* hold, from 0 to 1; *shares* tells it of the parts.
+
+    Raises :class:`UncountableError` where too many parts depend on each other.
+    """
+    return prod((_of_entangled(cluster, shares) for cluster in _clusters(conditions)), start=Fraction(1))
+
+
+def _clusters(conditions: Parts) -> Iterator[Parts]:
+    """Yield the conditions by clusters that have no part in common."""
+    rest = dict(conditions)
+    while rest:
+        first = next(iter(rest))
+        cluster, reached = {first: rest.pop(first)}, conditions[first]
+        while near := {each: parts for each, parts in rest.items() if parts & reached}:
+            cluster |= near
+            reached = reached.union(*near.values())
+            rest = {each: parts for each, parts in rest.items() if each not in near}
+        yield cluster
+
+
+def _of_entangled(conditions: Parts, shares: Mapping[Any, Fraction]) -> Fraction:
+    parts = sorted(frozenset[Any]().union(*conditions.values()), key=str)
+    if len(parts) > ENTANGLED:
+        raise UncountableError(
+            f"conditions on data of {len(parts)} parts, of which several have some in common, more than {ENTANGLED}: "
+            f"{' and '.join(sorted(f'({plain_text(condition.expression)})' for condition in conditions))}"
+        )
+    ways = (dict(zip(parts, truths, strict=True)) for truths in product((True, False), repeat=len(parts)))
+    holding = (way for way in ways if all(is_true(each.expression, way) == each.holds for each in conditions))
+    return sum((_share(way, shares) for way in holding), start=Fraction(0))
+
+
+def _share(way: Mapping[Any, bool], shares: Mapping[Any, Fraction]) -> Fraction:
+    """Return how often the parts are as true and false as *way* says."""
+    return prod((shares[part] if truth else 1 - shares[part] for part, truth in way.items()), start=Fraction(1))
+
+
+# }}}
+
+
+# {{{ conditions that are affine in each pass of a short loop, if not in all of them together
+#
+# ``l % 2**(k+1) == 0`` is such: with a number for k, isl takes it. So a loop over the levels of a tree, which is as
+# short as the logarithm of the tree's width, is as exact as one whose conditions are affine.
+
+
+MOST_CASES = 64
+"""cases: a loop with more passes is none over the levels of a tree"""
+
+Values = Callable[[str], "range | None"]
+"""tells the values that a loop's variable has at most; None where sizes tell, and for what is no such variable"""
+
+
+def points_where(space: isl.Space, condition: Any, values: Values, most: int = MOST_CASES) -> isl.Set | None:
+    """Return the points of *space* at which *condition* is true, None where it is not affine in at most *most* cases.
+
+    A case is a value of one of the variables, or of several: where they have *values* to try.
+    """
+    try:
+        return isl_set_from_expr(space, condition)
+    except (ExpressionToAffineConversionError, NotImplementedError, isl.Error, AttributeError):
+        # An AttributeError is what Loopy raises for a truth value that is compared, as in (not i) == 0.
+        with suppress(NotQuasiAffineError):  # Loopy takes no bits: (i & 1) != 0
+            return points_where_quasi_affine(space, condition)
+        tried = ((name, values(name)) for name in sorted(get_dependencies(condition)))
+        found = (_in_cases(space, condition, name, each, values, most) for name, each in tried if each)
+        return next((points for points in found if points is not None), None)
+
+
+def _in_cases(space: isl.Space, condition: Any, name: str, each: range, values: Values, most: int) -> isl.Set | None:
+    if len(each) > most:
+        return None
+    cases: list[isl.Set] = []
+    for value in each:
+        case = points_where(space, _WithValue(name, value)(condition), values, most // len(each))
+        if case is None:
+            return None
+        cases.append(case & isl_set_from_expr(space, prim.Comparison(prim.Variable(name), "==", value)))
+    return reduce(isl.Set.union, cases).coalesce()
+
+
+class _WithValue(SubstitutionMapper):
+    """Puts in a number for a variable, and works out the powers and shifts that are numbers then."""
+
+    def __init__(self, name: str, value: int) -> None:
+        super().__init__(lambda leaf: value if isinstance(leaf, prim.Variable) and leaf.name == name else None)
+
+    def map_power(self, expr: prim.Power) -> Any:
+        return _worked_out(super().map_power(expr))
+
+    def map_left_shift(self, expr: prim.LeftShift) -> Any:
+        return _worked_out(super().map_left_shift(expr))
+
+    def map_right_shift(self, expr: prim.RightShift) -> Any:
+        return _worked_out(super().map_right_shift(expr))
+
+
+def _worked_out(expression: Any) -> Any:
+    """Return *expression* as an integer if it is one: no other variable is in it, and no negative exponent or shift."""
+    if get_dependencies(expression):
+        return expression
+    try:
+        value = cast("Any", evaluate(expression))
+    except ValueError:
+        return expression
+    return value if isinstance(value, int) else expression
+
+
+# }}}

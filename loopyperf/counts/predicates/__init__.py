@@ -1,1 +1,0 @@
-"""Conditions under which instructions run: where they are evaluated, and how often they hold."""
