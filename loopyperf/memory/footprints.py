@@ -230,8 +230,9 @@ class WorkingSets:
                 if access.made_of.cells is None:
                     number = Fraction(number_of_points(access.restricted(window)))
                     total += Touched(number, number)
-            most = here[0].made_of.most if any(access.made_of.by_data for access in here) else None
-            found[array] = total if most is None else total.at_most(most)
+            for access in here:
+                total = total if access.made_of.most is None else total.at_most(access.made_of.most)
+            found[array] = total
         return found
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import loopy as lp
 import numpy as np
 import pytest
 from idg.patterns import flat, written
@@ -88,6 +89,14 @@ def test_what_data_tells_is_taken_to_be_elsewhere_each_time() -> None:
     kernel = written("{[k,l]: 0<=k<10 and 0<=l<32}", "out[k,l] = a[m[32*k + l]]", flat("a"), index, tags={"l": "l.0"})
     sets = sets_of(kernel)
     assert sets.touched(sets.program, {})["a"].sectors == 320
+
+
+def test_an_array_is_all_that_data_tells_beside_what_is_told() -> None:
+    # 320 elements anywhere in an array of two lines, of which a[l] are the first.
+    index, array = flat("m", np.int32), lp.GlobalArg("a", np.float32, shape=(64,))
+    body = "out[k,l] = a[l] + a[m[32*k + l]]"
+    sets = sets_of(written("{[k,l]: 0<=k<10 and 0<=l<32}", body, array, index, tags={"l": "l.0"}))
+    assert lines(sets, {})["a"] == 2
 
 
 def test_an_index_that_a_condition_chooses_is_one_of_its_branches() -> None:
