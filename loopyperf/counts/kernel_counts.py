@@ -12,7 +12,7 @@ import islpy as isl
 import numpy as np
 from loopy.kernel.instruction import InstructionBase
 
-from loopyperf.counts.conditions import ALWAYS
+from loopyperf.counts.conditions import ALWAYS, guards
 from loopyperf.counts.execution import (
     COUNTINGS,
     Counting,
@@ -22,7 +22,6 @@ from loopyperf.counts.execution import (
     barrier_executions,
     launch_executions,
 )
-from loopyperf.counts.guards import guards
 from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, MemorySpace, Overhead
 from loopyperf.counts.lanes import offsets_in_temporaries
 from loopyperf.counts.loops import loops_bounded_by_data

@@ -30,9 +30,8 @@ from loopyperf.counts.arithmetic import (
     link_operations,
     number_type,
 )
-from loopyperf.counts.conditions import Conditions, all_of, alternatives
+from loopyperf.counts.conditions import Conditions, Guard, all_of, alternatives
 from loopyperf.counts.generated_code import GeneratedCode
-from loopyperf.counts.guards import Guard
 from loopyperf.counts.item import Direction, Item, Kind, Operation
 from loopyperf.counts.loops import VectorLoop, vector_loop
 from loopyperf.counts.memory import Reference, linear_reference, reference

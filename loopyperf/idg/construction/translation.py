@@ -25,9 +25,8 @@ from loopyperf.counts.arithmetic import (
     number_type,
     real_functions,
 )
-from loopyperf.counts.conditions import Conditions, all_of, alternatives, plain_text
+from loopyperf.counts.conditions import Conditions, Guard, all_of, alternatives, plain_text
 from loopyperf.counts.generated_code import GeneratedCode
-from loopyperf.counts.guards import Guard
 from loopyperf.counts.item import Access, Direction, Item, Operation
 from loopyperf.counts.loops import VectorLoop, vector_loop
 from loopyperf.counts.memory import Reference, linear_reference, reference, resolved

@@ -9,7 +9,7 @@ from loopy.kernel.instruction import InstructionBase
 from loopy.schedule import Barrier as BarrierItem
 from loopy.schedule import EnterLoop, RunInstruction, ScheduleItem, gather_schedule_block
 
-from loopyperf.counts.guards import Guard, guards
+from loopyperf.counts.conditions import Guard, guards
 from loopyperf.counts.loops import vector_loop
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch, is_unrolled
