@@ -9,6 +9,7 @@ from pymbolic import parse
 
 from loopyperf.errors import GraphError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
+from loopyperf.polyhedral.affine import Affine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,8 @@ def _edges(draw: Any, sorts: Sorts, levels: list[tuple[str, ...]]) -> Edge:
     source, target = draw(st.integers(0, len(levels) - 1)), draw(st.integers(0, len(levels) - 1))
     passes = [draw(_passes(sorts, name, name in levels[target])) for name in levels[source]]
     distance = tuple(away for away, _ in passes if away is not None)
-    return Edge(source, target, distance, tuple(at for _, at in passes), draw(_conditions(sorts, levels[target])))
+    sources = tuple(Affine.around(at) for _, at in passes)
+    return Edge(source, target, distance, sources, draw(_conditions(sorts, levels[target])))
 
 
 @st.composite

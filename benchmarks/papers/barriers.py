@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 import loopy as lp
 import numpy as np
-from pymbolic.primitives import Variable
 
 import loopyperf as lpp
 from loopyperf.compiler import lowered
@@ -58,7 +57,7 @@ def graph(work_items: int = 256, rounds: int = ROUNDS) -> Idg:
     """
     found = lowered(lpp.instruction_graph(kernel(work_items), n=work_items, rounds=rounds), LEFT_OUT)
     place = {each.kind: number for number, each in enumerate(found.instructions)}
-    return replace(found, edges=(*found.edges, Edge(place["mul"], place["barrier"], (0,), (Variable("round"),))))
+    return replace(found, edges=(*found.edges, Edge.within(place["mul"], place["barrier"], ["round"])))
 
 
 @dataclass(frozen=True, slots=True)

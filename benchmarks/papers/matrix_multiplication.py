@@ -19,17 +19,17 @@ from dataclasses import replace
 from fractions import Fraction
 
 import loopy as lp
-from pymbolic.primitives import Variable
 
 import loopyperf as lpp
 from loopyperf.compiler import lowered
-from loopyperf.compiler.copies import copied
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.library import load_device
 from loopyperf.idg import Edge, Idg, Instruction, Loop
-from loopyperf.idg.program import Item
+from loopyperf.idg.copies import copied
+from loopyperf.idg.program import Item, loops_in
 from loopyperf.memory.kernel_profile import KernelIdg
 from loopyperf.pipeline import Simulation, execution_on, simulate
+from loopyperf.polyhedral.affine import Affine
 from measurement_kernels.matrix_multiplication import bytes_of_tiles, matrix_multiplication
 from papers.group_counts import concurrent_groups
 
@@ -96,7 +96,7 @@ def paper_graph(side: int, is_early: bool = True, does_control_wait: bool = Fals
     multiply-add of its pass, without which warps in the order of dataflow begin passes long before they end others.
     """
     machine = lowered(source_graph(side), LEFT_OUT)
-    written = copied(machine, lambda loop: side if loop.name == "k_inner" else 1)
+    written = copied(machine, {loop.number: side for loop in loops_in(machine.body) if loop.name == "k_inner"})
     (loop,) = (item for item in written.body if isinstance(item, Loop))
     stores = [item for item in written.body if isinstance(item, int) and written.instructions[item].kind == "store"]
     body = tuple(_early(written, loop.body)) if is_early else loop.body
@@ -132,11 +132,11 @@ def _with_control(graph: Idg, does_wait: bool) -> Idg:
     (loop,) = (item for item in graph.body if isinstance(item, Loop))
     last = len(graph.instructions)
     control = Instruction("loop", subsystem="alu", text=f"next {loop.name}", executions=loop.trips)
-    before = (Variable(loop.name) - 1,)
+    before = (Affine.variable(loop.name, -1),)
     edges = [Edge(last, target, (1,), before, through="control") for target in (*loop.body, last)]
     if does_wait:
         sums = (place for place in loop.body if graph.instructions[place].kind == "fma")
-        edges.append(Edge(max(sums), last, (0,), (Variable(loop.name),)))
+        edges.append(Edge.within(max(sums), last, [loop.name]))
     body = tuple(replace(item, body=(*item.body, last)) if item is loop else item for item in graph.body)
     return Idg((*graph.instructions, control), (*graph.edges, *edges), body)
 

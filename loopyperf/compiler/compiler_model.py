@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection
 
 from loopyperf.compiler.contraction import with_fused_multiply_adds
 from loopyperf.compiler.conversions import with_conversions
-from loopyperf.compiler.copies import copied
 from loopyperf.compiler.doubling import with_doubled_values
 from loopyperf.compiler.entry import HOPPER, Capability, with_entry
 from loopyperf.compiler.folding import without_index_arithmetic, without_known_choices, without_moves, without_unused
@@ -29,8 +28,9 @@ from loopyperf.compiler.tested_passes import with_tested_passes
 from loopyperf.compiler.value_numbering import without_common_subexpressions
 from loopyperf.compiler.wide_loads import with_split_vectors, with_wide_loads
 from loopyperf.errors import ParameterError
+from loopyperf.idg.copies import copied
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Item, Loop, is_innermost
+from loopyperf.idg.program import is_innermost, loops_in
 
 Pass = Callable[[Idg], Idg]
 
@@ -39,23 +39,18 @@ def with_unrolled_loops(graph: Idg) -> Idg:
     """Return *graph* with its loops written out as nvcc does, the innermost first; what copies have in common, once."""
     decided: set[str] = set()
     while True:
-        innermost = [loop for loop in _loops(graph.body) if is_innermost(loop) and loop.name not in decided]
+        innermost = [loop for loop in loops_in(graph.body) if is_innermost(loop) and loop.name not in decided]
         if not innermost:
             return graph
         once = without_common_subexpressions(without_invariants(graph))
         names = {loop.name for loop in innermost}
         # A loop whose body is all invariant has no body left in `once`: it is not unrolled, and hoisting removes it.
         factors = dict.fromkeys(names, 1) | {
-            loop.name: copies(once, loop) for loop in _loops(once.body) if loop.name in names
+            loop.name: copies(once, loop) for loop in loops_in(once.body) if loop.name in names
         }
         decided |= {name for name, factor in factors.items() if factor == 1}
         decided |= {loop.name for loop in innermost if loop.trips != factors[loop.name] or loop.is_counted}
-        graph = copied(graph, lambda loop, now=dict(factors): now.get(loop.name, 1) if is_innermost(loop) else 1)
-
-
-def _loops(body: Collection[Item]) -> list[Loop]:
-    loops = [item for item in body if isinstance(item, Loop)]
-    return [*loops, *(inner for loop in loops for inner in _loops(loop.body))]
+        graph = copied(graph, {loop.number: factors[loop.name] for loop in innermost})
 
 
 PASSES: dict[str, Pass] = {

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from loopyperf.compiler.rewriting import rewritten
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Opcode
+from loopyperf.idg.rewriting import rewritten
 
 
 def with_fused_multiply_adds(graph: Idg) -> Idg:

@@ -7,8 +7,6 @@ double and back, integers to floating point (docs/compiler.md, section 4). Integ
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import pymbolic.primitives as prim
-
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, Operand
@@ -62,9 +60,8 @@ class _Converter:
         key = edge.source, wanted
         if key not in self.of_result:
             self.of_result[key] = place = self._add(edge.source, wanted, self.after)
-            loops = self.graph.loops_around[edge.source]
-            same = tuple(prim.Variable(loop.name) for loop in loops)
-            self.edges.append(Edge(edge.source, place, (0,) * len(loops), same, operand=0))
+            loops = [loop.name for loop in self.graph.loops_around[edge.source]]
+            self.edges.append(Edge.within(edge.source, place, loops, operand=0))
         return replace(edge, source=self.of_result[key])
 
     def _convert_operands(self, place: int) -> None:
@@ -74,9 +71,8 @@ class _Converter:
             wanted = _wanted(each, slot)
             if operand.is_integer and wanted and not _is_integer(wanted):
                 found = self._add(place, wanted, self.before, operand)
-                loops = self.graph.loops_around[place]
-                same = tuple(prim.Variable(loop.name) for loop in loops)
-                self.edges.append(Edge(found, place, (0,) * len(loops), same, operand=slot))
+                loops = [loop.name for loop in self.graph.loops_around[place]]
+                self.edges.append(Edge.within(found, place, loops, operand=slot))
                 changed = list(self.instructions[place].operands)
                 changed[slot] = Operand()
                 self.instructions[place] = replace(self.instructions[place], operands=tuple(changed))

@@ -50,7 +50,7 @@ class _Block:
         volatile = [place for place in places if graph.instructions[place].is_volatile]
         before = dict(zip(volatile[1:], volatile[:-1], strict=True))
         for place in places:
-            sources = {edge.source for edge in graph.definitions[place] if not edge.is_carried}
+            sources = {edge.source for edge in graph.definitions[place] if not any(edge.distance)}
             for source in sources.union([before[place]] if place in before else ()):
                 if source in self.position:
                     self.users[source].append(place)

@@ -15,8 +15,9 @@ from loopyperf.compiler.tested_passes import TEST, on_loop
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import NOT, Instruction, Opcode, is_axis
-from loopyperf.polyhedral.polynomial import Monomial, Polynomial, Symbol, Term
+from loopyperf.idg.program import NOT, Instruction, Opcode
+from loopyperf.polyhedral.affine import Symbol
+from loopyperf.polyhedral.polynomial import Monomial, Polynomial, Term
 
 Capability = tuple[int, int]
 """of a device: major and minor version"""
@@ -48,6 +49,11 @@ def with_entry(graph: Idg, capability: Capability = HOPPER) -> Idg:
     return Idg((*graph.instructions, *added), graph.edges, body)
 
 
+def is_axis(variable: Symbol) -> bool:
+    """Return whether *variable*, of a symbolic address, is a hardware index, as ``l.0`` and ``g.1`` are."""
+    return isinstance(variable, str) and variable.startswith(("l.", "g."))
+
+
 class _Entry:
     def __init__(self, graph: Idg, loads_constants: bool) -> None:
         self.accesses = [each for each in graph.instructions if each.reference is not None]
@@ -75,7 +81,7 @@ class _Entry:
             if each.symbolic is not None:
                 starts[each.reference.array, each.subsystem].add(_start(each.symbolic.without_constant, self.loops))
         indices = {index for found in starts.values() for index in found}
-        names = {name for index in indices for name in index.variables}
+        names = {name for index in indices for product, _ in index.terms for name in product}
         axes = {name for name in names if is_axis(name)}
         outside = [array for array, space in starts if space == MemorySpace.GLOBAL]
         inside = [array for array, space in starts if space == MemorySpace.LOCAL]

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pymbolic.primitives as prim
 
-from loopyperf.compiler.rewriting import composed, rewritten
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Dependence, Edge, Instruction, Opcode, Operand
+from loopyperf.idg.rewriting import composed, rewritten
 from loopyperf.idg.unrolling import names_in
 from loopyperf.polyhedral.polynomial import Polynomial
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from loopyperf.compiler.rewriting import composed, rewritten
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode
+from loopyperf.idg.rewriting import composed, rewritten
 
 
 def with_forwarded_stores(graph: Idg) -> Idg:

@@ -12,8 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pymbolic.primitives as prim
-
 from loopyperf.compiler.entry import HOPPER, Capability
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
@@ -241,7 +239,7 @@ class _Expansion:
         return Idg(self._all(), (*moved, *self.edges), (*self._moves(), *self._items(self.graph.body)))
 
     def _expand(self, place: int, old: Instruction, sequence: MachineSequence) -> None:
-        same = tuple(prim.Variable(loop.name) for loop in self.graph.loops_around[place])
+        loops = [loop.name for loop in self.graph.loops_around[place]]
         is_open = (function_name(old) in OPEN or old.kind in OPEN) and sequence.chain[-1][0] == Opcode.MUL
         steps = list(_arranged(sequence))
         places = [place, *range(len(self.instructions), len(self.instructions) + len(steps) - 1)]
@@ -255,7 +253,7 @@ class _Expansion:
             else:
                 self.instructions[place] = new
             slot = 0 if is_last else None
-            self.edges += [Edge(places[s], places[number], (0,) * len(same), same, operand=slot) for s in sources]
+            self.edges += [Edge.within(places[s], places[number], loops, operand=slot) for s in sources]
         self.after[place], self.last[place] = places[1:], places[-1]
 
     def _moved(self, edge: Edge) -> Edge:

@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pymbolic.primitives as prim
-
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
@@ -48,16 +46,16 @@ class _Addressing:
         access, loops = self.graph.instructions[place], self.graph.loops_around[place]
         wanted = [edge for edge in self.graph.definitions[place] if self._is_index(edge)]
         what = frozenset((edge.source, edge.passes, edge.condition) for edge in wanted)
-        key = (access.reference.array, tuple(map(id, loops)), access.condition, what)
-        same = tuple(prim.Variable(loop.name) for loop in loops)
+        key = (access.reference.array, tuple(loop.number for loop in loops), access.condition, what)
+        names = [loop.name for loop in loops]
         if key not in self.last:
             number = 1 if access.address is None else IRREGULAR[access.subsystem]
             added = range(len(self.instructions), len(self.instructions) + number)
             self.last[key], self.before[place] = added[-1], list(added)
             self.instructions += [_step(access)] * number
             yield from (replace(edge, target=added[0], operand=None) for edge in wanted)
-            yield from (Edge(one, one + 1, (0,) * len(loops), same) for one in added[:-1])
-        yield Edge(self.last[key], place, (0,) * len(loops), same)
+            yield from (Edge.within(one, one + 1, names) for one in added[:-1])
+        yield Edge.within(self.last[key], place, names)
 
     def _is_irregular(self, place: int) -> bool:
         """Return whether index arithmetic that is computed in each pass tells the address."""

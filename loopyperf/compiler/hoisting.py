@@ -3,11 +3,15 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
+
+import pymbolic.primitives as prim
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Loop, Opcode, placed
+from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Iteration, Loop, Opcode, placed
 from loopyperf.idg.unrolling import names_in
+from loopyperf.polyhedral.affine import Opaque
 
 
 def without_invariants(graph: Idg) -> Idg:
@@ -72,16 +76,17 @@ class _Hoister:
 
     def _is_the_same(self, place: int, loop: Loop, here: set[int]) -> bool:
         each = self.graph.instructions[place]
-        known = [each.address, each.condition, *(operand.known for operand in each.operands)]
-        return loop.name not in names_in(known) and all(
+        address = () if each.address is None else (each.address,)
+        known = [each.condition, *(operand.known for operand in each.operands)]
+        return not _depends_on(loop.name, address, known) and all(
             self._comes_from_outside(edge, loop, here) for edge in self.graph.definitions[place]
         )
 
     def _comes_from_outside(self, edge: Edge, loop: Loop, here: set[int]) -> bool:
         if edge.source in here:
-            return edge.source in self.invariant and loop.name not in names_in([edge.condition])
+            return edge.source in self.invariant and not _depends_on(loop.name, (), [edge.condition])
         inside = any(around.number == loop.number for around in self.graph.loops_around[edge.source])
-        return not inside and loop.name not in names_in([*edge.passes, edge.condition])
+        return not inside and not _depends_on(loop.name, edge.passes, [edge.condition])
 
     def _once(self, instruction: Instruction, place: int) -> Instruction:
         number = Fraction(instruction.executions) / self.graph.loops_around[place][-1].trips
@@ -103,6 +108,14 @@ class _Hoister:
             yield from own
             if inside:
                 yield replace(item, body=tuple(self._items(inside)))
+
+
+def _depends_on(name: str, sums: Sequence[Iteration], expressions: Sequence[Any]) -> bool:
+    """Return whether some of *sums* and *expressions* depend on the pass of the loop of that *name*."""
+    variables = [variable for each in sums for variable, _ in each.terms]
+    nodes = [each for each in expressions if isinstance(each, prim.ExpressionNode)]
+    nodes += [each.expression for each in variables if isinstance(each, Opaque)]
+    return name in variables or (bool(nodes) and name in names_in(nodes))
 
 
 def _loops(body: Sequence[Item]) -> Iterator[Loop]:

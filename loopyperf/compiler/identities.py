@@ -12,13 +12,13 @@ from typing import Any, cast
 import numpy as np
 import pymbolic.primitives as prim
 from pymbolic import evaluate
+from pymbolic.mapper.dependency import DependencyMapper
 
 from loopyperf.compiler.folding import without_moves
 from loopyperf.compiler.functions import function_name
-from loopyperf.compiler.rewriting import rewritten
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Opcode, Operand
-from loopyperf.idg.unrolling import names_in
+from loopyperf.idg.rewriting import rewritten
 
 Number = int | float
 Function = Callable[..., Any]
@@ -145,7 +145,7 @@ class _Known:
         operand = self.graph.instructions[place].operands[slot]
         before = self._sources(place, slot)
         if operand.known is None:
-            is_sure = len(before) == 1 and before[0].condition is None and not before[0].is_carried
+            is_sure = len(before) == 1 and before[0].condition is None and not any(before[0].distance)
             value = self.constants.get(before[0].source) if is_sure else None
         else:
             value = operand.known if _is_number(operand.known) else None
@@ -212,7 +212,7 @@ def _with_numbers(instruction: Instruction) -> Instruction:
 
 
 def _with_number(operand: Operand) -> Operand:
-    if not isinstance(operand.known, prim.ExpressionNode) or names_in((operand.known,)):
+    if not isinstance(operand.known, prim.ExpressionNode) or DependencyMapper()(operand.known):
         return operand
     try:
         return replace(operand, known=evaluate(operand.known, dict[str, Any]()), is_integer=False)

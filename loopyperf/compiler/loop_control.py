@@ -11,15 +11,15 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-import pymbolic.primitives as prim
-
+from loopyperf.compiler.entry import is_axis
 from loopyperf.compiler.nvcc_unrolling import steps_are_far, written_out
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Instruction, Item, Loop, Opcode, is_axis, is_innermost
+from loopyperf.idg.program import Edge, Instruction, Item, Iteration, Loop, Opcode, is_innermost
 from loopyperf.idg.unrolling import number_of_runs
-from loopyperf.polyhedral.polynomial import Polynomial, Symbol, Term
+from loopyperf.polyhedral.affine import Affine, Symbol
+from loopyperf.polyhedral.polynomial import Polynomial, Term
 
 AGAIN = 3
 """invariants that are computed once more in a pass with barriers, rather than kept in registers"""
@@ -68,7 +68,7 @@ class _Control:
         passes = int(share) if share.denominator == 1 else share
         counters = 2 if loop.is_counted and not loop.lanes_part else 1
         steps = [self._step(f"count {loop.name}", loops, passes) for _ in range(counters)]
-        moved = [place for place in _directly(loop) if loop.name in self._address(place).variables]
+        moved = [place for place in _directly(loop) if any(loop.name in each for each, _ in self._address(place).terms)]
         meets = any(
             self.graph.instructions[place].kind == Opcode.BARRIER for place in loop.body if isinstance(place, int)
         )
@@ -139,9 +139,9 @@ class _Control:
         return place
 
     def _edge(self, source: int, target: int, loops: tuple[Loop, ...], distance: int) -> Edge:
-        *outer, inner = (prim.Variable(loop.name) for loop in loops)
-        passes = (*outer, inner - distance if distance else inner)
-        return Edge(source, target, (*[0] * len(outer), distance), passes)
+        *outer, inner = (loop.name for loop in loops)
+        around: list[Iteration] = [Affine(((name, 1),)) for name in outer]
+        return Edge(source, target, (*[0] * len(outer), distance), (*around, Affine(((inner, 1),), -distance)))
 
     # }}}
 

@@ -14,8 +14,8 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Instruction, Loop, Opcode, is_innermost
 from loopyperf.idg.unrolling import number_of_runs
-from loopyperf.polyhedral.affine import Affine
-from loopyperf.polyhedral.polynomial import Polynomial, Symbol
+from loopyperf.polyhedral.affine import Symbol
+from loopyperf.polyhedral.polynomial import Polynomial
 
 FULL = 402
 """LLVM instructions: cicc writes a loop out in full where all of its passes have no more"""
@@ -128,11 +128,11 @@ def _llvm_instructions(instruction: Instruction, loop: str) -> int:
     """Return the instructions of LLVM in a pass of *loop*; what does not depend on the pass is hoisted before."""
     if instruction.reference is None:
         return OF_LLVM.get(instruction.kind, length(instruction))
-    address = Affine.of(instruction.address)
-    if address is None or not address.factor(loop):
+    factors = {} if instruction.address is None else dict(instruction.address.terms)
+    if loop not in factors or not all(isinstance(variable, str) for variable in factors):
         return 2
-    multiplied = address.factor(loop) != 1
-    added = len(address.terms) > 1
+    multiplied = factors[loop] != 1
+    added = len(factors) > 1
     return 2 + multiplied + added + (instruction.reference.space == MemorySpace.GLOBAL)
 
 

@@ -13,17 +13,9 @@ from loopyperf.compiler.nvcc_unrolling import copies
 from loopyperf.compiler.value_numbering import without_common_subexpressions
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import (
-    Edge,
-    Instruction,
-    Item,
-    Loop,
-    Opcode,
-    is_innermost,
-    loops_in,
-    placed,
-)
+from loopyperf.idg.program import Edge, Instruction, Item, Iteration, Loop, Opcode, is_innermost, loops_in, placed
 from loopyperf.idg.unrolling import number_of_runs
+from loopyperf.polyhedral.affine import Affine
 
 STAGES = {1: (1,), 2: (2, 1), 4: (4, 1), 16: (16, 4, 1)}
 """copies of a body -> those of the loops that follow one another"""
@@ -61,9 +53,9 @@ class _Parting:
         """Return *edge* from the last pass of a loop, where it led from what was its last one."""
         depth = len(self.graph.loops_around[edge.source]) - 1
         loop = self.graph.loops_around[edge.source][-1] if depth >= 0 else None
-        if loop is None or loop.name not in self.factors or edge.passes[depth] != loop.trips - 1:
+        if loop is None or loop.name not in self.factors or edge.passes[depth] != Affine((), loop.trips - 1):
             return edge
-        last = passes_of_warp(loop.lanes, self.factors[loop.name]) - 1
+        last: Iteration = Affine((), passes_of_warp(loop.lanes, self.factors[loop.name]) - 1)
         return replace(edge, passes=(*edge.passes[:depth], last))
 
     def _items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:

@@ -8,6 +8,7 @@ those that take no part just end (docs/compiler.md, section 6).
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
@@ -62,6 +63,8 @@ class _Predication:
         self.ending = tests[0].intersection(*tests) if tests else frozenset[str]()
         """what all of the kernel is under"""
         self.kept = set(range(len(graph.instructions)))
+        self.runs: dict[tuple[Any, tuple[int, ...]], int] = {}
+        """of a condition and the loops around it, by number: in how many passes it holds"""
 
     def predicated(self) -> Idg:
         body = tuple(self._with_branches(self._with_idle(self.graph.body, ()), (), self.ending))
@@ -122,7 +125,13 @@ class _Predication:
         """Execute what data decide of in all passes: the machine issues it for the lanes that take part."""
         for place in places:
             each = self.instructions[place]
-            self.instructions[place] = replace(each, executions=number_of_runs(each.condition, around))
+            self.instructions[place] = replace(each, executions=self._runs(each.condition, around))
+
+    def _runs(self, condition: Any, around: tuple[Loop, ...]) -> int:
+        key = condition, tuple(loop.number for loop in around)
+        if key not in self.runs:
+            self.runs[key] = number_of_runs(condition, around)
+        return self.runs[key]
 
     def _under(self, item: Item, around: tuple[Loop, ...], given: frozenset[str]) -> tuple[frozenset[str], bool, bool]:
         """Return the conditions that *item* is under, whether it is idle, and whether data decide of it.
@@ -133,7 +142,7 @@ class _Predication:
             tests = [self.instructions[place].tests for place, _ in placed(item.body)]
             return tests[0].intersection(*tests) - given, False, False
         each = self.instructions[item]
-        on_data = not each.is_idle and each.executions < number_of_runs(each.condition, around)
+        on_data = not each.is_idle and each.executions < self._runs(each.condition, around)
         return (each.tests | each.predicates) - given, each.is_idle, on_data
 
     def _branches(self, number: int, around: tuple[Loop, ...]) -> list[int]:

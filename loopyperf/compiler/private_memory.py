@@ -14,17 +14,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-import pymbolic.primitives as prim
-
-from loopyperf.compiler.copies import copied
 from loopyperf.compiler.entry import HOPPER, Capability
 from loopyperf.compiler.indexed_loops import IndexedLoops, elements_of
 from loopyperf.compiler.private_arrays import of_loop, private_arrays
 from loopyperf.counts.item import Direction, MemorySpace
 from loopyperf.counts.memory import Reference
+from loopyperf.idg.copies import copied
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Dependence, Edge, Element, Instruction, Item, Loop, Operand
+from loopyperf.idg.program import Dependence, Edge, Element, Instruction, Item, Iteration, Loop, Operand, loops_in
 from loopyperf.idg.unrolling import in_terms_of, number_of_runs
+from loopyperf.polyhedral.affine import Affine
 
 KEPT = 128
 """registers of a work-item that elements may take during a loop, not loaded and stored in it: half of all"""
@@ -49,11 +48,8 @@ def _with_constant_indices(graph: Idg, arrays: Collection[str]) -> Idg:
     """Return *graph* with those loops written out that index *arrays* and that are written out anyway."""
     loops = IndexedLoops(graph)
 
-    def copies(loop: Loop) -> int:
-        is_written = isinstance(loop.trips, int) and loops.indexes(loop, arrays)
-        return loop.trips if is_written and of_loop(loop, loops).home == "registers" else 1
-
-    return copied(graph, copies)
+    indexing = [each for each in loops_in(graph.body) if isinstance(each.trips, int) and loops.indexes(each, arrays)]
+    return copied(graph, {each.number: each.trips for each in indexing if of_loop(each, loops).home == "registers"})
 
 
 def _guarded(graph: Idg) -> frozenset[tuple[str, str]]:
@@ -185,7 +181,7 @@ class _Spilled:
                 edge,
                 source=store,
                 target=load,
-                passes=tuple(in_terms_of(each, first) for each in edge.passes[:outer]),
+                passes=tuple(each.replaced(first) for each in edge.passes[:outer]),
                 distance=edge.distance[: min(outer, len(after.loops))],
                 condition=_when_entered(edge.condition, first),
                 through=Dependence.MEMORY,
@@ -194,14 +190,14 @@ class _Spilled:
         )
         self._use(load, edge, after)
 
-    def _first_passes(self, place: int, region: _Region) -> dict[str, int]:
+    def _first_passes(self, place: int, region: _Region) -> dict[str, Iteration]:
         """Return the loops in *region* that are around *place*, in their first passes: then the region is entered."""
-        return {loop.name: 0 for loop in self.graph.loops_around[place][len(region.loops) :]}
+        return {loop.name: Affine() for loop in self.graph.loops_around[place][len(region.loops) :]}
 
     def _use(self, load: int, edge: Edge, region: _Region) -> None:
         """Let the operand that *edge* leads to wait for *load*."""
-        same = tuple(prim.Variable(loop.name) for loop in region.loops)
-        self.edges.append(Edge(load, edge.target, (0,) * len(same), same, edge.condition, operand=edge.operand))
+        loops = [loop.name for loop in region.loops]
+        self.edges.append(Edge.within(load, edge.target, loops, operand=edge.operand, condition=edge.condition))
 
     def _load(self, region: _Region, place: int, element: Element) -> int:
         if region not in self.loads:
@@ -230,7 +226,7 @@ class _Spilled:
                 if element in self.graph.instructions[place].defines:
                     region = self._region(place, element)
                     store, inner = self._store(region, place, element), self.graph.loops_around[place]
-                    same = tuple(prim.Variable(loop.name) for loop in region.loops)
+                    same: tuple[Iteration, ...] = tuple(Affine(((loop.name, 1),)) for loop in region.loops)
                     last = last_passes(inner[len(region.loops) :])
                     self.edges.append(Edge(place, store, (0,) * len(same), (*same, *last), operand=0))
 
@@ -251,6 +247,7 @@ class _Spilled:
     def _add(self, direction: Direction, region: _Region, place: int, element: Element) -> int:
         like = self.graph.instructions[place]
         condition = _when_entered(like.condition, self._first_passes(place, region))
+        index = None if element.address is None else element.address.expression
         self.instructions.append(
             Instruction(
                 kind=direction,
@@ -259,7 +256,7 @@ class _Spilled:
                 source=like.source,
                 text=f"{element.array}[{element.address}]",
                 reference=Reference(
-                    direction, MemorySpace.PRIVATE, element.array, (element.address,), element.bits, is_linear=True
+                    direction, MemorySpace.PRIVATE, element.array, (index,), element.bits, is_linear=True
                 ),
                 executions=like.executions if region.is_at(place) else self._executions(place, condition, region),
                 condition=condition,
@@ -291,7 +288,8 @@ class _Spilled:
 def _moved_by(element: Element, loops: Sequence[Loop]) -> Any:
     """Return the variables with their factors in the address of *element*; None if one of *loops* is among them."""
     address = element.affine
-    if address is None or any(address.factor(loop.name) for loop in loops):
+    names = {loop.name for loop in loops}
+    if address is None or any(name in names for name, _ in address.terms):
         return None
     return address.terms
 
@@ -314,15 +312,15 @@ def _first_parts(instructions: Sequence[Instruction]) -> Iterator[int]:
         yield first
 
 
-def last_passes(loops: Sequence[Loop]) -> tuple[Any, ...]:
+def last_passes(loops: Sequence[Loop]) -> tuple[Iteration, ...]:
     """Return the last pass of each of *loops*, of which the outermost comes first."""
-    last: dict[str, Any] = {}
+    last: dict[str, Iteration] = {}
     for loop in loops:
-        last[loop.name] = in_terms_of(loop.trips, last) - 1
+        last[loop.name] = Affine.around(in_terms_of(loop.trips, last)) + Affine((), -1)
     return tuple(last.values())
 
 
-def _when_entered(condition: Any, first: Mapping[str, int]) -> Any:
+def _when_entered(condition: Any, first: Mapping[str, Iteration]) -> Any:
     """Return *condition* in the *first* passes of inner loops; None, for always, where it says nothing but of these."""
     found = in_terms_of(condition, first)
     return None if isinstance(found, bool) else found

@@ -18,13 +18,14 @@ from typing import Any
 import pymbolic.primitives as prim
 
 from loopyperf.compiler.private_memory import last_passes
-from loopyperf.compiler.rewriting import rewritten
 from loopyperf.counts.item import Direction, MemorySpace
 from loopyperf.counts.memory import Reference
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.live_values import Lives, widths
-from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, Operand, common_depth
-from loopyperf.idg.unrolling import in_terms_of, number_of_runs
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Iteration, Loop, Opcode, Operand, common_depth
+from loopyperf.idg.rewriting import rewritten
+from loopyperf.idg.unrolling import number_of_runs
+from loopyperf.polyhedral.affine import Affine
 
 STACK = "spilled registers"
 """the array that spills are elements of"""
@@ -176,18 +177,18 @@ class _Spilling:
 
     def _carry(self, loop: Loop, depth: int, entering: int) -> None:
         """Let what *loop* loads, in instructions from *entering* on, wait for what its pass before stored last."""
-        stores = {self.slots[value]: store for value, store in self.stores.items() if store >= entering}
+        stores = {f"{STACK}[{self.slots[value]}]": store for value, store in self.stores.items() if store >= entering}
         for place in range(entering, len(self.instructions)):
             each = self.instructions[place]
-            if each.kind != Opcode.LOAD or each.subsystem != MemorySpace.PRIVATE or each.address not in stores:
+            if each.kind != Opcode.LOAD or each.subsystem != MemorySpace.PRIVATE or each.text not in stores:
                 continue
             outer = [edge for edge in self.edges[place] if edge.source < entering and edge.through == Dependence.MEMORY]
             for edge in outer:
-                store, name = stores[each.address], prim.Variable(loop.name)
-                passes = [prim.Variable(around.name) for around in self.around[place][:depth]]
-                last = last_passes(self.around[store][depth + 1 :])
-                inner = [in_terms_of(each, {loop.name: name - 1}) for each in last]
-                carried = Edge(store, place, (*(0,) * depth, 1), (*passes, name - 1, *inner), None, Dependence.MEMORY)
+                store, name = stores[each.text], prim.Variable(loop.name)
+                passes: list[Iteration] = [Affine(((around.name, 1),)) for around in self.around[place][:depth]]
+                before: Iteration = Affine(((loop.name, 1),), -1)
+                inner = [last.replaced({loop.name: before}) for last in last_passes(self.around[store][depth + 1 :])]
+                carried = Edge(store, place, (*(0,) * depth, 1), (*passes, before, *inner), None, Dependence.MEMORY)
                 self.edges[place].remove(edge)
                 self.edges[place] += [
                     replace(edge, condition=_both(edge.condition, prim.Comparison(name, "==", 0))),
@@ -363,7 +364,7 @@ class _Spilling:
             text=f"{STACK}[{slot}]",
             reference=Reference(direction, MemorySpace.PRIVATE, STACK, (slot,), bits, is_linear=True),
             operands=(Operand(),) if direction == "store" else (),
-            address=slot,
+            address=Affine((), slot),
         )
 
     def _add(self, instruction: Instruction, place: int, depth: int | None = None) -> int:
@@ -382,7 +383,7 @@ class _Spilling:
     def _edge(self, source: int, target: int, through: Dependence, operand: int | None) -> Edge:
         """Return the edge from the last execution of *source* in the same pass of the loops around both."""
         before, shared = self.around[source], self._shared(source, target)
-        same = tuple(prim.Variable(loop.name) for loop in before[:shared])
+        same: tuple[Iteration, ...] = tuple(Affine(((loop.name, 1),)) for loop in before[:shared])
         return Edge(source, target, (0,) * shared, (*same, *last_passes(before[shared:])), None, through, operand)
 
     def _shared(self, one: int, other: int) -> int:

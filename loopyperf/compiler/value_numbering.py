@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loopyperf.compiler.rewriting import rewritten
+import pymbolic.primitives as prim
+
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Loop, Opcode
+from loopyperf.idg.rewriting import rewritten
 from loopyperf.polyhedral.affine import Affine
 
 COMMUTATIVE = (Opcode.ADD, Opcode.MUL, Opcode.MIN_MAX)
@@ -105,7 +107,7 @@ class _Merger:
         if instruction.address is None:
             return tuple(self._operand(place, slot) for slot in range(len(instruction.operands)))
         known = instruction.symbolic
-        return _canonical(instruction.address) if known is None else known
+        return instruction.address if known is None else known
 
     def _operand(self, place: int, slot: int) -> Any:
         """Return what tells apart an operand: what is known of it, and where it comes from."""
@@ -119,5 +121,5 @@ class _Merger:
 
 def _canonical(expression: Any) -> Any:
     """Return *expression* written in one way, whatever the order of its terms."""
-    known = Affine.of(expression)
+    known = Affine.of(expression) if isinstance(expression, prim.ExpressionNode) else None
     return str(expression) if known is None else known

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from loopyperf.compiler.rewriting import rewritten
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode
-from loopyperf.polyhedral.affine import Affine
+from loopyperf.idg.rewriting import rewritten
 
 WIDEST = 128
 """bits"""
@@ -62,8 +61,8 @@ def _neighbours(graph: Idg, block: Sequence[int]) -> list[list[int]]:
             and each.reference is not None
             and not each.is_volatile
         ):
-            address = Affine.of(each.address)
-            if address is not None:
+            address = each.address
+            if address is not None and all(isinstance(variable, str) for variable, _ in address.terms):
                 where = (epoch, str(each.condition), each.is_idle)
                 key = (each.reference.array, each.reference.bits, address.terms, where)
                 groups.setdefault(key, {})[address.constant] = place

@@ -1,13 +1,13 @@
 """What an instruction dependence graph is made of: warp instructions, loops around them, edges between them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count, takewhile
-from typing import Any
+from typing import Any, cast
 
-from loopyperf.polyhedral.affine import Affine
-from loopyperf.polyhedral.polynomial import Polynomial, Symbol
+from loopyperf.polyhedral.affine import Affine, Symbol
+from loopyperf.polyhedral.polynomial import Polynomial
 from loopyperf.units import Word
 
 
@@ -65,6 +65,8 @@ class Dependence(Word):
 
 Pass = Any
 """an integer, or a pymbolic expression of the passes of loops, each a variable of the loop's name counted from 0"""
+Iteration = Affine[Symbol]
+"""a number of a pass, as a sum of multiples of those of other loops, each a variable of the loop's name"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +75,23 @@ class Element:
 
     array: str
     """its name"""
-    address: Any
-    """elements from the array's first one, an expression like those of operands; None if data"""
+    address: Affine[Symbol] | None
+    """elements from the array's first one, as a function of what operands are functions of; None if data"""
     bits: int
     """of one element; of an array of vectors, each of these is an element"""
     length: int
     """elements of the array"""
     member: Any = None
-    """of a vector: which of its members it is, an expression like the address; None for all of them"""
+    """of a vector: which of its members it is, an expression like those of operands; None for all of them"""
     member_bits: int = 0
     """of a member; 0 where an element has none"""
 
     @property
     def affine(self) -> Affine[str] | None:
         """Return the address as a sum of multiples of variables; None where it is none."""
-        return None if self.address is None else Affine.of(self.address)
+        known = self.address
+        is_affine = known is not None and all(isinstance(variable, str) for variable, _ in known.terms)
+        return cast("Affine[str]", known) if is_affine else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +131,9 @@ class Instruction:
     """where it runs in some passes of the loops around it only: a condition on these passes"""
     operands: tuple[Operand, ...] = ()
     """what it works on, in order"""
-    address: Any = None
-    """of loads and stores: elements from the array's first one, an expression like those of operands; None if data"""
+    address: Affine[Symbol] | None = None
+    """of loads and stores: elements from the array's first one, as a function of what operands are functions of; None
+    if data"""
     symbolic: Polynomial[Symbol] | None = None
     """of loads and stores: the same with sizes left as they are named, which is what the compiler knows of it, and
     with hardware indices by their axes, e.g. ``l.0``, ``g.1``"""
@@ -243,7 +248,7 @@ class Edge:
     distance: tuple[int, ...] = ()
     """by how many passes of each loop around both, from the outermost on, *source* is earlier. Shorter where the inner
     ones are entered anew in between: then it is their last pass that *target*'s first one waits for."""
-    passes: tuple[Pass, ...] = ()
+    passes: tuple[Iteration, ...] = ()
     """the pass of each loop around *source*, from the outermost on, given the passes of those around *target*"""
     condition: Any = None
     """on the passes of the loops around *target*: there this edge is; None if in all"""
@@ -251,6 +256,20 @@ class Edge:
     """what passes from one to the other"""
     operand: int | None = None
     """which of the target's operands it leads to; None where it is none of them"""
+
+    @classmethod
+    def within(
+        cls,
+        source: int,
+        target: int,
+        loops: Iterable[str],
+        through: Dependence = Dependence.DATA,
+        operand: int | None = None,
+        condition: Any = None,
+    ) -> "Edge":
+        """Return the edge from *source* to *target* in the same pass of *loops*, which are around both, by name."""
+        same: tuple[Iteration, ...] = tuple(Affine(((name, 1),)) for name in loops)
+        return cls(source, target, (0,) * len(same), same, condition, through, operand)
 
     def between(self, source: int, target: int) -> "Edge":
         """Return the same edge from *source* to *target*."""
@@ -276,9 +295,9 @@ class Idle:
     """of each: the instruction of the graph before which it stands, and the loops around it by name"""
 
 
-def is_axis(variable: Symbol) -> bool:
-    """Return whether *variable*, of a symbolic address, is a hardware index, as ``l.0`` and ``g.1`` are."""
-    return isinstance(variable, str) and variable.startswith(("l.", "g."))
+def lag(iteration: Iteration, loop: str) -> int | None:
+    """Return by how many passes of *loop* an *iteration* is earlier; None where that is not always the same."""
+    return -iteration.constant if iteration.terms == ((loop, 1),) else None
 
 
 def is_innermost(loop: Loop) -> bool:

@@ -14,7 +14,7 @@ from pymbolic.mapper.dependency import DependencyMapper
 from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.errors import GraphError
-from loopyperf.idg.program import Edge, Element, Instruction, Item, Loop, Operand
+from loopyperf.idg.program import Edge, Element, Instruction, Item, Iteration, Loop, Operand
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.ranges import Box, mentions, truth
 
@@ -53,30 +53,31 @@ def flattened(
 
 
 def _in_pass(instruction: Instruction, passes: Passes) -> Instruction:
-    return replace(addressed(instruction, passes), executions=1, condition=None)
+    values: Mapping[str, Iteration] = {name: Affine((), number) for name, number in passes.items()}
+    return replace(addressed(instruction, values), executions=1, condition=None)
 
 
-def addressed(instruction: Instruction, passes: Mapping[str, Any]) -> Instruction:
+def addressed(instruction: Instruction, passes: Mapping[str, Iteration]) -> Instruction:
     """Return *instruction* where loops are in *passes*: what it works on, and the elements that it accesses."""
     return replace(
         instruction,
         operands=tuple(_operand(each, passes) for each in instruction.operands),
-        address=in_terms_of(instruction.address, passes),
+        address=None if instruction.address is None else instruction.address.replaced(passes),
         symbolic=None if instruction.symbolic is None else instruction.symbolic.in_terms_of(passes),
         defines=tuple(_element(each, passes) for each in instruction.defines),
     )
 
 
-def _operand(operand: Operand, passes: Mapping[str, Any]) -> Operand:
+def _operand(operand: Operand, passes: Mapping[str, Iteration]) -> Operand:
     if operand.known is None and operand.element is None:
         return operand
     element = None if operand.element is None else _element(operand.element, passes)
     return replace(operand, known=in_terms_of(operand.known, passes), element=element)
 
 
-def _element(element: Element, passes: Mapping[str, Any]) -> Element:
-    address, member = in_terms_of(element.address, passes), in_terms_of(element.member, passes)
-    return replace(element, address=address, member=member)
+def _element(element: Element, passes: Mapping[str, Iteration]) -> Element:
+    address = None if element.address is None else element.address.replaced(passes)
+    return replace(element, address=address, member=in_terms_of(element.member, passes))
 
 
 def executions(instructions: Sequence[Instruction], body: Sequence[Item]) -> Iterator[tuple[int, Passes]]:
@@ -99,7 +100,7 @@ def _source(edge: Edge, passes: Passes) -> Execution | None:
     """Return what *edge* leads from in these *passes* of the loops around its target."""
     if not holds(edge.condition, passes):
         return None
-    return edge.source, tuple(valued(each, passes) for each in edge.passes)
+    return edge.source, tuple(int(each.at(passes)) for each in edge.passes)
 
 
 def number_of_runs(condition: Any, loops: Sequence[Loop]) -> int:
@@ -175,20 +176,26 @@ def _undecided(condition: Any, box: Box) -> Any:
 
 
 def names_in(expressions: Sequence[Any]) -> set[str]:
-    """Return the names of what *expressions* depend on."""
-    nodes = [each for each in expressions if isinstance(each, prim.ExpressionNode)]
-    return {str(variable) for each in nodes for variable in DependencyMapper()(each)}
+    """Return the names of what *expressions* depend on; some may be sums of multiples."""
+    found: set[str] = set()
+    for each in expressions:
+        if isinstance(each, prim.ExpressionNode):
+            found.update(map(str, DependencyMapper()(each)))
+        elif isinstance(each, Affine):
+            found.update(cast("Iteration", each).names)
+    return found
 
 
 def in_terms_of(expression: Any, passes: Mapping[str, Any]) -> Any:
     """Return *expression* where loops are in *passes*, evaluated where nothing else is in it.
 
+    Passes are numbers, expressions, or sums of multiples.
     Sums of multiples are written in one way: what is the same address has the same text.
     """
     if not isinstance(expression, prim.ExpressionNode):
         return expression
     if isinstance(expression, prim.Variable):
-        return passes.get(expression.name, expression)
+        return _expression(passes.get(expression.name, expression))
     if (known := Affine.of(expression, passes)) is not None:
         return known.expression
     if isinstance(expression, prim.Comparison):
@@ -197,10 +204,14 @@ def in_terms_of(expression: Any, passes: Mapping[str, Any]) -> Any:
         return holds(found, {}) if isinstance(left, int) and isinstance(right, int) else found
     if isinstance(expression, prim.LogicalAnd):
         return _all(in_terms_of(each, passes) for each in expression.children)
-    found = substitute(expression, dict(passes))
+    found = substitute(expression, {name: _expression(each) for name, each in passes.items()})
     if isinstance(found, prim.ExpressionNode) and not DependencyMapper()(found):
         return cast("Any", evaluate(found))
     return found
+
+
+def _expression(value: Any) -> Any:
+    return cast("Iteration", value).expression if isinstance(value, Affine) else value
 
 
 def _all(tests: Iterable[Any]) -> Any:

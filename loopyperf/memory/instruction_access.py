@@ -58,4 +58,4 @@ def copied_pattern(executed: Executed, source: Idg, graph: Idg, number: int) -> 
             "passes are no functions of the loops around: ask for the instruction of the source graph, which is all of "
             "them"
         )
-    return pattern_of_copy(pattern, instruction.address, numbers, instruction.bits)
+    return pattern_of_copy(pattern, instruction.address.expression, numbers, instruction.bits)

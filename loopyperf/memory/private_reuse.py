@@ -9,6 +9,7 @@ pass from one group to the next, so that a program's first accesses come after t
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
@@ -122,7 +123,9 @@ class _Walk:
     def __post_init__(self) -> None:
         for place, each in enumerate(self.graph.instructions):
             if each.subsystem == MemorySpace.PRIVATE:
-                self._affine[place] = Affine.of(each.address)
+                known = each.address
+                is_affine = known is not None and all(isinstance(variable, str) for variable, _ in known.terms)
+                self._affine[place] = cast("Affine[str]", known) if is_affine else None
 
     def accesses(
         self, body: Sequence[Item], passes: Mapping[str, int], executions: float

@@ -14,8 +14,8 @@ import pymbolic.primitives as prim
 from pymbolic import substitute
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Loop, loops_in, placed
-from loopyperf.polyhedral.affine import Affine
+from loopyperf.idg.program import Edge, Loop, loops_in
+from loopyperf.polyhedral.affine import Opaque
 from loopyperf.polyhedral.ranges import Range, bounds, mentions, periods, truth, variation
 
 LONGEST_PERIOD = 64
@@ -39,7 +39,12 @@ class AlikePasses:
         """Take a loop of *graph*, and the loops around it."""
         self.name, self.level = loop.name, len(around)
         self.outer_names = [each.name for each in around]
-        inside = dict.fromkeys(place for place, _ in placed(loop.body))
+        depth = len(around)
+        inside = dict.fromkeys(
+            place
+            for place, loops in enumerate(graph.loops_around)
+            if len(loops) > depth and loops[depth].number == loop.number
+        )
         edges = [edge for place in inside for edge in graph.definitions[place]]
         conditions = (*(graph.instructions[place].condition for place in inside), *(edge.condition for edge in edges))
         self.conditions = [each for each in dict.fromkeys(conditions) if mentions(each, self.name)]
@@ -49,17 +54,20 @@ class AlikePasses:
 
     def _is_steady(self, edge: Edge) -> bool:
         """Return whether *edge* comes from as many passes ago in each pass."""
-        known = Affine.of(edge.passes[self.level])
-        others = [each for level, each in enumerate(edge.passes) if level != self.level]
-        is_relative = known is not None and known.factor(self.name) == 1
-        return is_relative and not any(mentions(each, self.name) for each in others)
+        own = edge.passes[self.level].terms
+        others = [term for level, each in enumerate(edge.passes) if level != self.level for term in each.terms]
+        is_relative = (self.name, 1) in own and all(isinstance(variable, str) for variable, _ in own)
+        return is_relative and not any(
+            variable == self.name or (isinstance(variable, Opaque) and mentions(variable.expression, self.name))
+            for variable, _ in others
+        )
 
     def _expressions(self) -> Iterator[Any]:
         """Yield all that may tell passes apart."""
         yield from self.conditions
         yield from (inner.trips for inner in self.inner if mentions(inner.trips, self.name))
         for edge in self.edges:
-            yield from (edge.condition, edge.passes[self.level])
+            yield from (edge.condition, edge.passes[self.level].expression)
 
     def until(self, first: int, trips: int, where: Surroundings) -> int:
         """Return the pass before which all from *first* on surely are alike, of *trips* at most.
@@ -104,7 +112,7 @@ class _Passes:
         self.inner = [(each.name, bounds(seen(each.trips)), mentions(each.trips, loop.name)) for each in loop.inner]
         self.conditions = [variation(seen(each), loop.name) for each in loop.conditions]
         self.edges = [
-            (truth(seen(edge.condition)), [bounds(seen(each)) for each in edge.passes[: loop.level + 1]])
+            (truth(seen(edge.condition)), [bounds(seen(each.expression)) for each in edge.passes[: loop.level + 1]])
             for edge in loop.edges
         ]
 

@@ -6,15 +6,14 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
 from loopyperf.errors import GraphError
-from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Item, Loop, Opcode, loops_in
+from loopyperf.idg.graph import Idg, executions_away
+from loopyperf.idg.program import Item, Loop, Opcode, loops_in
 from loopyperf.idg.unrolling import number_of_runs
 from loopyperf.pipeline import memory as at
 from loopyperf.pipeline.clock import Clock
 from loopyperf.pipeline.expressions import ExpressionCode
 from loopyperf.pipeline.memory import END, ENTER, INSTRUCTION, REPEAT, Memory, laid_out
 from loopyperf.pipeline.scenario import Scenario
-from loopyperf.polyhedral.affine import lag
 
 MOST = 1_000_000
 """results of an instruction that are kept"""
@@ -172,6 +171,7 @@ class _Edges:
     def add(self, graph: Idg, offset: int, code: ExpressionCode) -> None:
         """Append the edges of *graph*, whose instructions are counted from *offset*."""
         self.apart += _ticks_apart(graph, self.issue[offset:])
+        away = executions_away(graph)
         for target, edges in enumerate(graph.definitions):
             names = [loop.name for loop in graph.loops_around[target]]
             # A warp that a barrier holds issues nothing, so nothing ever waits for the barrier by an edge.
@@ -181,19 +181,18 @@ class _Edges:
                 self.conditions.append(-1 if edge.condition is None else code.add(edge.condition, names))
                 self.levels.append(len(self.passes))
                 self.passes += [code.add(each, names) for each in edge.passes]
-                self.kept[source] = max(self.kept[source], self._outstanding(graph, edge, source))
+                self.kept[source] = max(self.kept[source], self._outstanding(graph, edge.source, source, away[edge]))
             self.begins.append(len(self.sources))
 
-    def _outstanding(self, graph: Idg, edge: Edge, source: int) -> int:
-        """Return how many of the latest results of *source* *edge* may ask for."""
+    def _outstanding(self, graph: Idg, place: int, source: int, away: int | None) -> int:
+        """Return how many results of *place*, encoded as *source*, an edge may ask for that goes back so far."""
         completion, apart = self.completion[source], self.apart[source]
         if not completion:
             return 0
-        away = _executions_away(graph, edge)
         known = [] if away is None else [away + 1]
         # In the last Λ there were so many.
         known += [-(-completion // apart)] if apart else []
-        return min(known) if known else _runs(graph, edge.source)
+        return min(known) if known else _runs(graph, place)
 
 
 def _runs(graph: Idg, place: int) -> int:
@@ -218,15 +217,3 @@ def _ticks_apart(graph: Idg, issue: Memory) -> Memory:
         for place, instruction in places:
             found[place] = always[instruction.subsystem] + (0 if instruction.condition is None else issue[place])
     return found
-
-
-def _executions_away(graph: Idg, edge: Edge) -> int | None:
-    """Return how many executions of its source *edge* goes back; None if that is not the same in all passes."""
-    if not edge.passes:
-        return 0
-    loops = graph.loops_around[edge.source]
-    if graph.loops_around[edge.target][: len(loops)] != loops:
-        return None
-    away = [lag(each, loop.name) for each, loop in zip(edge.passes, loops, strict=True)]
-    *around, innermost = away
-    return None if any(each != 0 for each in around) or innermost is None else max(0, innermost)

@@ -6,14 +6,14 @@ a loop plus a constant.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pymbolic.primitives as prim
 from pymbolic.mapper import Mapper
 
 from loopyperf.errors import GraphError
 from loopyperf.pipeline.memory import CODE_BEGINS, DEEPEST, FIRST, OPERATIONS, PASSES, SECOND, STACK, Memory
-from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.affine import Affine, Symbol
 
 CONSTANT, PASS, ADD, MULTIPLY, FLOOR, REMAINDER, MINIMUM, MAXIMUM = range(8)
 EQUAL, UNEQUAL, LESS, AT_MOST, AND, OR, NOT, CHOOSE = range(8, 16)
@@ -65,16 +65,24 @@ class _Encoder(Mapper[None, []]):
         """Append the operations of *expression*; those of a loop's pass plus a constant are one."""
         if isinstance(expression, (bool, int)):
             return self.append(CONSTANT, int(expression))
-        match Affine.of(expression) if isinstance(expression, prim.Sum) else None:
-            case Affine(terms=((name, 1),), constant=constant):
-                return self.append(PASS, self._level(name), constant)
-            case _:
-                pass
+        if isinstance(expression, prim.Sum) and (known := Affine.of(expression)) is not None:
+            expression = known
+        if isinstance(expression, Affine):
+            return self._sum(cast("Affine[Symbol]", expression))
         try:
             return super().__call__(expression)
         except (NotImplementedError, ValueError) as error:
             what = type(expression).__name__
             raise GraphError(f"a simulation cannot evaluate {expression}: {what} is no operation on passes") from error
+
+    def _sum(self, known: Affine[Symbol]) -> None:
+        match known:
+            case Affine(terms=()):
+                self.append(CONSTANT, known.constant)
+            case Affine(terms=((str(name), 1),)):
+                self.append(PASS, self._level(name), known.constant)
+            case _:
+                super().__call__(known.expression)
 
     def map_variable(self, expr: prim.Variable) -> None:
         self.append(PASS, self._level(expr.name))

@@ -1,19 +1,22 @@
 """Sums of integer multiples of variables, from pymbolic's expressions and from isl's functions, and back.
 
-A variable is a name, or a quotient rounded down, as isl's functions have them.
+A variable is a name; or a quotient rounded down, as isl's functions have them; or an expression that is no such sum.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import reduce
 from math import gcd, prod
 from numbers import Integral
 from operator import add
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import islpy as isl
 import pymbolic.primitives as prim
+from pymbolic import evaluate
+from pymbolic.mapper.dependency import DependencyMapper
+from pymbolic.mapper.substitutor import substitute
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 V = TypeVar("V", bound=Hashable)
@@ -54,6 +57,26 @@ Atom = str | Floor
 
 
 @dataclass(frozen=True, slots=True)
+class Opaque:
+    """An expression that is not broken up further; among variables, it comes after all names."""
+
+    expression: Any
+    """as pymbolic has it"""
+
+    def __str__(self) -> str:
+        return str(self.expression)
+
+    def __lt__(self, other: object) -> bool:
+        return isinstance(other, Opaque) and str(self) < str(other)
+
+    def __gt__(self, other: object) -> bool:
+        return not isinstance(other, Opaque) or str(self) > str(other)
+
+
+Symbol = str | Opaque
+
+
+@dataclass(frozen=True, slots=True)
 class Affine(Generic[V]):
     """A constant plus integer multiples of variables; equal sums have equal parts."""
 
@@ -72,6 +95,16 @@ class Affine(Generic[V]):
             return None
         constant = terms.pop("", 0)
         return Affine.total(terms, constant)
+
+    @staticmethod
+    def around(expression: Any) -> "Affine[Symbol]":
+        """Return *expression* as a sum of multiples of variables and of what in it is no such sum."""
+        if (known := Affine.of(expression)) is not None:
+            return cast("Affine[Symbol]", known)
+        if not isinstance(expression, prim.Sum):
+            return Affine.variable(Opaque(expression))
+        parts = map(Affine.around, expression.children)
+        return reduce(add, parts)
 
     @staticmethod
     def total(factors: Mapping[W, int], constant: int = 0) -> "Affine[W]":
@@ -95,6 +128,11 @@ class Affine(Generic[V]):
         """Return the variables of all multiples."""
         return frozenset(variable for variable, _ in self.terms)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the names of all variables, and those inside variables that are no names."""
+        return frozenset(name for variable, _ in self.terms for name in names_in(variable))
+
     def factor(self, variable: V) -> int:
         """Return what the sum grows by where *variable* grows by 1."""
         return next((factor for each, factor in self.terms if each == variable), 0)
@@ -104,7 +142,7 @@ class Affine(Generic[V]):
         """Return the sum as an integer or as a pymbolic expression."""
         terms: list[Any] = [self.constant] if self.constant or not self.terms else []
         for variable, factor in self.terms:
-            known = variable.expression if isinstance(variable, Floor) else prim.Variable(str(variable))
+            known = prim.Variable(variable) if isinstance(variable, str) else cast("Any", variable).expression
             terms.append(known if factor == 1 else factor * known)
         return reduce(add, terms)
 
@@ -141,6 +179,17 @@ class Affine(Generic[V]):
         if not factor:
             return Affine()
         return Affine(tuple((variable, factor * each) for variable, each in self.terms), factor * self.constant)
+
+    def replaced(self: "Affine[Symbol]", values: "Mapping[str, Affine[Symbol]]") -> "Affine[Symbol]":
+        """Return the sum with *values* in place of some names."""
+        factors: dict[Symbol, int] = {}
+        constant = self.constant
+        for variable, factor in self.terms:
+            value = values.get(variable) if isinstance(variable, str) else _replaced(variable, values)
+            for each, times in ((variable, 1),) if value is None else value.terms:
+                factors[each] = factors.get(each, 0) + factor * times
+            constant += 0 if value is None else factor * value.constant
+        return Affine.total(factors, constant)
 
     def divided(self, divisor: int) -> "Affine[V]":
         """Return the exact quotient by *divisor*, which divides all multiples and the constant."""
@@ -185,14 +234,31 @@ class Affine(Generic[V]):
 def _value(variable: Any, values: Mapping[Any, Any]) -> Any:
     if isinstance(variable, Floor) and variable not in values:
         return variable.numerator.at(values) // variable.denominator
+    if isinstance(variable, Opaque):
+        return evaluate(variable.expression, dict(values))
     return values[variable]
 
 
-@lru_cache(maxsize=1 << 14)
-def lag(expression: Any, variable: str) -> int | None:
-    """Return how much less than *variable* the *expression* is; None where that is no constant."""
-    known = Affine.of(expression)
-    return -known.constant if known is not None and known.terms == ((variable, 1),) else None
+def replaced(sums: Iterable[Affine[Symbol]], values: Mapping[str, Affine[Symbol]]) -> list[Affine[Symbol]]:
+    """Return each of *sums* with *values* in place of some names."""
+    return [each.replaced(values) for each in sums]
+
+
+def _replaced(variable: Opaque, values: Mapping[str, Affine[Symbol]]) -> Affine[Symbol] | None:
+    """Return what *variable* is with *values* in place of some names; None where it has none of these."""
+    if names_in(variable).isdisjoint(values):
+        return None
+    found: Any = substitute(variable.expression, {name: each.expression for name, each in values.items()})
+    return Affine.around(found if DependencyMapper()(found) else cast("Any", evaluate(found)))
+
+
+def names_in(variable: Any) -> frozenset[str]:
+    """Return the names that the value of *variable* depends on."""
+    if isinstance(variable, str):
+        return frozenset((variable,))
+    if isinstance(variable, Floor):
+        return frozenset(name for each in variable.numerator.variables for name in names_in(each))
+    return frozenset(map(str, DependencyMapper()(variable.expression)))
 
 
 # {{{ from pymbolic
@@ -216,6 +282,8 @@ def _is_added(expression: Any, factor: int, passes: Mapping[str, Any], terms: di
         return _is_product_added(expression.children, factor, passes, terms)
     if isinstance(expression, prim.Sum):
         return all(_is_added(child, factor, passes, terms) for child in expression.children)
+    if isinstance(expression, Affine):
+        return _is_sum_added(cast("Affine[Symbol]", expression), factor, terms)
     match expression:
         case Integral():
             return _is_added(int(expression), factor, NOTHING, terms)
@@ -223,6 +291,16 @@ def _is_added(expression: Any, factor: int, passes: Mapping[str, Any], terms: di
             return _is_added(base**exponent, factor, NOTHING, terms)
         case _:
             return False
+
+
+def _is_sum_added(known: Affine[Symbol], factor: int, terms: dict[str, int]) -> bool:
+    """Add *factor* times *known* to *terms*; return whether all of its variables are names."""
+    for variable, times in known.terms:
+        if not isinstance(variable, str):
+            return False
+        terms[variable] = terms.get(variable, 0) + factor * times
+    terms[""] = terms.get("", 0) + factor * known.constant
+    return True
 
 
 def _is_product_added(factors: tuple[Any, ...], factor: int, passes: Mapping[str, Any], terms: dict[str, int]) -> bool:

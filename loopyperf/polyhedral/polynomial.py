@@ -16,32 +16,12 @@ from pymbolic import evaluate
 from pymbolic.mapper.dependency import DependencyMapper
 from pymbolic.mapper.substitutor import substitute
 
-from loopyperf.polyhedral.affine import Affine, Floor, V, W
+from loopyperf.polyhedral.affine import Affine, Opaque, Symbol, V, W, names_in
 
 Rational = int | Fraction
 Monomial = tuple[V, ...]
 """the variables of a product in order, each as often as it is a factor; empty for a number"""
 Term = tuple[Monomial[V], Rational]
-
-
-@dataclass(frozen=True, slots=True)
-class Opaque:
-    """What is neither a sum nor a product; among variables, it comes after all names."""
-
-    expression: Any
-    """as pymbolic has it"""
-
-    def __str__(self) -> str:
-        return str(self.expression)
-
-    def __lt__(self, other: object) -> bool:
-        return isinstance(other, Opaque) and str(self) < str(other)
-
-    def __gt__(self, other: object) -> bool:
-        return not isinstance(other, Opaque) or str(self) > str(other)
-
-
-Symbol = str | Opaque
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,17 +148,12 @@ class Polynomial(Generic[V]):
 def _in_terms_of(variable: Symbol, values: Mapping[str, Any]) -> Any:
     if isinstance(variable, str):
         return values[variable]
-    found: Any = substitute(variable.expression, dict(values))
+    found: Any = substitute(variable.expression, {name: _expression(each) for name, each in values.items()})
     return found if DependencyMapper()(found) else cast("Any", evaluate(found))
 
 
-def names_in(variable: Any) -> frozenset[str]:
-    """Return the names that the value of *variable* depends on."""
-    if isinstance(variable, str):
-        return frozenset((variable,))
-    if isinstance(variable, Floor):
-        return frozenset(name for each in variable.numerator.variables for name in names_in(each))
-    return frozenset(map(str, DependencyMapper()(variable.expression)))
+def _expression(value: Any) -> Any:
+    return cast("Affine[Any]", value).expression if isinstance(value, Affine) else value
 
 
 def _written(product: Monomial[Any], value: Rational) -> str:
@@ -193,6 +168,8 @@ def _terms(expression: Any) -> dict[Monomial[Symbol], Rational]:
     match expression:
         case Integral():
             return {(): int(expression)}
+        case Affine():
+            return dict(Polynomial.of_affine(cast("Affine[Symbol]", expression)).terms)
         case prim.Variable(name=name):
             return {(name,): 1}
         case prim.Sum(children=children):

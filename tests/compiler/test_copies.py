@@ -3,13 +3,14 @@
 from machine_code.kernels import naive_multiplication
 from machine_code.varied_kernels import forces, sums_of_rows
 
-from loopyperf.compiler.copies import copied
 from loopyperf.compiler.folding import without_index_arithmetic, without_moves
 from loopyperf.compiler.hoisting import without_invariants
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
+from loopyperf.idg.copies import copied
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.polyhedral.affine import Affine
 
 
 def source(unit: object, **sizes: int) -> Idg:
@@ -18,15 +19,15 @@ def source(unit: object, **sizes: int) -> Idg:
 
 def test_copies_that_follow_a_loop_wait_for_no_pass_that_it_does_not_make() -> None:
     # 36 passes are 2 of 16 copies, passes 0 and 1, and 4 single copies: these wait for pass 1 at most.
-    graph = copied(source(naive_multiplication(4), n=36), lambda _: 16)
+    graph = copied(source(naive_multiplication(4), n=36), {0: 16})
     (loop,) = {loops[0].name: loops[0] for loops in graph.loops_around if loops}.values()
     assert (loop.trips, loop.copies) == (2, 16)
     outside = [edge for edge in graph.edges if graph.loops_around[edge.source] and not graph.loops_around[edge.target]]
-    assert {edge.passes for edge in outside} == {(1,)}
+    assert {edge.passes for edge in outside} == {(Affine((), 1),)}
 
 
 def test_a_loop_that_is_counted_at_run_time_stays_one_with_a_single_pass() -> None:
-    graph = copied(source(sums_of_rows(), n=128, m=4), lambda _: 4)
+    graph = copied(source(sums_of_rows(), n=128, m=4), {0: 4})
     (loop,) = {loops[0].name: loops[0] for loops in graph.loops_around if loops}.values()
     assert (loop.trips, loop.copies) == (1, 4)
 

@@ -8,6 +8,7 @@ from loopyperf.errors import ParameterError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.idg.metrics.live_values import live_registers
 from loopyperf.idg.program import Element, Operand, PassBound
+from loopyperf.polyhedral.affine import Affine
 
 K = prim.Variable("k")
 
@@ -66,27 +67,30 @@ def looped(*edges: Edge, before: int = 1, inside: int = 2, after: int = 1) -> Id
 
 def test_what_is_used_in_each_pass_is_alive_through_the_loop() -> None:
     # 0 is used by 1, the first in the loop; 1 by 2, the second. After 1, both are alive.
-    assert live_registers(looped(Edge(0, 1, operand=0), Edge(1, 2, (0,), (K,), operand=0))) == 2
+    assert live_registers(looped(Edge(0, 1, operand=0), Edge.within(1, 2, ["k"], operand=0))) == 2
 
 
 def test_a_sum_and_what_it_begins_with_have_one_register() -> None:
     begins = Edge(0, 2, condition=prim.Comparison(K, "==", 0), operand=0)
-    goes_on = Edge(2, 2, (1,), (K - 1,), prim.Comparison(K, ">=", 1), operand=0)
-    assert live_registers(looped(begins, goes_on, Edge(2, 3, (), (7,), operand=0))) == 1
+    goes_on = Edge(2, 2, (1,), (Affine.variable("k", -1),), prim.Comparison(K, ">=", 1), operand=0)
+    assert live_registers(looped(begins, goes_on, Edge(2, 3, (), (Affine((), 7),), operand=0))) == 1
 
 
 def test_a_sum_is_alive_while_its_next_term_is_computed() -> None:
-    goes_on = Edge(2, 2, (1,), (K - 1,), prim.Comparison(K, ">=", 1), operand=0)
-    assert live_registers(looped(goes_on, Edge(1, 2, (0,), (K,), operand=1), Edge(2, 3, (), (7,), operand=0))) == 2
+    goes_on = Edge(2, 2, (1,), (Affine.variable("k", -1),), prim.Comparison(K, ">=", 1), operand=0)
+    inside, after = Edge.within(1, 2, ["k"], operand=1), Edge(2, 3, (), (Affine((), 7),), operand=0)
+    assert live_registers(looped(goes_on, inside, after)) == 2
 
 
 def test_elements_of_a_private_array_that_a_loop_defines_are_alive_together() -> None:
     instructions = (
-        Instruction("load", "b64", defines=(Element("a", K, 64, 8),), executions=8),
-        Instruction("store", "b64", operands=(Operand(element=Element("a", prim.Variable("o"), 64, 8)),), executions=8),
+        Instruction("load", "b64", defines=(Element("a", Affine.variable("k"), 64, 8),), executions=8),
+        Instruction(
+            "store", "b64", operands=(Operand(element=Element("a", Affine.variable("o"), 64, 8)),), executions=8
+        ),
     )
     loops = (Loop("k", 8, (0,), bound=PassBound((8,))), Loop("o", 8, (1,), bound=PassBound((8,))))
-    edge = Edge(0, 1, (), (prim.Variable("o"),), operand=0)
+    edge = Edge(0, 1, (), (Affine.variable("o"),), operand=0)
     assert live_registers(Idg(instructions, (edge,), loops)) == 2 * 8
 
 

@@ -8,6 +8,7 @@ from idg.machine_graphs import folded, source
 from idg.patterns import flat
 
 from loopyperf.compiler.parting_lanes import passes_of_warp, with_parting_lanes
+from loopyperf.polyhedral.affine import Affine
 
 
 def by_walking(lanes: list[int], factor: int) -> int:
@@ -58,4 +59,4 @@ def test_what_follows_waits_for_the_last_pass() -> None:
         for edge in parted.edges
         if parted.loops_around[edge.source] and not parted.loops_around[edge.target]
     ]
-    assert after == [(46,)]
+    assert after == [(Affine((), 46),)]

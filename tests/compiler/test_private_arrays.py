@@ -2,7 +2,7 @@
 
 import private_array_kernels as kernels
 import pytest
-from pymbolic import parse, var
+from pymbolic import parse
 
 from loopyperf.compiler.private_arrays import (
     Home,
@@ -16,6 +16,7 @@ from loopyperf.idg import Idg, Instruction, Loop
 from loopyperf.idg.program import AT_RUN_TIME, WORK_GROUP, Element, PassBound
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.polyhedral.affine import Affine
 
 
 def array(build: kernels.Build) -> PrivateArray:
@@ -69,8 +70,7 @@ def test_a_bound_inside_of_which_lanes_do_nothing_is_still_constant() -> None:
 
 
 def test_a_graph_without_loops_of_a_kernel_goes_by_its_constant_loops() -> None:
-    index = var("i")
-    store = Instruction("move", defines=(Element("a", index, 64, 4),), executions=4)
+    store = Instruction("move", defines=(Element("a", Affine.variable("i"), 64, 4),), executions=4)
     for bound, home in ((PassBound((4,)), "registers"), (AT_RUN_TIME, "private memory")):
         graph = Idg((store,), (), (Loop("i", 4, (0,), bound=bound),))
         assert [each.home for each in private_arrays(graph)] == [home]
@@ -80,7 +80,7 @@ def test_an_array_that_some_warps_have_in_memory_is_there_for_all_warps() -> Non
     """The program of a launch is one: a loop to a bound that is no constant is in it, whoever runs through it."""
 
     def graph(bound: PassBound, length: int = 16) -> Idg:
-        store = Instruction("move", defines=(Element("a", var("i"), 64, length),), executions=length)
+        store = Instruction("move", defines=(Element("a", Affine.variable("i"), 64, length),), executions=length)
         return Idg((store,), (), (Loop("i", length, (0,), bound=bound),))
 
     constant, varying, either = graph(PassBound((16,))), graph(AT_RUN_TIME), graph(PassBound((8, 16)))
@@ -127,7 +127,7 @@ def test_in_a_loop_of_several_numbers_of_passes_it_depends_on_the_numbers_their_
     bound: PassBound, tests: frozenset[str], capability: tuple[int, int], *, is_in_memory: bool
 ) -> None:
     """titan-v rows 404 and 410 differ in nothing else than the condition on the work-item, and 30 times in time."""
-    store = Instruction("move", defines=(Element("a", var("i"), 64, 16),), executions=16, tests=tests)
+    store = Instruction("move", defines=(Element("a", Affine.variable("i"), 64, 16),), executions=16, tests=tests)
     graph = Idg((store,), (), (Loop("i", 16, (0,), bound=bound),))
     (found,) = private_arrays(graph, capability)
     assert found.is_in_memory == is_in_memory
@@ -146,7 +146,7 @@ def test_in_a_loop_that_is_long_to_write_out_it_depends_on_the_condition_and_the
     tests: frozenset[str], capability: tuple[int, int], *, is_in_memory: bool
 ) -> None:
     """titan-v rows 711 and 724 differ by the condition on the work-item: one is in registers, and one in memory."""
-    element = Element("a", var("i"), 64, 16)
+    element = Element("a", Affine.variable("i"), 64, 16)
     body = tuple(Instruction("add", "f64", defines=(element,) if not n else (), tests=tests) for n in range(198))
     graph = Idg(body, (), (Loop("i", 16, tuple(range(198)), bound=PassBound((16,))),))
     (found,) = private_arrays(graph, capability)

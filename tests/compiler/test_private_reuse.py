@@ -10,7 +10,7 @@ import pytest
 from loopyperf.compiler import lowered
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.unrolling import executions, valued
+from loopyperf.idg.unrolling import executions
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.private_reuse import Moved, StackReuse
 from loopyperf.memory.source_launch import kernel_profile
@@ -29,7 +29,7 @@ def simulated(graph: Idg, elements: int) -> Moved:
             each = graph.instructions[place]
             if each.subsystem != "private":
                 continue
-            element, is_store = (each.reference.array, valued(each.address, passes)), each.kind == "store"
+            element, is_store = (each.reference.array, each.address.at(passes)), each.kind == "store"
             is_there, was_changed = element in cache, cache.pop(element, False)
             cache[element] = was_changed or is_store
             given_up = cache.popitem(last=False)[1] if len(cache) > elements else False

@@ -16,6 +16,7 @@ from loopyperf.device.parts import Pipeline
 from loopyperf.errors import GraphError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.idg.program import Dependence, Opcode, common_depth
+from loopyperf.polyhedral.affine import Affine
 from loopyperf.predict.instruction_graph import timed_kernel
 from loopyperf.units import Word
 
@@ -51,8 +52,8 @@ def test_an_unrolled_loop_has_each_pass_wait_for_those_that_it_depends_on() -> N
 def test_passes_of_an_inner_loop_may_depend_on_the_outer_one() -> None:
     # for i < 3: for j <= i: one instruction that uses that of the pass before: 6 in one chain.
     instruction = Instruction("alu", executions=6)
-    within = Edge(0, 0, (0, 1), (parse("i"), parse("j - 1")))
-    across = Edge(0, 0, (1,), (parse("i - 1"), parse("i - 1")), condition=parse("j == 0"))
+    within = Edge(0, 0, (0, 1), (Affine.variable("i"), Affine.variable("j", -1)))
+    across = Edge(0, 0, (1,), (Affine.variable("i", -1), Affine.variable("i", -1)), condition=parse("j == 0"))
     graph = Idg((instruction,), (within, across), (Loop("i", 3, (Loop("j", parse("i + 1"), (0,)),)),))
     assert pairs(graph.unrolled()) == [(place, place + 1) for place in range(5)]
 
@@ -69,7 +70,7 @@ def test_a_graph_numbers_its_loops_in_the_order_of_the_program() -> None:
 
 def test_an_instruction_may_run_in_some_passes_only() -> None:
     often, seldom = Instruction("alu", executions=4), Instruction("mem", executions=2, condition=parse("i % 2 == 1"))
-    graph = Idg((often, seldom), (Edge(0, 1, (0,), (parse("i"),)),), (Loop("i", 4, (0, 1)),))
+    graph = Idg((often, seldom), (Edge(0, 1, (0,), (Affine.variable("i"),)),), (Loop("i", 4, (0, 1)),))
     assert [each.kind for each in graph.unrolled().instructions] == ["alu", "alu", "mem", "alu", "alu", "mem"]
     assert pairs(graph.unrolled()) == [(1, 2), (4, 5)]
 

@@ -9,12 +9,13 @@ import pytest
 from idg.patterns import flat, written
 
 from loopyperf.compiler import lowered
-from loopyperf.compiler.copies import copied
 from loopyperf.compiler.folding import without_index_arithmetic
 from loopyperf.compiler.wide_loads import with_wide_loads
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import GraphError, UncountableError
 from loopyperf.idg import Idg
+from loopyperf.idg.copies import copied
+from loopyperf.idg.program import loops_in
 from loopyperf.kernel import Kernel, load_kernel
 from loopyperf.memory import AccessProfile, BankAccess
 from loopyperf.memory.source_launch import SourceLaunch, source_launches
@@ -75,11 +76,17 @@ def test_wide_loads_ask_for_all_that_they_load(product: SourceLaunch) -> None:
     assert sum(profile.number for profile in profiles) == 16
 
 
+def written_out(launch: SourceLaunch, **factors: int) -> Idg:
+    """Return the graph of *launch* with loops of these names written out into so many copies."""
+    graph = launch.graph()
+    return copied(graph, {loop.number: factors.get(loop.name, 1) for loop in loops_in(graph.body)})
+
+
 def test_copies_together_do_what_the_source_does(product: SourceLaunch) -> None:
-    written_out = copied(product.graph(), lambda loop: {"k_inner": 4, "k_outer": 3}.get(loop.name, 1))
+    copies = written_out(product, k_inner=4, k_outer=3)
     for text in ("a[", "b[", "c[", "a_fetch[i", "b_fetch[k", "a_fetch[a", "b_fetch[b"):
         (whole,) = accesses(product, text)
-        parts = list(accesses(product, text, written_out))
+        parts = list(accesses(product, text, copies))
         together = {access: sum(part.executions.get(access, 0) for part in parts) for access in whole.executions}
         assert together == whole.executions, text
 
@@ -110,7 +117,7 @@ def test_each_copy_of_an_unrolled_loop_has_its_own_alignment() -> None:
     kind = representative(kernel)
     (whole,) = accesses(kind, "a[")
     assert whole.mean("sectors") == Fraction(4 * 2 + 5 * 14, 16)
-    copies = accesses(kind, "a[", copied(kind.graph(), lambda _: 8))
+    copies = accesses(kind, "a[", copied(kind.graph(), {0: 8}))
     assert [(copy.number, copy.mean("sectors")) for copy in copies] == [(2, 4), *[(2, 5)] * 7]
 
 
@@ -119,7 +126,7 @@ def test_lanes_that_start_their_loops_elsewhere_have_their_own_addresses() -> No
     kernel = written("{[i,j]: 0<=i<32 and i<=j<i+4}", "out[i,j] = a[i + j]", flat("a"), tags={"i": "l.0"})
     kind = representative(kernel)
     (whole,) = accesses(kind, "a[")
-    (first, *_) = accesses(kind, "a[", copied(kind.graph(), lambda _: 4))
+    (first, *_) = accesses(kind, "a[", copied(kind.graph(), {0: 4}))
     assert (first.number, first.mean("sectors")) == (1, 8)
     # Elements 2*i + 1, 2*i + 2 and 2*i + 3: those of the last two end beyond the 8 sectors of the others
     assert whole.total("sectors") == 8 + 8 + 9 + 9
@@ -146,15 +153,15 @@ def test_copies_of_what_is_data_are_refused_and_the_source_is_not() -> None:
     (whole,) = accesses(kind, "a[")
     assert (whole.number, whole.mean("sectors")) == (8, 4)
     with pytest.raises(UncountableError, match="one of several copies"):
-        next(accesses(kind, "a[", copied(kind.graph(), lambda _: 4)))
+        next(accesses(kind, "a[", copied(kind.graph(), {0: 4})))
 
 
 # }}}
 
 
 def test_merged_loads_are_those_of_the_first(product: SourceLaunch) -> None:
-    written_out = copied(product.graph(), lambda loop: 4 if loop.name == "k_inner" else 1)
-    merged = with_wide_loads(written_out)
+    copies = written_out(product, k_inner=4)
+    merged = with_wide_loads(copies)
     (profile,) = accesses(product, "a_fetch[i_inner", merged)
     assert (profile.number, profile.total("requested")) == (16, 16 * 512)
 
@@ -164,7 +171,7 @@ def test_merged_loads_stand_where_the_first_of_them_did() -> None:
     local = lp.TemporaryVariable("t", np.float32, shape=(2,), address_space=lp.AddressSpace.LOCAL)
     body = "t[0] = 1 {id=one}\nt[1] = 2 {id=two}\nout[i] = sum(k, t[1-k]) {dep=one:two}"
     kind = representative(written("{[i,k]: 0<=i<32 and 0<=k<2}", body, flat("out"), local, tags={"i": "l.0"}))
-    merged = with_wide_loads(copied(without_index_arithmetic(kind.graph()), lambda loop: 2))
+    merged = with_wide_loads(copied(without_index_arithmetic(kind.graph()), {0: 2}))
     assert [each.dtype for each in merged.instructions if each.kind == "load"] == ["b64"]
     assert not merged.backwards
 

@@ -14,8 +14,9 @@ from idg.patterns import pattern, written
 from pymbolic import evaluate, parse
 
 from loopyperf.compiler import lowered
-from loopyperf.compiler.copies import copied
 from loopyperf.counts.typical import Typical
+from loopyperf.idg.copies import copied
+from loopyperf.idg.program import loops_in
 from loopyperf.idg.warps.warp import Warp
 from loopyperf.kernel import Kernel
 from loopyperf.memory.source_launch import source_launches
@@ -88,5 +89,9 @@ def test_copies_of_wrapped_accesses_do_together_what_the_loop_does(seed: int) ->
 
     whole = sectors(source)
     for copies in (3, 4, 5):
-        assert sectors(copied(source, lambda _, copies=copies: copies)) == whole, (index, shape, copies)
+        assert sectors(copied(source, {loop.number: copies for loop in loops_in(source.body)})) == whole, (
+            index,
+            shape,
+            copies,
+        )
     assert 0 < sectors(lowered(source)) <= whole, (index, shape)

@@ -18,6 +18,7 @@ from loopyperf.pipeline.memory import PLACE, TIME, WARP
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.schedulers import scheduler_named
 from loopyperf.pipeline.simulator import executed
+from loopyperf.polyhedral.affine import Affine
 
 EXAMPLES = int(os.environ.get("LOOPYPERF_RANDOM_SCENARIOS", 250))
 
@@ -58,7 +59,7 @@ def _offsets(kinds: tuple[Any, ...]) -> list[int]:
 def test_results_of_outer_passes_that_vary_are_kept() -> None:
     # Pass (i, j) waits for (i // 2, j - 1), which is two and more passes of i earlier, and many issues.
     i, j = parse("i"), parse("j")
-    edge = Edge(1, 1, (1, 1), (i // 2, j - 1))
+    edge = Edge(1, 1, (1, 1), (Affine.around(i // 2), Affine.around(j - 1)))
     body = (Loop("i", 4, (Loop("j", 2, (0, 1)),)),)
     graph = Idg((Instruction("mem", subsystem="mem"), Instruction("alu", subsystem="alu")), (edge,), body)
     timing = {"mem": Lambdas(0.25, 3.5), "alu": Lambdas(0.25, 3.5)}

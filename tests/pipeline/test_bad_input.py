@@ -10,6 +10,7 @@ from loopyperf.errors import GraphError, LoopyperfError, OccupancyError, Simulat
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.pipeline import Execution, Scheduler, execution_on, simulate, what_if
 from loopyperf.pipeline.schedulers import Order
+from loopyperf.polyhedral.affine import Affine
 
 CHAIN = Idg.from_edges(["alu", "mem"], [(0, 1)])
 TIMING = {"alu": Lambdas(1, 18), "mem": Lambdas(23, 475)}
@@ -110,6 +111,6 @@ def test_run_that_is_too_long_to_tell_is_refused() -> None:
 
 def test_edge_that_comes_from_nowhere_waits_for_nothing() -> None:
     # As in the unrolled graph: there is no pass -1.
-    edge = Edge(0, 0, (1,), (parse("i - 1"),))
+    edge = Edge(0, 0, (1,), (Affine.variable("i", -1),))
     graph = Idg((Instruction("alu", subsystem="alu", executions=3),), (edge,), (Loop("i", 3, (0,)),))
     assert simulate(graph, TIMING, ONE).cycles == 3 * 18

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from idg.one_warp_by_hand import stalls_alone
 from idg.paper_graphs import LEMEIRE, LEMEIRE_LAST_TWO, LOADED, MEMORY, TWO_PIPELINES
 from idg.rolled_graphs import lambdas, rolled_graphs
-from pymbolic import parse
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import GraphError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.pipeline import Interval, intervals
+from loopyperf.polyhedral.affine import Affine
 
 
 @pytest.mark.parametrize("graph", [LEMEIRE, LEMEIRE_LAST_TWO])
@@ -42,7 +42,7 @@ def test_loop_has_an_interval_in_each_pass() -> None:
 def test_intervals_of_loops_in_loops_are_counted_where_they_are_skipped() -> None:
     # As above, but in each of 1000 iterations of a loop around a million; the warp issues a second sum after each.
     instructions = tuple(Instruction(name, subsystem=name) for name in ("mem", "comp", "comp"))
-    used = Edge(0, 1, (0, 0), (parse("i"), parse("j")))
+    used = Edge(0, 1, (0, 0), (Affine.variable("i"), Affine.variable("j")))
     graph = Idg(instructions, (used,), (Loop("i", 1000, (Loop("j", 10**6, (0, 1)), 2)),))
     assert Counter(
         {(each.instructions, each.stall): each.number for each in intervals(graph, TWO_PIPELINES, MEMORY)}

@@ -17,6 +17,7 @@ from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import GraphError, SimulationError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.pipeline import Execution, profile_of, simulate, warp_latency
+from loopyperf.polyhedral.affine import Affine
 
 FERMI = {"alu": Lambdas(1, 18), "global": Lambdas(23, 475)}
 """Lemeire, Table 5"""
@@ -118,8 +119,8 @@ def test_pipelines_may_be_told_by_instruction() -> None:
 
 def test_pass_counts_that_depend_on_the_loop_around_are_followed() -> None:
     # for i < 4000: for j <= i: a chain of 1 + ... + 4000 additions
-    within = Edge(0, 0, (0, 1), (parse("i"), parse("j - 1")))
-    across = Edge(0, 0, (1,), (parse("i - 1"), parse("i - 1")), condition=parse("j == 0"))
+    within = Edge(0, 0, (0, 1), (Affine.variable("i"), Affine.variable("j", -1)))
+    across = Edge(0, 0, (1,), (Affine.variable("i", -1), Affine.variable("i", -1)), condition=parse("j == 0"))
     graph = Idg((Instruction("alu", subsystem="alu"),), (within, across), _triangle(4000))
     assert warp_latency(graph, FERMI) == 18 * 8_002_000
 
@@ -175,7 +176,7 @@ def test_loop_costs_a_few_passes_however_many_it_makes() -> None:
 def test_condition_in_the_middle_of_a_loop_costs_a_few_passes_more() -> None:
     # 500 000 passes of one instruction, then as many of two
     late = Instruction("sfu", subsystem="sfu", condition=parse("i >= 500000"))
-    chain = tuple(Edge(s, t, (d,), (parse("i") - d,)) for s, t, d in [(0, 0, 1), (0, 1, 0), (1, 0, 1)])
+    chain = tuple(Edge(s, t, (d,), (Affine.variable("i", -d),)) for s, t, d in [(0, 0, 1), (0, 1, 0), (1, 0, 1)])
     graph = Idg((Instruction("alu", subsystem="alu"), late), chain, (Loop("i", 10**6, (0, 1)),))
     timing = {"alu": Lambdas(1, 18), "sfu": Lambdas(2, 40)}
     assert warp_latency(graph, timing, limit=100) == 10**6 * 18 + 500_000 * 40
@@ -185,7 +186,7 @@ def test_condition_in_the_middle_of_a_loop_costs_a_few_passes_more() -> None:
 def test_one_pass_that_differs_costs_a_few_passes_more(number: int) -> None:
     # A chain, and once one instruction that waits for it and that nothing waits for
     once = Instruction("sfu", subsystem="sfu", condition=parse(f"i == {number}"))
-    edges = (Edge(0, 0, (1,), (parse("i - 1"),)), Edge(0, 1, (0,), (parse("i"),)))
+    edges = (Edge(0, 0, (1,), (Affine.variable("i", -1),)), Edge(0, 1, (0,), (Affine.variable("i"),)))
     graph = Idg((Instruction("alu", subsystem="alu"), once), edges, (Loop("i", 10**6, (0, 1)),))
     timing = {"alu": Lambdas(1, 18), "sfu": Lambdas(1, 1)}
     assert warp_latency(graph, timing, limit=100) == 10**6 * 18
@@ -193,7 +194,7 @@ def test_one_pass_that_differs_costs_a_few_passes_more(number: int) -> None:
 
 @pytest.mark.parametrize("completion", range(2, 30))
 def test_result_of_a_pass_that_is_caught_up_with_is_waited_for(completion: int) -> None:
-    edges = (Edge(0, 1, (1,), (parse("2*i - 20"),), parse("i < 20")),)
+    edges = (Edge(0, 1, (1,), (Affine.around(parse("2*i - 20")),), parse("i < 20")),)
     instructions = tuple(Instruction(name, subsystem=name) for name in ("mem", "alu"))
     graph = Idg(instructions, edges, (Loop("i", 40, (0, 1)),))
     timing = {"mem": Lambdas(1, completion), "alu": Lambdas(1, 1)}

@@ -15,6 +15,7 @@ from loopyperf.pipeline import SCHEDULERS, Execution, simulate
 from loopyperf.pipeline.core import Run, run
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.schedulers import scheduler_named
+from loopyperf.polyhedral.affine import Affine
 
 FERMI = {"alu": Lambdas(1, 18), "mem": Lambdas(23, 475), "barrier": Lambdas(2, 40)}
 
@@ -57,8 +58,8 @@ def test_passes_that_differ_are_not_skipped() -> None:
     # An instruction more in pass 70 000, and a loop inside that grows by one each 2 passes
     once = Instruction("mem", subsystem="mem", executions=1, condition=parse("i == 70000"))
     each = Instruction("alu", subsystem="alu", executions=100_000)
-    carried = Edge(0, 0, (1,), (parse("i - 1"),))
-    used = Edge(1, 0, (1,), (parse("i - 1"),))
+    carried = Edge(0, 0, (1,), (Affine.variable("i", -1),))
+    used = Edge(1, 0, (1,), (Affine.variable("i", -1),))
     graph = Idg((each, once), (carried, used), (Loop("i", 100_000, (0, 1)),))
     found = simulate(graph, FERMI, Execution(1, 1, 1))
     # the chain of 100 000, and mem in place of one link: it issues with the alu of its pass
@@ -70,11 +71,11 @@ def nested(around: int, middle: int, inside: int) -> Idg:
     """Return three nested loops: alu in the outer one, mem and alu that sums up inside, and sfu that takes the sum."""
     numbers = [("alu", 1), ("mem", middle * inside), ("alu", middle * inside), ("sfu", middle)]
     instructions = [Instruction(name, subsystem=name, executions=around * number) for name, number in numbers]
-    i, k, j = map(parse, "ikj")
+    i, k = map(Affine.variable, "ik")
     edges = (
-        Edge(1, 2, (0, 0, 0), (i, k, j)),
-        Edge(2, 2, (0, 0, 1), (i, k, parse("j - 1"))),
-        Edge(2, 3, (0, 0), (i, k, inside - 1)),
+        Edge.within(1, 2, "ikj"),
+        Edge(2, 2, (0, 0, 1), (i, k, Affine.variable("j", -1))),
+        Edge(2, 3, (0, 0), (i, k, Affine((), inside - 1))),
     )
     loop = Loop("i", around, (0, Loop("k", middle, (Loop("j", inside, (1, 2)), 3))))
     return Idg(tuple(instructions), edges, (loop,))

@@ -2,6 +2,7 @@
 
 from itertools import product
 from pickle import dumps, loads
+from typing import cast
 
 import islpy as isl
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from pymbolic import evaluate, parse
 
 from loopyperf.idg.unrolling import in_terms_of
-from loopyperf.polyhedral.affine import Affine, Atom, Floor
+from loopyperf.polyhedral.affine import Affine, Atom, Floor, Symbol, replaced
 
 NUMBERS = st.integers(-5, 5)
 NAMES = ("i", "j", "n")
@@ -69,6 +70,21 @@ def test_a_sum_of_multiples_is_worth_the_same_in_other_terms(numbers: tuple[int,
     passes = {"i": first * parse("i") + constant, "j": second}
     expected = evaluate(expression, {"i": first * i + constant, "j": second, "c": j})
     assert evaluate(in_terms_of(expression, passes), {"i": i, "c": j}) == expected
+
+
+@given(SUMS, SUMS, st.fixed_dictionaries(dict.fromkeys(NAMES, NUMBERS)))
+def test_any_expression_is_a_sum_whose_values_are_those_with_another_sum_in_place_of_a_name(
+    known: Affine[str], value: Affine[str], at: dict[str, int]
+) -> None:
+    # What is no sum of multiples, a quotient and a product here, is a variable, which is worked out where it can be.
+    expression = known.expression + parse("(i + 3*n) // 4 - i*j")
+    opaque = Affine.around(expression)
+    assert opaque.at(at) == evaluate(opaque.expression, at) == evaluate(expression, at)
+    (changed,) = replaced([opaque], {"i": cast("Affine[Symbol]", value)})
+    assert changed.at(at) == evaluate(expression, at | {"i": value.at(at)})
+    (number,) = replaced([opaque], {name: Affine((), each) for name, each in at.items()})
+    assert number == Affine((), evaluate(expression, at))
+    assert loads(dumps(opaque)) == opaque
 
 
 def test_sums_are_written_in_one_way() -> None:

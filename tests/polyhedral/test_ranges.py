@@ -99,7 +99,7 @@ def test_passes_are_alike_up_to_where_a_condition_changes(condition: str, first:
 
 def test_edge_from_a_fixed_pass_ends_to_matter_when_that_is_over() -> None:
     loop = Loop("i", 1000, (0,))
-    graph = Idg((Instruction("alu"),), (Edge(0, 0, (1,), (5,), parse("i >= 6")),), (loop,))
+    graph = Idg((Instruction("alu"),), (Edge(0, 0, (1,), (Affine((), 5),), parse("i >= 6")),), (loop,))
     assert AlikePasses(graph, loop, ()).until(7, 1000, Surroundings((), 5)) == 7 + 1
     assert AlikePasses(graph, loop, ()).until(7, 1000, Surroundings((), 6)) == 1000
 
@@ -107,18 +107,19 @@ def test_edge_from_a_fixed_pass_ends_to_matter_when_that_is_over() -> None:
 def test_edge_that_catches_up_ends_what_is_alike() -> None:
     # From pass 2i - 20: at i = 14 it is the eighth pass, and results of the ninth on may still be waited for
     loop = Loop("i", 1000, (0,))
-    graph = Idg((Instruction("alu"),), (Edge(0, 0, (1,), (parse("2*i - 20"),)),), (loop,))
+    graph = Idg((Instruction("alu"),), (Edge(0, 0, (1,), (Affine.around(parse("2*i - 20")),)),), (loop,))
     assert AlikePasses(graph, loop, ()).until(10, 1000, Surroundings((), 9)) == 15
 
 
 def test_edge_from_an_earlier_run_of_an_inner_loop_is_of_no_matter() -> None:
     inner = Loop("j", 1000, (0,))
     outer = Loop("i", 9, (inner,))
-    of_this_run = Edge(0, 0, (0, 1), (parse("i"), 2), parse("j >= 3"))
-    of_last_run = Edge(0, 0, (1,), (parse("i - 1"), 999))
+    of_this_run = Edge(0, 0, (0, 1), (Affine.variable("i"), Affine((), 2)), parse("j >= 3"))
+    of_last_run = Edge(0, 0, (1,), (Affine.variable("i", -1), Affine((), 999)))
     for edge, until in ((of_this_run, 5), (of_last_run, 1000)):
         graph = Idg((Instruction("alu"),), (edge,), (outer,))
-        assert AlikePasses(graph, inner, (outer,)).until(4, 1000, Surroundings((3,), 2)) == until
+        (*around, loop) = graph.loops_around[0]
+        assert AlikePasses(graph, loop, tuple(around)).until(4, 1000, Surroundings((3,), 2)) == until
 
 
 def test_least_and_largest_of_several() -> None:

@@ -1,22 +1,22 @@
 """The edges of a warp's graph: what each instruction uses, and which pass of which loop that is of."""
 
 from collections.abc import Iterator
+from typing import cast
 
 import islpy as isl
-import pymbolic.primitives as prim
 
 from loopyperf.idg.construction.cells import Cells
 from loopyperf.idg.construction.dataflow import Flow, dependences
 from loopyperf.idg.construction.executed import Executed
 from loopyperf.idg.construction.last_writes import LastWrite, shared_loops
-from loopyperf.idg.program import Dependence, Edge, Pass
+from loopyperf.idg.program import Dependence, Edge, Iteration
 from loopyperf.idg.warps.pass_expressions import affine_function_of, condition_on
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.points import Points, union
 
 SET = isl.dim_type.set
 Distance = tuple[int, ...]
-Piece = tuple[Points, tuple[Pass, ...], Distance]
+Piece = tuple[Points, tuple[Iteration, ...], Distance]
 """passes of the loops around the target, those of the loops around the source then, and by how many it is earlier"""
 
 
@@ -55,10 +55,8 @@ def _within(executed: Executed, target: int) -> Iterator[Edge]:
 def _in_same_pass(
     executed: Executed, source: int, target: int, through: Dependence, operand: int | None = None
 ) -> Edge:
-    loops = executed.draft(source).statement.loops
-    same = tuple(prim.Variable(nest.iname) for nest in loops)
-    ends = executed.numbers[source], executed.numbers[target]
-    return Edge(*ends, (0,) * len(loops), same, None, through, operand)
+    loops = [nest.iname for nest in executed.draft(source).statement.loops]
+    return Edge.within(executed.numbers[source], executed.numbers[target], loops, through, operand)
 
 
 # }}}
@@ -99,7 +97,7 @@ def _piece(found: LastWrite) -> Piece:
         if low != high:
             break
     where = union([Points(each) for each in found.where], len(names))
-    return where, tuple(each.expression for each in found.passes), tuple(distance)
+    return where, cast("tuple[Iteration, ...]", found.passes), tuple(distance)
 
 
 def _pieces(executed: Executed, found: Flow) -> Iterator[Piece]:
@@ -109,7 +107,7 @@ def _pieces(executed: Executed, found: Flow) -> Iterator[Piece]:
     single: list[tuple[isl.Set, isl.MultiAff]] = []
     isl.PwMultiAff.from_map(numbered).foreach_piece(lambda where, value: single.append((where, value)))
     for piece, value in single:
-        passes = tuple(affine_function_of(value.get_at(place), after) for place in range(len(before)))
+        passes = tuple(Affine.around(affine_function_of(value.get_at(place), after)) for place in range(len(before)))
         for where, distance in _distances(piece, value, shared_loops(found.source, found.target)):
             yield Points(where), passes, distance
 

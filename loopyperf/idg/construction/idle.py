@@ -6,8 +6,6 @@ The machine issues some of it all the same (:mod:`loopyperf.compiler.predication
 from bisect import bisect
 from collections.abc import Iterator
 
-import pymbolic.primitives as prim
-
 from loopyperf.idg.construction.executed import Executed
 from loopyperf.idg.program import Edge, Idle, Instruction
 
@@ -43,8 +41,8 @@ def come_by(executed: Executed) -> Iterator[tuple[int, int]]:
 def _operands(executed: Executed, place: int, numbers: dict[int, int]) -> Iterator[Edge]:
     draft = executed.draft(place)
     loops = draft.statement.loops
-    same = tuple(prim.Variable(nest.iname) for nest in loops)
+    names = [nest.iname for nest in loops]
     for slot, value in enumerate(draft.operands):
         for node in executed.nodes_of(value):
             if node in numbers and executed.draft(node).statement.loops == loops:
-                yield Edge(numbers[node], numbers[place], (0,) * len(loops), same, operand=slot)
+                yield Edge.within(numbers[node], numbers[place], names, operand=slot)

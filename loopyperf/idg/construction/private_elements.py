@@ -17,6 +17,7 @@ from loopyperf.idg.construction.values import Read, Value
 from loopyperf.idg.program import Element
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.integers import substituted
+from loopyperf.polyhedral.affine import Affine
 
 InPasses = Callable[[Any], Any]
 """says an expression of loop variables and sizes in the passes of loops"""
@@ -66,7 +67,8 @@ class PrivateElements:
         written = [_written(self._kernel, each) for each in index]
         address = None
         if all(self._kernel.is_known(each) for place, each in enumerate(written) if place != axis):
-            address = in_passes(sum((stride * each for stride, each in zip(strides, written, strict=True)), 0))
+            elements = sum((stride * each for stride, each in zip(strides, written, strict=True)), 0)
+            address = Affine.around(in_passes(elements))
         return Element(name, address, bits, length, member, member_bits if axis is not None else 0)
 
 

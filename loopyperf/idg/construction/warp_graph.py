@@ -22,8 +22,9 @@ from loopyperf.idg.warps.nest import Nest, Statement
 from loopyperf.idg.warps.warp import first_value
 from loopyperf.kernel import VOLATILE
 from loopyperf.kernel.launches import Barrier
+from loopyperf.polyhedral.affine import Affine, Symbol
 from loopyperf.polyhedral.points import Points
-from loopyperf.polyhedral.polynomial import Polynomial, Symbol
+from loopyperf.polyhedral.polynomial import Polynomial
 
 
 def warp_graph(executed: Executed) -> Idg:
@@ -114,10 +115,10 @@ def _to_passes(executed: Executed, draft: Draft) -> Callable[[Any], Any]:
     return lambda expression: executed.in_passes(expression, draft.statement)
 
 
-def _address(executed: Executed, draft: Draft) -> Any:
+def _address(executed: Executed, draft: Draft) -> Affine[Symbol] | None:
     """Return how many elements from the first one of its array *draft* accesses; None where data tells."""
     elements = _elements(executed, draft, element_strides)
-    return None if elements is None else executed.in_passes(elements, draft.statement)
+    return None if elements is None else Affine.around(executed.in_passes(elements, draft.statement))
 
 
 def _symbolic_address(executed: Executed, draft: Draft) -> Polynomial[Symbol] | None:

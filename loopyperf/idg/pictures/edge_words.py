@@ -6,8 +6,8 @@ from typing import Any
 import pymbolic.primitives as prim
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge
-from loopyperf.polyhedral.affine import Affine, lag
+from loopyperf.idg.program import Edge, lag
+from loopyperf.polyhedral.affine import Affine
 
 
 def when(edge: Edge) -> str:
@@ -24,7 +24,7 @@ def when(edge: Edge) -> str:
 def _says_that_pass_exists(condition: Any, edge: Edge) -> bool:
     match condition:
         case prim.Comparison(left=left, operator=operator, right=0):
-            return str(operator) == ">=" and Affine.of(left) in [Affine.of(number) for number in edge.passes]
+            return str(operator) == ">=" and Affine.around(left) in edge.passes
         case _:
             return False
 

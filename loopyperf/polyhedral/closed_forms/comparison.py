@@ -12,8 +12,8 @@ from functools import reduce
 
 import islpy as isl
 
-from loopyperf.polyhedral.affine import Affine, Atom, Floor
-from loopyperf.polyhedral.polynomial import Polynomial, names_in
+from loopyperf.polyhedral.affine import Affine, Atom, Floor, names_in
+from loopyperf.polyhedral.polynomial import Polynomial
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param

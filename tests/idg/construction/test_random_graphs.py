@@ -12,7 +12,6 @@ from idg.replay import Replay
 from random_kernels import RandomKernel
 
 from loopyperf.compiler.contraction import with_fused_multiply_adds
-from loopyperf.compiler.copies import copied
 from loopyperf.compiler.entry import with_entry
 from loopyperf.compiler.folding import without_index_arithmetic, without_moves, without_unused
 from loopyperf.compiler.gathers import with_gathered_addresses
@@ -27,6 +26,8 @@ from loopyperf.idg import Edge, Idg
 from loopyperf.idg.construction.executed import Executed
 from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps
 from loopyperf.idg.construction.warp_graph import warp_graph
+from loopyperf.idg.copies import copied
+from loopyperf.idg.program import loops_in
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.warp_executions import WarpExecutions
 from loopyperf.kernel import Kernel
@@ -96,7 +97,8 @@ def _check_accesses(executed_by_warp: Executed, graph: Idg) -> None:
 def _check_copies(graph: Idg, flat: Idg) -> None:
     """Loops written out in parts, some in full, are the same flat graph, and as long."""
     factors = cycle((2, 3, None, 1))
-    written = copied(graph, lambda loop: next(factors) or (loop.trips if isinstance(loop.trips, int) else 1))
+    in_full = ((loop.number, loop.trips if isinstance(loop.trips, int) else 1) for loop in loops_in(graph.body))
+    written = copied(graph, {number: next(factors) or trips for number, trips in in_full})
     again = written.unrolled()
     assert written.executed == graph.executed
     assert [each.text for each in again.instructions] == [each.text for each in flat.instructions]

@@ -5,6 +5,7 @@ from pymbolic import parse
 
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.idg.pictures import listing
+from loopyperf.polyhedral.affine import Affine
 
 
 def row_sums() -> Idg:
@@ -18,11 +19,11 @@ def row_sums() -> Idg:
         for place, (kind, dtype, subsystem, text, number) in enumerate(kinds)
     )
     edges = (
-        Edge(3, 3, (1,), (parse("-1 + k"),), parse("-1 + k >= 0")),
+        Edge(3, 3, (1,), (Affine.variable("k", -1),), parse("-1 + k >= 0")),
         Edge(0, 3, (), (), parse("k == 0")),
-        Edge(1, 3, (1,), (parse("-1 + k"),), parse("-1 + k >= 0 and k % 2 == 1")),
-        Edge(2, 3, (0,), (parse("k"),), through="synchronization"),
-        Edge(3, 4, (), (63,)),
+        Edge(1, 3, (1,), (Affine.variable("k", -1),), parse("-1 + k >= 0 and k % 2 == 1")),
+        Edge(2, 3, (0,), (Affine.variable("k"),), through="synchronization"),
+        Edge(3, 4, (), (Affine((), 63),)),
     )
     return Idg(instructions, edges, (0, Loop("k", 64, (1, 2, 3)), 4))
 

@@ -5,24 +5,19 @@ What each copy waits for is the same as before: where the pass that an edge lead
 one copy; where it is not, the edge has a condition for each.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product
+from itertools import islice, product
 from operator import itemgetter
 from typing import Any
 
 import pymbolic.primitives as prim
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Instruction, Item, Loop, common_depth, loops_in, placed
+from loopyperf.idg.program import Edge, Instruction, Item, Iteration, Loop, common_depth, lag, loops_in, placed
 from loopyperf.idg.unrolling import addressed, in_terms_of, runs_of_all
-from loopyperf.polyhedral.affine import Affine, lag
-
-Choose = Callable[[Loop], int]
-"""tells into how many copies a loop is written out: 1 for none, its number of passes for all.
-
-One pass is no loop, unless passes are counted at run time."""
+from loopyperf.polyhedral.affine import Affine, Opaque, replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +30,9 @@ class _Copy:
     trips: int = 1
     """of the new loop; single copies follow it"""
 
-    def old_pass(self, name: str) -> Any:
+    def old_pass(self, name: str) -> Iteration:
         """Return the pass of the old loop *name* in terms of that of the new one."""
-        if not self.factor:
-            return self.number
-        return self.factor * prim.Variable(name) + self.number
+        return Affine(((name, self.factor),) if self.factor else (), self.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +56,23 @@ Place = tuple[int, tuple[int, ...]]
 """an instruction, and which of the copies of each loop around it, from the outermost on, by their place"""
 
 
-def copied(graph: Idg, choose: Choose) -> Idg:
-    """Return *graph* with loops written out as *choose* says; what each execution waits for stays the same.
+def copied(graph: Idg, factors: Mapping[int, int]) -> Idg:
+    """Return *graph* with loops written out; what each execution waits for stays the same.
 
-    A loop whose number of passes varies stays as it is.
+    *factors* tells into how many copies a loop of that number is written out: 1, or nothing, for none, its number of
+    passes for all. One pass is no loop, unless passes are counted at run time. A loop whose number of passes varies
+    stays as it is.
     """
-    return _Copier(graph, choose).copied()
+    return _Copier(graph, factors).copied()
 
 
 class _Copier:
-    def __init__(self, graph: Idg, choose: Choose) -> None:
+    def __init__(self, graph: Idg, factors: Mapping[int, int]) -> None:
         self.graph = graph
-        self.written = [_Written.of(loop, choose(loop)) for loop in loops_in(graph.body)]
+        self.written = [_Written.of(loop, factors.get(loop.number, 1)) for loop in loops_in(graph.body)]
         self.places: dict[Place, int] = {}
         self.instructions: list[Instruction] = []
-        self.around: list[Mapping[str, Any]] = []
+        self.around: list[Mapping[str, Iteration]] = []
         """of each new instruction: old loop -> its pass, in terms of the new ones, where it is another one"""
 
     def copied(self) -> Idg:
@@ -99,7 +94,7 @@ class _Copier:
             share = Fraction(each.executions) * Fraction(number, total[place]) if total[place] else Fraction(0)
             yield replace(each, executions=int(share) if share.denominator == 1 else share)
 
-    def _items(self, body: Sequence[Item], chosen: tuple[int, ...], passes: Mapping[str, Any]) -> Iterator[Item]:
+    def _items(self, body: Sequence[Item], chosen: tuple[int, ...], passes: Mapping[str, Iteration]) -> Iterator[Item]:
         for item in body:
             if isinstance(item, Loop):
                 yield from self._loop(item, chosen, passes)
@@ -109,7 +104,7 @@ class _Copier:
                 self.around.append(passes)
                 yield self.places[item, chosen]
 
-    def _loop(self, loop: Loop, chosen: tuple[int, ...], passes: Mapping[str, Any]) -> Iterator[Item]:
+    def _loop(self, loop: Loop, chosen: tuple[int, ...], passes: Mapping[str, Iteration]) -> Iterator[Item]:
         copies = self.written[loop.number].copies
         inside: list[Item] = []
         for place, copy in enumerate(copies):
@@ -123,7 +118,7 @@ class _Copier:
             else:
                 yield from items
 
-    def _instruction(self, place: int, chosen: tuple[int, ...], passes: Mapping[str, Any]) -> Instruction | None:
+    def _instruction(self, place: int, chosen: tuple[int, ...], passes: Mapping[str, Iteration]) -> Instruction | None:
         """Return the copy of an instruction in *passes*; None where it never runs."""
         old = self.graph.instructions[place]
         if not passes:
@@ -137,24 +132,29 @@ class _Copier:
         compiled = addressed(old, self._as_compiled(place, chosen, passes))
         return replace(new, symbolic=compiled.symbolic, operands=compiled.operands if old.is_index else new.operands)
 
-    def _as_compiled(self, place: int, chosen: tuple[int, ...], passes: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _as_compiled(
+        self, place: int, chosen: tuple[int, ...], passes: Mapping[str, Iteration]
+    ) -> Mapping[str, Iteration]:
         """Return *passes* as the compiler knows them: single ones that are left of a counted loop are a loop, too."""
         around = zip(self.graph.loops_around[place], chosen, strict=True)
         copies = {loop.name: self.written[loop.number].copies[which] for loop, which in around if loop.is_counted}
-        left = {name: prim.Variable(name) + copy.number for name, copy in copies.items() if not copy.factor}
+        left: dict[str, Iteration] = {
+            name: Affine(((name, 1),), copy.number) for name, copy in copies.items() if not copy.factor
+        }
         return {**passes, **left}
 
     # {{{ edges
 
     def _edges(self, target: Place, number: int) -> Iterator[Edge]:
-        passes = self.around[number]
-        for edge in self.graph.definitions[target[0]]:
-            condition = in_terms_of(edge.condition, passes)
+        passes, edges = self.around[number], self.graph.definitions[target[0]]
+        sources = [each for edge in edges for each in edge.passes]
+        known = iter(replaced(sources, passes) if passes and sources else sources)
+        for edge in edges:
+            condition, old = in_terms_of(edge.condition, passes), list(islice(known, len(edge.passes)))
             if condition is not False:
-                old = [in_terms_of(each, passes) for each in edge.passes]
                 yield from self._from_copies(edge, number, old, None if condition is True else condition)
 
-    def _from_copies(self, edge: Edge, target: int, old: Sequence[Any], condition: Any) -> Iterator[Edge]:
+    def _from_copies(self, edge: Edge, target: int, old: Sequence[Iteration], condition: Any) -> Iterator[Edge]:
         """Yield the edges from each copy of the source that may be in the *old* passes."""
         loops = self.graph.loops_around[edge.source]
         within = self.trips[target]
@@ -170,7 +170,7 @@ class _Copier:
                 distance = self._distance(source, target, edge, new)
                 yield Edge(source, target, distance, new, condition_here, edge.through, edge.operand)
 
-    def _distance(self, source: int, target: int, edge: Edge, new: Sequence[Any]) -> tuple[int, ...]:
+    def _distance(self, source: int, target: int, edge: Edge, new: Sequence[Iteration]) -> tuple[int, ...]:
         """Return by how many passes of each new loop around both the source is earlier."""
         found: list[int] = []
         for name, each in zip(self._shared(edge), new, strict=False):
@@ -189,35 +189,40 @@ class _Copier:
     # }}}
 
 
-def _choices(written: _Written, old: Any, trips: Mapping[str, Any]) -> Iterator[tuple[int, Any, Any]]:
+def _choices(
+    written: _Written, old: Iteration, trips: Mapping[str, Any]
+) -> Iterator[tuple[int, Iteration | None, Any]]:
     """Yield the copies that may be in the *old* pass: their place, the new pass if it has one, on what condition.
 
     *trips* are the numbers of passes of the loops that *old* is in terms of.
     """
-    known = Affine.of(old)
     for place, copy in enumerate(written.copies):
-        if copy.factor == 1:
+        apart, by = old.constant - copy.number, copy.factor
+        if by == 1:
             yield place, old, None
-        elif not copy.factor:
-            if known is None or known.terms:
-                if known is None or _may_be(known, copy.number, trips):
-                    yield place, None, prim.Comparison(old, "==", copy.number)
-            elif known.constant == copy.number:
+        elif not by:
+            if old.terms and _may_be(old, copy.number, trips):
+                yield place, None, prim.Comparison(old.expression, "==", copy.number)
+            elif not old.terms and not apart:
                 yield place, None, None
-        elif known is not None and all(factor % copy.factor == 0 for _, factor in known.terms):
-            apart = Affine(known.terms, known.constant - copy.number)
-            if apart.constant % copy.factor == 0 and (apart.terms or apart.constant < copy.factor * copy.trips):
-                yield place, apart.divided(copy.factor).expression, None
+        elif all(factor % by == 0 for _, factor in old.terms):
+            if apart % by == 0 and (old.terms or apart < by * copy.trips):
+                yield place, Affine(tuple((each, factor // by) for each, factor in old.terms), apart // by), None
         else:
-            test = prim.Comparison(prim.Remainder(old - copy.number, copy.factor), "==", 0)
-            yield place, prim.FloorDiv(old - copy.number, copy.factor), test
+            numerator = Affine(old.terms, apart).expression
+            test = prim.Comparison(prim.Remainder(numerator, by), "==", 0)
+            yield place, Affine(((Opaque(prim.FloorDiv(numerator, by)), 1),)), test
 
 
-def _may_be(known: Affine[str], value: int, trips: Mapping[str, Any]) -> bool:
+def _may_be(known: Iteration, value: int, trips: Mapping[str, Any]) -> bool:
     """Return whether *known* may be *value*, each variable being a pass of the loop that makes so many *trips*."""
-    if not all(isinstance(trips.get(name), int) for name in known.variables):
-        return True
-    least, greatest = known.between({name: range(max(trips[name], 1)) for name in known.variables})
+    least = greatest = known.constant
+    for variable, factor in known.terms:
+        number = trips.get(variable) if isinstance(variable, str) else None
+        if not isinstance(number, int):
+            return True
+        last = factor * max(number - 1, 0)
+        least, greatest = least + min(last, 0), greatest + max(last, 0)
     return least <= value <= greatest
 
 

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pymbolic.primitives as prim
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Instruction, Item, Loop
+from loopyperf.idg.program import Edge, Instruction, Item, Iteration, Loop, lag
 from loopyperf.idg.unrolling import in_terms_of
-from loopyperf.polyhedral.affine import lag
 
 
 def rewritten(
@@ -41,7 +39,7 @@ def composed(graph: Idg, first: Edge, second: Edge) -> Edge:
     """Return the edge from what *first* leads from to what *second* leads to, through the instruction between."""
     between = [loop.name for loop in graph.loops_around[first.target]]
     passes = dict(zip(between, second.passes, strict=True))
-    through = tuple(in_terms_of(each, passes) for each in first.passes)
+    through = tuple(each.replaced(passes) for each in first.passes)
     tests = [test for test in (second.condition, in_terms_of(first.condition, passes)) if test is not None]
     return replace(
         second,
@@ -52,7 +50,7 @@ def composed(graph: Idg, first: Edge, second: Edge) -> Edge:
     )
 
 
-def distance(graph: Idg, source: int, target: int, passes: Sequence[Any]) -> tuple[int, ...]:
+def distance(graph: Idg, source: int, target: int, passes: Sequence[Iteration]) -> tuple[int, ...]:
     """Return by how many passes of each loop around both *source* is earlier, as far as that is always the same."""
     found: list[int] = []
     pairs = zip(graph.loops_around[source], graph.loops_around[target], passes, strict=False)
