@@ -133,7 +133,12 @@ def test_the_reference_has_every_public_name() -> None:
 
 @pytest.mark.parametrize(
     ("package", "name"),
-    [("loopyperf.plots", "plots"), ("loopyperf.idg", "graphs"), ("loopyperf.pipeline", "simulator")],
+    [
+        ("loopyperf.plots", "plots"),
+        ("loopyperf.idg", "graphs"),
+        ("loopyperf.pipeline", "simulator"),
+        ("loopyperf.testing", "testing"),
+    ],
 )
 def test_the_reference_has_every_public_name_of_a_package(package: str, name: str) -> None:
     page = (SITE / "reference" / f"{name}.md").read_text(encoding="utf-8")

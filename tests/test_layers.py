@@ -37,7 +37,7 @@ LAYERS = (
     {"calibration"},
     {"predict"},
     {"oracle"},
-    {"plots", "reports"},
+    {"plots", "reports", "testing"},
     {"cli"},
     {"__main__"},
 )

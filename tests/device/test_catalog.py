@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from loopyperf.device.description import Device
-from loopyperf.device.device_files import device_slug, load_description
+from loopyperf.device.device_files import load_description
 from loopyperf.device.library import BUNDLED, names_without_brand
-from loopyperf.device.occupancy import occupancy
 from loopyperf.device.parts import Part
+from loopyperf.testing import check_device
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(BUNDLED.glob("*.toml"))
@@ -91,7 +91,6 @@ def test_the_example_of_the_page_about_descriptions_is_one(tmp_path: Path):
 
 @every_device
 def test_a_file_is_named_by_vendor_and_model(device: Device):
-    assert device.slug == device_slug(device.slug)
     assert device.slug.startswith(f"{device.vendor.lower()}-")
 
 
@@ -115,39 +114,19 @@ def test_what_every_model_needs_is_stated(device: Device):
 
 
 @every_device
-def test_published_peaks_are_cores_times_clock_times_throughput(device: Device):
-    # Published peaks are rounded to two digits (H200: 34 for 33.45, 1.6 %).
-    for dtype in ("f32", "f64"):
-        peak = getattr(device, f"peak_{dtype}")
-        if peak is not None:
-            assert peak == pytest.approx(device.peak_flops(dtype), rel=0.02)
+def test_every_device_obeys_the_laws_of_devices(device: Device):
+    check_device(device)
+
+
+@every_device
+def test_what_a_memory_delivers_is_more_than_half_of_its_published_peak(device: Device):
+    for level in device.memory:
+        if level.bandwidth and level.sustained_bandwidth:
+            assert level.sustained_bandwidth > level.bandwidth / 2
 
 
 def test_most_devices_have_a_published_peak():
     assert sum(bool(device.peak_f32 or device.peak_f64) for device in DEVICES.values()) >= 18
-
-
-@every_device
-def test_no_memory_is_measured_faster_than_its_published_peak(device: Device):
-    for level in device.memory:
-        if level.bandwidth and level.sustained_bandwidth:
-            assert 0.5 < level.sustained_bandwidth / level.bandwidth < 1
-
-
-@every_device
-def test_memories_are_slower_and_larger_the_farther_they_are_from_the_core(device: Device):
-    for name in ("latency", "size"):
-        known = [getattr(level, name) for level in device.memory if getattr(level, name) is not None]
-        assert known == sorted(known)
-
-
-@every_device
-def test_measured_single_precision_is_no_faster_than_the_units_allow(device: Device):
-    # Not so in double precision: Lemeire has 7.5 cycles on the K620 for 32/4 = 8, and 8 on the R9 380 for 64/4 = 16.
-    for kind, row in (("mul", "f32"), ("special", "special")):
-        results = getattr(device.throughput, row)
-        if results is not None:
-            assert device.issue_latency(kind, "f32") >= device.warp_size / results
 
 
 @every_device
@@ -163,21 +142,6 @@ def test_measured_local_loads_are_no_faster_than_the_banks_deliver(device: Devic
     if any(each.name == "load local b32" for each in device.instructions) and device.vendor == "NVIDIA":
         least = device.warp_size * 4 / device.level("local").bandwidth_per_core
         assert device.issue_latency("load local", "b32") >= least
-
-
-@every_device
-def test_an_instruction_completes_no_sooner_than_the_next_one_may_issue(device: Device):
-    for each in device.instructions:
-        if each.issue is not None and each.completion is not None:
-            assert each.completion >= each.issue
-
-
-@every_device
-def test_a_core_has_room_for_the_largest_group_and_for_one_of_each_largest_share(device: Device):
-    limits = device.limits
-    assert occupancy(device, limits.work_items_per_group, registers=16).groups >= 1
-    assert occupancy(device, device.warp_size, limits.registers_per_work_item, 0).groups >= 1
-    assert occupancy(device, device.warp_size, 1, limits.local_memory_per_group).groups >= 1
 
 
 # }}}

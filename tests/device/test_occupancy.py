@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from loopyperf.device.description import Device
 from loopyperf.device.library import known_descriptions, load_device
-from loopyperf.device.occupancy import Occupancy, occupancy
+from loopyperf.device.occupancy import occupancy
 from loopyperf.errors import MissingNumberError, OccupancyError, UnknownDeviceError
 
 # {{{ what cuda_occupancy.h of CUDA 12.9 answers, compiled and asked for random groups; the cases at which one binds
@@ -223,15 +223,6 @@ def drawn(device: Device, shares: tuple[float, float, float]) -> tuple[int, int,
     return max(1, work_items), registers, local_memory
 
 
-@given(devices, st.tuples(shares, shares, shares), st.tuples(shares, shares, shares))
-def test_who_asks_for_more_gets_no_more_groups(device, one, other):
-    less = drawn(device, tuple(map(min, zip(one, other, strict=True))))
-    for place in range(3):
-        more = list(less)
-        more[place] = drawn(device, tuple(map(max, zip(one, other, strict=True))))[place]
-        assert resident(device, *more) <= resident(device, *less)
-
-
 @given(devices, st.tuples(shares, shares, shares))
 def test_what_resides_fits_and_one_more_does_not(device, needs):
     """An independent implementation: warps are put into the emptiest part of the register file, one after the other."""
@@ -266,16 +257,6 @@ def in_units(number: int, unit: int) -> int:
     while number % unit:
         number += 1
     return number
-
-
-@given(devices, st.tuples(shares, shares, shares))
-def test_at_least_one_resource_binds_and_the_share_is_of_the_warps(device, needs):
-    work_items, registers, local_memory = drawn(device, needs)
-    assume(resident(device, work_items, registers, local_memory))
-    found: Occupancy = occupancy(device, work_items, registers, local_memory)
-    assert found.bound_by
-    assert found.share == found.groups * len(range(0, work_items, device.warp_size)) / device.limits.warps
-    assert 0 < found.share <= 1
 
 
 # }}}

@@ -1,0 +1,292 @@
+"""Laws of every predictor, and the kernels that it is asked about."""
+
+import json
+import math
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from itertools import pairwise
+from typing import Any
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.errors import LoopyperfError
+from loopyperf.kernel import Program
+from loopyperf.models.result import Estimate
+from loopyperf.predict.case import Case
+from loopyperf.predict.predictor import Predictor
+from loopyperf.sheet import called
+from loopyperf.testing.laws import Check, broken, check_all, in_words
+
+ROUNDING = 1e-14
+"""relative difference of two run times that were added up in different orders"""
+
+
+def predictor_checks(predictor: Predictor) -> tuple[Check, ...]:
+    """Return the laws of predictors, each as a check of *predictor*.
+
+    Laws that need the same answer twice are left out for one that executes kernels.
+    """
+    answers = _Answers(predictor)
+    laws = PREDICTOR_LAWS if predictor.executes_kernels else PREDICTOR_LAWS + REPEATABLE_LAWS
+    return tuple(
+        Check(in_words(law), f"{predictor.model} on {predictor.device}", partial(law, answers)) for law in laws
+    )
+
+
+def check_predictor(predictor: Predictor) -> None:
+    """Check that *predictor* obeys the laws of predictors; raises :class:`AssertionError` that lists the broken ones.
+
+    A kernel that it refuses with a :class:`LoopyperfError` is passed over; one at least must be answered.
+    """
+    check_all(predictor_checks(predictor))
+
+
+# {{{ kernels
+
+
+def _grouped(domain: str, code: str, arrays: lp.ArrayArg, assumptions: str, name: str, **groups: int) -> Any:
+    """Return a kernel with groups of so many work-items by iname, the first one fastest."""
+    unit = lp.make_kernel(domain, code, [arrays, ...], assumptions=assumptions, name=name, lang_version=(2018, 2))
+    for axis, (iname, size) in enumerate(groups.items()):
+        unit = lp.split_iname(unit, iname, size, outer_tag=f"g.{axis}", inner_tag=f"l.{axis}")
+    return unit
+
+
+def _scaled() -> Any:
+    arrays = lp.GlobalArg("a, b", np.float32, shape="length")
+    return _grouped("{[i]: 0 <= i < length}", "b[i] = 2*a[i]", arrays, "length >= 1", "scaled", i=64)
+
+
+def _matmul() -> Any:
+    arrays = lp.GlobalArg("a, b, c", np.float32, shape="length, length")
+    domain, code = "{[i, j, k]: 0 <= i, j, k < length}", "c[i, j] = sum(k, a[i, k]*b[k, j])"
+    unit = _grouped(domain, code, arrays, "length >= 16 and length mod 16 = 0", "matmul", j=16, i=16)
+    unit = lp.split_iname(unit, "k", 16)
+    unit = lp.add_prefetch(unit, "a", ["k_inner", "i_inner"], default_tag="l.auto")
+    return lp.add_prefetch(unit, "b", ["j_inner", "k_inner"], default_tag="l.auto")
+
+
+def _triangle() -> Any:
+    arrays = lp.GlobalArg("a, b", np.float32, shape="length")
+    domain = "{[i, j]: 0 <= i < length and 0 <= j <= i}"
+    return _grouped(domain, "b[i] = sum(j, a[j])", arrays, "length >= 1", "triangle", i=64)
+
+
+def _column_sums() -> Any:
+    arrays = lp.GlobalArg("a", np.float32, shape="height, length")
+    domain = "{[i, j]: 0 <= i < length and 0 <= j < height}"
+    code, assumptions = "b[i] = sum(j, a[j, i])", "length >= 1 and height >= 1"
+    return _grouped(domain, code, arrays, assumptions, "column_sums", i=64)
+
+
+def _two_launches() -> Any:
+    code = """
+        c[i] = 2*a[i]               {id=write}
+        ... gbarrier                {id=between, dep=write}
+        b[j] = c[length - 1 - j]    {dep=between}
+        """
+    arrays = lp.GlobalArg("a, b, c", np.float32, shape="length")
+    return _grouped("{[i, j]: 0 <= i, j < length}", code, arrays, "length >= 1", "two_launches", i=64, j=64)
+
+
+_Sizes = Mapping[str, int]
+KERNELS: Mapping[str, tuple[Callable[[], Any], tuple[_Sizes, ...]]] = {
+    "scaled": (_scaled, ({"length": 64}, {"length": 1024}, {"length": 2**18})),
+    "matmul": (_matmul, ({"length": 16}, {"length": 64}, {"length": 256})),
+    "triangle": (_triangle, ({"length": 64}, {"length": 128})),
+    "column_sums": (
+        _column_sums,
+        ({"length": 64, "height": 4}, {"length": 64, "height": 64}, {"length": 4096, "height": 64}),
+    ),
+    "two_launches": (_two_launches, ({"length": 64}, {"length": 2**14})),
+}
+"""name -> what builds the kernel, and sizes at which it does more and more"""
+
+
+@cache
+def program(name: str) -> Program:
+    return KERNELS[name][0]()
+
+
+# }}}
+
+
+# {{{ laws of predictors
+
+
+class _Answers:
+    """What a predictor answers about the bundled kernels at one size each, asked once for all laws."""
+
+    def __init__(self, predictor: Predictor) -> None:
+        self.predictor = predictor
+        self._found: dict[str, list[tuple[_Sizes, Estimate]] | Exception] = {}
+        self._batches: dict[str, Estimate] = {}
+
+    def of(self, name: str) -> list[tuple[_Sizes, Estimate]] | Exception:
+        """Return the sizes of a kernel with the estimates, or why it has none."""
+        if name not in self._found:
+            try:
+                self._found[name] = [(each, self.ask(name, each)) for each in KERNELS[name][1]]
+            except Exception as error:
+                self._found[name] = error
+        return self._found[name]
+
+    def ask(self, name: str, sizes: Mapping[str, Any]) -> Estimate:
+        return self.predictor.predict(Case(program(name), sizes))
+
+    def by_kernel(self) -> Iterator[tuple[str, list[tuple[_Sizes, Estimate]]]]:
+        """Yield the kernels that have estimates."""
+        for name in KERNELS:
+            found = self.of(name)
+            if not isinstance(found, Exception):
+                yield name, found
+
+    def __iter__(self) -> Iterator[tuple[str, str, _Sizes, Estimate]]:
+        """Yield each question in words, its kernel and sizes, and the estimate."""
+        for name, found in self.by_kernel():
+            for sizes, estimate in found:
+                yield called(name, sizes), name, sizes, estimate
+
+    def batches(self) -> Iterator[tuple[str, Estimate, list[Estimate]]]:
+        """Yield each kernel at all its sizes as one batch in words, the estimate, and those of its sizes one by one."""
+        for name, found in self.by_kernel():
+            arrays = {size: np.array([sizes[size] for sizes, _ in found]) for size in found[0][0]}
+            arrays["length"] = arrays["length"].reshape(1, -1)  # the others have to be broadcast
+            if name not in self._batches:
+                self._batches[name] = self.ask(name, arrays)
+            yield called(name, arrays), self._batches[name], [estimate for _, estimate in found]
+
+
+def _a_kernel_is_answered_or_refused_with_a_reason(answers: _Answers) -> Iterator[str]:
+    refused = {name: found for name in KERNELS if isinstance(found := answers.of(name), Exception)}
+    for name, error in refused.items():
+        if not isinstance(error, LoopyperfError) or not str(error):
+            yield broken(name, repr(error), "an estimate, or a LoopyperfError that says what to do")
+    if len(refused) == len(KERNELS):
+        yield broken("all kernels", "; ".join(map(str, refused.values())), "an estimate of one at least")
+
+
+def _seconds_are_finite_and_not_negative(answers: _Answers) -> Iterator[str]:
+    for question, *_, estimate in answers:
+        seconds = float(estimate)
+        if not (math.isfinite(seconds) and seconds >= 0):
+            yield broken(question, f"{seconds} s", "a finite number of seconds, 0 or more")
+
+
+def _the_breakdown_adds_up_to_the_seconds(answers: _Answers) -> Iterator[str]:
+    for question, *_, estimate in answers:
+        rows = [row.seconds for row in estimate.breakdown.rows]
+        for costs in (rows, estimate.breakdown.by_property().values(), estimate.breakdown.by_source().values()):
+            added = math.fsum(map(float, costs))
+            if added != estimate.seconds:
+                yield broken(question, f"costs that add up to {added!r} s", f"{estimate.seconds!r} s to the last bit")
+    for question, batch, _ in answers.batches():
+        added = sum((row.seconds for row in batch.breakdown.rows), start=np.zeros(1))
+        if not np.array_equal(added, batch.seconds):
+            yield broken(question, f"costs that add up to {added} s", f"{batch.seconds} s to the last bit")
+
+
+def _more_work_takes_no_less_time(answers: _Answers) -> Iterator[str]:
+    for name, found in answers.by_kernel():
+        for (less, one), (more, other) in pairwise(found):
+            if float(other) < float(one) * (1 - ROUNDING):
+                expected = f"at least the {float(one)} s of {called(name, less)}"
+                yield broken(called(name, more), f"{float(other)} s", expected)
+
+
+def _a_batch_has_the_shape_of_its_sizes(answers: _Answers) -> Iterator[str]:
+    for question, batch, alone in answers.batches():
+        received = (np.shape(batch.seconds), getattr(batch.seconds, "dtype", type(batch.seconds)))
+        if received != ((1, len(alone)), np.dtype(np.float64)):
+            yield broken(question, received, f"an array of float64 of the shape (1, {len(alone)})")
+
+
+def _the_interval_contains_the_seconds(answers: _Answers) -> Iterator[str]:
+    for question, *_, estimate in answers:
+        if estimate.interval is not None:
+            low, high = map(float, estimate.interval)
+            if not 0 <= low <= float(estimate) <= high:
+                yield broken(question, f"{low} s to {high} s", f"an interval that contains {float(estimate)} s")
+
+
+def _an_estimate_says_what_was_asked(answers: _Answers) -> Iterator[str]:
+    predictor = answers.predictor
+    for question, name, sizes, estimate in answers:
+        expected = (name, sizes, predictor.device, predictor.model)
+        received = (estimate.kernel, dict(estimate.sizes), estimate.device, estimate.model)
+        if received != expected:
+            yield broken(question, received, expected)
+        if not set(predictor.notes) <= set(estimate.notes):
+            yield broken(question, f"the notes {estimate.notes}", f"those of the predictor too: {predictor.notes}")
+
+
+def _an_estimate_survives_json_and_pickling(answers: _Answers) -> Iterator[str]:
+    batches = ((question, batch) for question, batch, _ in answers.batches())
+    for question, estimate in (*((question, each) for question, *_, each in answers), *batches):
+        plain = estimate.to_dict()
+        if json.loads(json.dumps(plain)) != plain:
+            yield broken(question, json.loads(json.dumps(plain)), f"{plain} after JSON")
+        if pickle.loads(pickle.dumps(estimate)) != estimate:
+            yield broken(question, "another estimate after pickling", "the same one")
+
+
+def _wrong_sizes_are_refused_by_name(answers: _Answers) -> Iterator[str]:
+    for name, ((right, _), *_) in answers.by_kernel():
+        left_out = {size: value for size, value in right.items() if size != "length"}
+        for sizes in (left_out, *({**right, "length": wrong} for wrong in (64.5, "64", -64))):
+            try:
+                received = f"{float(answers.ask(name, sizes))} s"
+            except LoopyperfError as error:
+                if "length" in str(error):
+                    continue
+                received = repr(error)
+            except Exception as error:
+                received = repr(error)
+            yield broken(called(name, sizes), received, "a LoopyperfError that names the size 'length'")
+
+
+def _the_same_question_has_the_same_answer(answers: _Answers) -> Iterator[str]:
+    for question, name, sizes, estimate in answers:
+        again = (
+            answers.ask(name, {size: np.int64(value) for size, value in sizes.items()}),
+            answers.predictor(program(name), parameters=sizes),
+            answers.predictor(program(name).copy(), parameters=sizes),
+        )
+        yield from (broken(question, f"{each.seconds} s", estimate) for each in again if each != estimate)
+
+
+def _arrays_of_sizes_give_the_answers_one_by_one(answers: _Answers) -> Iterator[str]:
+    for question, batch, alone in answers.batches():
+        expected = np.array([[float(each) for each in alone]])
+        if not np.allclose(batch.seconds, expected, rtol=ROUNDING, atol=0):
+            yield broken(question, f"{batch.seconds} s", f"{expected} s")
+
+
+def _a_predictor_survives_pickling(answers: _Answers) -> Iterator[str]:
+    again = _Answers(pickle.loads(pickle.dumps(answers.predictor)))
+    for question, name, sizes, estimate in answers:
+        received = again.ask(name, sizes)
+        if received != estimate:
+            yield broken(question, f"{received.seconds} s after pickling", f"{estimate.seconds} s")
+
+
+PREDICTOR_LAWS: tuple[Callable[[_Answers], Iterator[str]], ...] = (
+    _a_kernel_is_answered_or_refused_with_a_reason,
+    _seconds_are_finite_and_not_negative,
+    _the_breakdown_adds_up_to_the_seconds,
+    _more_work_takes_no_less_time,
+    _a_batch_has_the_shape_of_its_sizes,
+    _the_interval_contains_the_seconds,
+    _an_estimate_says_what_was_asked,
+    _an_estimate_survives_json_and_pickling,
+    _wrong_sizes_are_refused_by_name,
+)
+REPEATABLE_LAWS: tuple[Callable[[_Answers], Iterator[str]], ...] = (
+    _the_same_question_has_the_same_answer,
+    _arrays_of_sizes_give_the_answers_one_by_one,
+    _a_predictor_survives_pickling,
+)
+
+# }}}

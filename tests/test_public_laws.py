@@ -1,0 +1,170 @@
+"""Each law of :mod:`loopyperf.testing` finds who breaks it, and who breaks none passes."""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+
+import loopyperf as lpp
+from loopyperf.device.parts import Quantity
+from loopyperf.models.result import Breakdown, Row
+from loopyperf.predict.case import Case
+from loopyperf.testing import Check, check_device, check_predictor, device_checks, predictor_checks
+
+HONEST = lpp.predictor(device="nvidia-v100", model="roofline")
+V100 = lpp.load_device("nvidia-v100")
+Alteration = Callable[[lpp.Estimate], lpp.Estimate]
+calls = count()
+
+
+@dataclass(frozen=True, eq=False)
+class Altered(lpp.Predictor):
+    """The roofline, but for what is done to its estimates."""
+
+    alter: Alteration = field(kw_only=True)
+
+    def predict(self, case: Case) -> lpp.Estimate:
+        return self.alter(HONEST.predict(case))
+
+
+class Lenient(Altered):
+    """Takes a size that makes no sense to be 64."""
+
+    def predict(self, case: Case) -> lpp.Estimate:
+        try:
+            return super().predict(case)
+        except lpp.ParameterError:
+            return super().predict(replace(case, sizes={**case.sizes, "length": 64}))
+
+
+class Careless(Altered):
+    """Fails without a reason."""
+
+    def predict(self, case: Case) -> lpp.Estimate:
+        raise ZeroDivisionError
+
+
+def unaltered(estimate: lpp.Estimate) -> lpp.Estimate:
+    return estimate
+
+
+def seconds(change: Callable[[Any], Any]) -> Alteration:
+    return lambda estimate: replace(estimate, seconds=change(estimate.seconds))
+
+
+def doubled_in_a_batch(found: Any) -> Any:
+    return found * (1 + np.ndim(found) // 2)
+
+
+def altered(alter: Alteration, kind: type[Altered] = Altered) -> lpp.Predictor:
+    return kind("roofline", "nvidia-v100", HONEST.notes, alter=alter)
+
+
+NOT_PLAIN = Breakdown((Row("alu", "insn", 1j, None, 0.0),))
+BROKEN_PREDICTORS = {
+    "a kernel is answered or refused with a reason": altered(unaltered, Careless),
+    "seconds are finite and not negative": altered(seconds(lambda found: math.nan * found)),
+    "the breakdown adds up to the seconds": altered(seconds(lambda found: found * (1 + 2**-50))),
+    "more work takes no less time": altered(seconds(lambda found: 1 / found)),
+    "a batch has the shape of its sizes": altered(seconds(np.sum)),
+    "the interval contains the seconds": altered(lambda each: replace(each, interval=(2 * each.seconds,) * 2)),
+    "an estimate says what was asked": altered(lambda each: replace(each, device="nvidia-a100")),
+    "an estimate survives json and pickling": altered(lambda each: replace(each, breakdown=NOT_PLAIN)),
+    "wrong sizes are refused by name": altered(unaltered, Lenient),
+    "the same question has the same answer": altered(seconds(lambda found: found + next(calls))),
+    "arrays of sizes give the answers one by one": altered(seconds(doubled_in_a_batch)),
+    "a predictor survives pickling": altered(lambda each: each),
+}
+
+
+def with_level(name: str, **numbers: Any) -> lpp.Device:
+    levels = tuple(replace(each, **numbers) if each.name == name else each for each in V100.memory)
+    return replace(V100, memory=levels)
+
+
+def with_limits(**numbers: Any) -> lpp.Device:
+    return replace(V100, limits=replace(V100.limits, **numbers))
+
+
+def with_instructions(**numbers: Any) -> lpp.Device:
+    return replace(V100, instructions=tuple(replace(each, **numbers) for each in V100.instructions))
+
+
+BROKEN_DEVICES = {
+    "the short name is one": replace(V100, slug="NVIDIA V100"),
+    "numbers are in their range": replace(V100, cores=0),
+    "numbers have their unit and a source": V100.stating(clock=Quantity(1.4, "GHz", "")),
+    "an instruction completes no sooner than the next may issue": with_instructions(issue=4.0, completion=3.0),
+    "memories are slower and larger the farther they are": with_level("L2", latency=1.0),
+    "no memory is measured faster than its published peak": with_level("DRAM", sustained_bandwidth=1e15),
+    "published peaks are cores times clock times throughput": replace(V100, cores=40),
+    "measured single precision is no faster than the units": with_instructions(issue=0.01),
+    "a core has room for the largest group": with_limits(local_memory=1024),
+    "groups that ask for more are no more": with_limits(groups_of_one_warp=1),
+    "resident groups fit on a core": with_limits(local_memory_reserved=-2048),
+    "a description survives being written": replace(V100, vendor=""),
+    "models answer or say what is missing": replace(V100, clock=math.inf),
+}
+
+
+def broken(checks: tuple[Check, ...]) -> dict[str, str]:
+    """Return the laws that are broken, each with what is said of that."""
+    found: dict[str, str] = {}
+    for check in checks:
+        try:
+            check()
+        except AssertionError as error:
+            found[check.law] = str(error)
+    return found
+
+
+def test_a_predictor_and_a_device_that_break_no_law_pass() -> None:
+    check_predictor(HONEST)
+    check_predictor(Altered("roofline", "nvidia-v100", HONEST.notes, alter=unaltered))
+    check_device(V100)
+
+
+@pytest.mark.parametrize("law", BROKEN_PREDICTORS)
+def test_a_predictor_that_breaks_a_law_is_found(law: str) -> None:
+    assert law in broken(predictor_checks(BROKEN_PREDICTORS[law]))
+
+
+@pytest.mark.parametrize("law", BROKEN_DEVICES)
+def test_a_device_that_breaks_a_law_is_found(law: str) -> None:
+    assert law in broken(device_checks(BROKEN_DEVICES[law]))
+
+
+def test_every_law_is_broken_here_by_something() -> None:
+    assert {check.law for check in predictor_checks(HONEST)} == set(BROKEN_PREDICTORS)
+    assert {check.law for check in device_checks(V100)} == set(BROKEN_DEVICES)
+
+
+def test_a_predictor_that_executes_kernels_need_not_repeat_itself() -> None:
+    class Executing(Altered):
+        executes_kernels = True
+
+    repeatable = {"the same question has the same answer", "a predictor survives pickling"}
+    laws = {check.law for check in predictor_checks(altered(unaltered, Executing))}
+    assert laws < set(BROKEN_PREDICTORS)
+    assert not repeatable & laws
+
+
+def test_a_broken_law_is_said_with_its_kernel_and_sizes_what_was_received_and_what_was_expected() -> None:
+    wrong = altered(lambda each: replace(each, device="nvidia-a100"))
+    with pytest.raises(AssertionError) as found:
+        check_predictor(wrong)
+    head, first = str(found.value).splitlines()[:2]
+    assert head == "roofline on nvidia-v100 breaks the law 'an estimate says what was asked':"
+    assert re.fullmatch(r"  scaled\(length=64\): received .*nvidia-a100.*, expected .*nvidia-v100.*", first)
+
+
+def test_all_broken_laws_are_said_at_once() -> None:
+    both = replace(with_level("L2", latency=1.0), cores=0)
+    with pytest.raises(AssertionError, match="'numbers are in their range'") as found:
+        check_device(both)
+    assert "nvidia-v100 breaks the law 'memories are slower and larger the farther they are'" in str(found.value)
