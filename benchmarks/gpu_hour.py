@@ -35,7 +35,7 @@ from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.campaign import Progress
 from loopyperf.measurement.configuration import Configuration
 from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, load_kernel_files
-from loopyperf.measurement.microbenchmarks.shortened import FULL
+from loopyperf.measurement.microbenchmarks.pace import FULL
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.oracle.measuring import measure
 from loopyperf.oracle.microbenchmark import KERNELS as MICROBENCHMARKS

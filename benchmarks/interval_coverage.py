@@ -15,9 +15,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from loopyperf.calibration.candidates import Candidate, possible
-from loopyperf.calibration.intervals.interval_coverage import FOLDS, SEEDS, interval_coverage
+from loopyperf.calibration.fitting import FOLDS, SEEDS, interval_coverage
 from loopyperf.calibration.problem import Observation
+from loopyperf.calibration.validation import Candidate, possible
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import measurement_kernels
 from loopyperf.oracle.archived import told

@@ -30,7 +30,7 @@ import loopy as lp
 import numpy as np
 
 from loopyperf.errors import LoopyperfError
-from loopyperf.measurement.allocation import allocated_bytes
+from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.backends.interface import Backend, BenchmarkCase
 from loopyperf.measurement.configuration import Arguments, Configuration, Sizes

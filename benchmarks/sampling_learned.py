@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sampling import CLASSES, FOLDERS, MULTIPLES, ROOT, pair
 
-from loopyperf.calibration.learning.correction import judge
-from loopyperf.calibration.learning.example import Stated
 from loopyperf.calibration.learning.learned import SAMPLED
+from loopyperf.calibration.learning.training import Stated, judge
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.kernel_files import configurations_of, load_kernel_files
 from loopyperf.models.sampling import SampledProgram, Samples, Work

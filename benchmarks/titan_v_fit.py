@@ -19,10 +19,9 @@ from parts.tables import show, table
 from parts.titan_v import DEVICE, FIGURES, add_files, figures, gathered, measured_kernels, observed
 from rich.table import Table
 
-from loopyperf.calibration.candidates import Candidate, possible
-from loopyperf.calibration.intervals.interval_coverage import interval_coverage
+from loopyperf.calibration.fitting import interval_coverage
 from loopyperf.calibration.problem import Observation
-from loopyperf.calibration.validation import cross_validate
+from loopyperf.calibration.validation import Candidate, cross_validate, possible
 
 INTERVAL = ("80 % interval holds", "times", "without one")
 """headings of what is said of intervals: how many hold, their upper ends over the predictions, kernels without one"""

@@ -18,12 +18,10 @@ from parts.tables import show, table
 from parts.titan_v import FIGURES, add_files, figures, gathered, measured_kernels, observed
 from rich.table import Table
 
-from loopyperf.calibration.candidates import CANDIDATES
-from loopyperf.calibration.intervals.interval_coverage import FOLDS
-from loopyperf.calibration.learning.correction import Judged, Names, judge
-from loopyperf.calibration.learning.example import Example, FittedBase
-from loopyperf.calibration.learning.training import scores
+from loopyperf.calibration.fitting import FOLDS
+from loopyperf.calibration.learning.training import Example, FittedBase, Judged, Names, judge, scores
 from loopyperf.calibration.problem import Observation, Vector
+from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.models.features import Features
 
 BASE = FittedBase(next(each for each in CANDIDATES if each.name == "overlap of pipelines"))

@@ -15,12 +15,11 @@ from parts.tables import show, table
 from parts.titan_v import DEVICE, FIGURES, Found, add_files, figures, gathered, measured_kernels, observed
 from rich.table import Table
 
-from loopyperf.calibration.candidates import CANDIDATES
 from loopyperf.calibration.fits import Fit, Provenance
-from loopyperf.calibration.fitting import fit_observations
-from loopyperf.calibration.intervals.interval_coverage import FOLDS
-from loopyperf.calibration.intervals.widths import widths
+from loopyperf.calibration.fitting import FOLDS, fit_observations
+from loopyperf.calibration.intervals import widths
 from loopyperf.calibration.problem import Observation
+from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.models.sensitivity import sensitivity
 
 APART = 1.5

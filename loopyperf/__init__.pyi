@@ -2,8 +2,8 @@ from .calibration.fits import Fit as Fit
 from .calibration.fits import load_fit as load_fit
 from .calibration.fits import save_fit as save_fit
 from .calibration.learning.learned import Learned as Learned
-from .calibration.learning.learned_files import load_learned as load_learned
-from .calibration.learning.learned_files import save_learned as save_learned
+from .calibration.learning.learned import load_learned as load_learned
+from .calibration.learning.learned import save_learned as save_learned
 from .device.description import Device as Device
 from .device.library import load_device as load_device
 from .device.occupancy import occupancy as occupancy

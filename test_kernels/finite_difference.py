@@ -23,7 +23,7 @@ import loopy as lp
 import numpy as np
 
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
-from loopyperf.measurement.tiles import with_local_tile
+from loopyperf.measurement.kernel_files import with_local_tile
 
 NAME = "finite difference"
 

@@ -8,8 +8,8 @@ import numpy as np
 from private_array_kernels import UNSURE
 
 import loopyperf as lpp
+from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.intervals.uncertainty import Uncertainty
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.result import Estimate
 

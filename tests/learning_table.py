@@ -3,7 +3,7 @@
 import numpy as np
 
 from loopyperf.calibration.fits import Provenance
-from loopyperf.calibration.learning.example import Example
+from loopyperf.calibration.learning.training import Example
 from loopyperf.calibration.problem import Observation
 from loopyperf.models.features import Features
 

@@ -10,11 +10,10 @@ import loopy as lp
 
 from loopyperf.idg.warps.warp import grid_extent
 from loopyperf.kernel import load_kernel
-from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
-from loopyperf.measurement.backends.parts import Contents, DeviceProgram, Grid, check_parts
+from loopyperf.measurement.backends.interface import BenchmarkCase, Contents, DeviceProgram, Grid, Timing, check_parts
 from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.environment import Environment
-from loopyperf.measurement.yardstick import YARDSTICK
+from loopyperf.measurement.watch import YARDSTICK
 
 LIMITS = Limits(group_size=1024, local_memory=48 * 1024, global_memory=2**30)
 TICK = 2.0**-20

@@ -21,7 +21,7 @@ from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.calibration.fits import fit_document, load_fit
-from loopyperf.calibration.learning.learned_files import learned_document, load_learned
+from loopyperf.calibration.learning.learned import learned_document, load_learned
 from loopyperf.counts import transcription
 from loopyperf.device.device_files import load_description
 from loopyperf.device.library import BUNDLED

@@ -11,7 +11,7 @@ import loopy as lp
 import numpy as np
 
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
-from loopyperf.measurement.tiles import with_local_tile
+from loopyperf.measurement.kernel_files import with_local_tile
 
 NAME = "ranking of element products"
 NODES = 35

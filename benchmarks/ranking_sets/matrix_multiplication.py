@@ -14,7 +14,7 @@ import loopy as lp
 import numpy as np
 
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
-from loopyperf.measurement.tiles import with_local_tile
+from loopyperf.measurement.kernel_files import with_local_tile
 
 NAME = "ranking of matrix multiplications"
 SIZES = (256, 512, 1024, 2048)

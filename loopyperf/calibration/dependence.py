@@ -6,19 +6,37 @@ Let a₁…aₙ be the columns of the problem, scaled to unit length. Column j's
 
 Noise s in the measurements moves a scaled weight by s/εⱼ. Where εⱼ is 0 the weight is arbitrary; where it is below s,
 it is arbitrary in practice. Such columns are left out one by one, the rest is fitted, and the relation that made them
-superfluous is kept (:mod:`loopyperf.calibration.indistinguishable`).
+superfluous is kept (:mod:`loopyperf.calibration.problem`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import cast
 
+import msgspec
 import numpy as np
-from scipy import linalg
+from scipy import linalg, optimize
 
-from loopyperf.calibration.indistinguishable import Indistinguishable
-from loopyperf.calibration.least_squares import least_squares, non_negative_least_squares
-from loopyperf.calibration.problem import Matrix, Problem, Vector
+from loopyperf.calibration.problem import Coverage, Indistinguishable, Matrix, Problem, Vector, tabulate
+
+# {{{ linear least squares, plain and non-negative: SciPy's, which states no types
+
+
+def least_squares(columns: Matrix, target: Vector) -> Vector:
+    """Return the factors of *columns*, of which the sum is nearest to *target*."""
+    return cast("tuple[Vector, ...]", linalg.lstsq(columns, target))[0]
+
+
+def non_negative_least_squares(columns: Matrix, target: Vector) -> Vector:
+    """Return the factors of *columns*, none of them negative, of which the sum is nearest to *target*."""
+    return cast("Vector", optimize.nnls(columns, target)[0])
+
+
+# }}}
+
+
+# {{{ dependence
+
 
 _SINGULAR = 1e-12
 """Singular values of unit columns below this are 0 but for rounding."""
@@ -141,3 +159,67 @@ def _groups(
 def _distance(columns: Matrix, others: list[int], column: int, combine: Combination) -> float:
     factors = combine(columns[:, others], columns[:, column])
     return float(np.linalg.norm(columns[:, column] - columns[:, others] @ factors))
+
+
+# }}}
+
+
+# {{{ how well a fit can tell each property from the others
+#
+# Beside which kernels exercise it and in which numbers.
+#
+# Let εᵢ be the own part of property i's column: the distance of the unit column from all combinations of the others
+# (:mod:`loopyperf.calibration.dependence`). Its variance inflation factor is 1/εᵢ²: 1 where no other property varies
+# with it; f where noise in the run times moves its weight √f times as far as it would if the others' weights were
+# known. No mean is subtracted first, as textbooks do, because the model has no constant: launches are a column like any
+# other.
+
+
+WEAK = 100.0
+"""Variance inflation from which on a weight is weakly determined: noise of 1 % moves it by 10 % of the run time."""
+_ROUNDING_OF_INVERSE = 1e-8
+"""An own part below this is 0 but for rounding."""
+_SHARE = 0.1
+"""of the largest coefficient: smaller ones are not named"""
+_NAMED = 3
+"""properties that are named as resembling another, at most"""
+
+
+def coverage(problem: Problem, expected: Iterable[str] = ()) -> tuple[Coverage, ...]:
+    """Return a row for each property of *problem*, or *expected*, sorted by name, with its variance inflation.
+
+    The inflation is against all other properties of the problem, those that a fit leaves out among them.
+    """
+    inflations = variance_inflation(problem)
+    return tuple(
+        row if row.name not in inflations else _with_inflation(row, problem, inflations[row.name])
+        for row in tabulate(problem.observations, expected)
+    )
+
+
+def variance_inflation(problem: Problem) -> dict[str, float]:
+    """Return 1/ε² of each property of *problem* (dimensionless, at least 1); infinite where others make it up."""
+    return {
+        name: float(own**-2) if own > _ROUNDING_OF_INVERSE else np.inf
+        for name, own in zip(problem.properties, own_parts(problem.matrix), strict=True)
+    }
+
+
+def _with_inflation(row: Coverage, problem: Problem, inflation: float) -> Coverage:
+    return msgspec.structs.replace(
+        row,
+        inflation=inflation if np.isfinite(inflation) else None,
+        resembles=_resembled(problem, row.name) if inflation >= WEAK else (),
+    )
+
+
+def _resembled(problem: Problem, name: str) -> tuple[str, ...]:
+    """Return the properties with the largest parts in the combination that comes closest to *name*, largest first."""
+    column = problem.properties.index(name)
+    others = [other for other in problem.properties if other != name]
+    parts = np.abs(nearest_combination(problem.matrix, column))
+    largest = sorted(zip(parts, others, strict=True), key=lambda pair: (-pair[0], pair[1]))[:_NAMED]
+    return tuple(other for part, other in largest if part >= _SHARE * largest[0][0])
+
+
+# }}}

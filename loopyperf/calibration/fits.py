@@ -12,11 +12,9 @@ from typing import Annotated, Literal, cast
 
 import msgspec
 
-from loopyperf.calibration.accuracy import CrossValidation
+from loopyperf.calibration.accuracy import CrossValidation, Uncertainty
 from loopyperf.calibration.documents import Amount, Document, Number, Whole, read_document, write_document
-from loopyperf.calibration.exercised import Coverage
-from loopyperf.calibration.indistinguishable import Indistinguishable
-from loopyperf.calibration.intervals.uncertainty import Uncertainty
+from loopyperf.calibration.problem import Coverage, Indistinguishable
 from loopyperf.errors import FitFileError, later_schema
 from loopyperf.models.interface import Basis
 from loopyperf.models.overlap import side
@@ -110,7 +108,7 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
     at_bound: tuple[str, ...] = ()
     """properties whose weight the non-negative fit holds at 0"""
     candidate: str = ""
-    """which way to fit it is (:data:`loopyperf.calibration.candidates.CANDIDATES`); empty where none of them"""
+    """which way to fit it is (:data:`loopyperf.calibration.validation.CANDIDATES`); empty where none of them"""
     options: Mapping[str, Setting] = {}
     """the solver's"""
     residual_summary: ResidualSummary | None = None

@@ -17,12 +17,9 @@ from typing import cast
 
 import numpy as np
 
-from loopyperf.calibration.damped_least_squares import MOST_STEPS, Evaluation, Minimum, minimise
 from loopyperf.calibration.dependence import separated
-from loopyperf.calibration.indistinguishable import TOLERANCE, Indistinguishable
-from loopyperf.calibration.problem import Matrix, Problem, Vector
-from loopyperf.calibration.solution import Solution
-from loopyperf.calibration.solver import RIDGE, solve
+from loopyperf.calibration.problem import TOLERANCE, Indistinguishable, Matrix, Problem, Solution, Vector
+from loopyperf.calibration.solver import MOST_STEPS, RIDGE, Evaluation, Minimum, minimise, solve
 from loopyperf.errors import ConvergenceWarning
 from loopyperf.models.interface import Basis
 from loopyperf.models.overlap import DESCRIBED, Overlapped, curvatures, overlapped, side

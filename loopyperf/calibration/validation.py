@@ -1,16 +1,82 @@
-"""How well fitted weights predict kernel classes that they were not fitted to."""
+"""How well fitted weights predict kernel classes that they were not fitted to, by candidate models and folds."""
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
-from loopyperf.calibration.accuracy import ClassErrors, CrossValidation, least
-from loopyperf.calibration.candidates import Candidate, possible
-from loopyperf.calibration.folds import folds
-from loopyperf.calibration.problem import Observation, Problem, Vector, pose_problem
+from loopyperf.calibration.accuracy import PLAIN, ClassErrors, CrossValidation, Uncertainty, folds, least
+from loopyperf.calibration.overlap_fit import solve_overlap
+from loopyperf.calibration.problem import Observation, Problem, Solution, Vector, pose_problem
+from loopyperf.calibration.solver import solve
+from loopyperf.errors import LoopyperfWarning
 from loopyperf.models.interface import Basis
 from loopyperf.models.metrics import geometric_mean
+from loopyperf.units import listed
+
+# {{{ the models that measurements are fitted with, of which cross-validation chooses one
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A way to fit a model."""
+
+    name: str
+    model: str
+    """name of the model"""
+    basis: Basis
+    solve: Callable[[Problem], Solution]
+
+
+CANDIDATES = (
+    Candidate("linear, non-negative", "linear", "counts", solve),
+    Candidate(PLAIN, "linear", "counts", partial(solve, non_negative=False)),
+    Candidate("overlap of counts", "overlap", "counts", solve_overlap),
+    Candidate("overlap of pipelines", "overlap", "pipelines", solve_overlap),
+)
+
+NAMED = 3
+"""measurements that a warning names at most"""
+LACK: Mapping[Basis, str] = {
+    "counts": "count them",
+    "pipelines": "complete the device's description, which lacks a number that they need",
+}
+"""what to do about measurements without the columns of a basis"""
+
+
+def possible(observations: Iterable[Observation], model: str | None = None) -> tuple[Candidate, ...]:
+    """Return the candidates, of *model* if one is named, that *observations* have the columns for.
+
+    Warns where only some have them: a few rows that lack pipelines take a whole way to fit from all.
+    """
+    rows = tuple(observations)
+    named = [each for each in CANDIDATES if model in (None, each.model)]
+    bases: set[Basis] = {each.basis for each in named}
+    for basis in sorted(bases):
+        _warn_of_some(basis, rows)
+    return tuple(each for each in named if all(row.amounts(each.basis) for row in rows))
+
+
+def _warn_of_some(basis: Basis, rows: Sequence[Observation]) -> None:
+    lacking = [row for row in rows if not row.amounts(basis)]
+    if lacking and len(lacking) < len(rows):
+        which = dict.fromkeys(f"{row.kernel_class!r} ({row.label})" for row in lacking)
+        warnings.warn(
+            f"nothing is fitted to {basis}, because {len(lacking)} of {len(rows)} measurements have none: "
+            f"{listed(which, NAMED, '; ')}; {LACK[basis]}, or leave them out",
+            LoopyperfWarning,
+            stacklevel=3,
+        )
+
+
+# }}}
+
+
+# {{{ validation
+
 
 FEWEST = 2
 """classes that are compared: what one alone tells, as that of empty kernels, is no choice"""
@@ -23,7 +89,7 @@ class OutOfFold:
     seconds: Vector
     """predicted, in the order of the observations"""
     leverages: Vector
-    """variance of ln T from what was fitted (:meth:`loopyperf.calibration.solution.Solution.leverages`)"""
+    """variance of ln T from what was fitted (:meth:`loopyperf.calibration.problem.Solution.leverages`)"""
     unknown: tuple[tuple[str, ...], ...]
     """the properties that each needs a weight for, which the other classes do not determine"""
 
@@ -53,8 +119,8 @@ def cross_validate(
     """Return the errors of *candidates* on each kernel class, fitted to the others; by default of all possible ones.
 
     Never by row: sizes of one kernel are so alike that a row left out is predicted by its neighbours. Beyond
-    :data:`loopyperf.calibration.folds.MOST_FOLDS` classes, several are left out at a time. Candidates of pipelines are
-    fitted to those of *beyond* too that are of the other classes, and nobody is judged on them.
+    :data:`loopyperf.calibration.accuracy.MOST_FOLDS` classes, several are left out at a time. Candidates of pipelines
+    are fitted to those of *beyond* too that are of the other classes, and nobody is judged on them.
 
     :raises CalibrationError: there are fewer than two classes.
     """
@@ -127,6 +193,54 @@ def _of_class(name: str, rows: Sequence[Observation], left_out: Mapping[str, Out
         },
         unknown=tuple(sorted({each for found in missing.values() for each in found})),
     )
+
+
+# }}}
+
+
+# }}}
+
+
+# {{{ the scores that intervals are made from, of kernel classes left out
+#
+# What is made of them is in :mod:`loopyperf.calibration.accuracy`.
+
+
+DIGITS = 6
+"""significant ones that are kept of a score and of the covariance"""
+
+
+def uncertainty(solution: Solution, observations: Sequence[Observation], left_out: OutOfFold) -> Uncertainty:
+    """Return what the intervals of *solution* are made from, given what it says of classes that were left out."""
+    ratios = left_out.seconds / np.array([row.seconds for row in observations])
+    known = np.array([not missing for missing in left_out.unknown])
+    chosen = known if known.any() else np.ones_like(known)
+    errors = np.log(np.maximum(ratios, np.finfo(float).tiny))[chosen]
+    unlike = np.sqrt(1 + left_out.leverages[chosen])
+    classes = np.array([row.kernel_class for row in observations])[chosen]
+    scores = np.sort(np.abs(errors) / unlike)
+    return Uncertainty(
+        scores=tuple(map(rounded, scores.tolist())),
+        columns=tuple(solution.weights),
+        covariance=tuple(tuple(map(rounded, row)) for row in solution.covariance.tolist()),
+        deviations=tuple(sorted(map(rounded, _deviations(errors, unlike, classes).tolist()))),
+    )
+
+
+def _deviations(errors: Vector, unlike: Vector, classes: NDArray[np.str_]) -> Vector:
+    """Return how far each of *errors* is from the mean of its class, of classes that have several."""
+    found: list[Vector] = []
+    for each in np.unique(classes):
+        own = classes == each
+        number = int(own.sum())
+        if number > 1:
+            found.append((errors[own] - errors[own].mean()) / unlike[own] * np.sqrt(number / (number - 1)))
+    return np.concatenate(found) if found else np.zeros(0)
+
+
+def rounded(number: float) -> float:
+    """Return *number* with as many digits as files keep."""
+    return float(f"{number:.{DIGITS}g}")
 
 
 # }}}

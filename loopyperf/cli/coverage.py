@@ -7,7 +7,7 @@ from typing import Any
 import click
 from msgspec import structs
 
-from loopyperf.calibration.exercised import Coverage
+from loopyperf.calibration.problem import Coverage
 from loopyperf.cli import settings
 from loopyperf.cli.completion import names
 from loopyperf.cli.console import print_json, show, show_sheet

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from loopyperf.calibration.learning.learned_files import learned_document, own_learned, save_learned
+from loopyperf.calibration.learning.learned import learned_document, own_learned, save_learned
 from loopyperf.calibration.learning.regressors import RECIPES
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show_answer

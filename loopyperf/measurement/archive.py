@@ -26,9 +26,7 @@ from typing import IO, Self
 
 from loopyperf.errors import ArchiveError, IncompatibleRunsError
 from loopyperf.files import said
-from loopyperf.measurement.noise import around, noise_floor
-from loopyperf.measurement.records import Key, Measurement, Run, Sampled, decode, encode
-from loopyperf.measurement.takes import Takes
+from loopyperf.measurement.records import Key, Measurement, Run, Sampled, Takes, around, decode, encode, noise_floor
 
 GZIP_MAGIC = b"\x1f\x8b"
 XZ_MAGIC = b"\xfd7zXZ\x00"

@@ -14,18 +14,15 @@ from functools import cache
 from random import Random
 
 from loopyperf.errors import IncompatibleRunsError, MeasurementError
-from loopyperf.measurement.allocation import allocated_bytes
 from loopyperf.measurement.archive import Archive
+from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends.interface import Backend, BenchmarkCase, Timing
 from loopyperf.measurement.configuration import Configuration, Limits, Sizes
-from loopyperf.measurement.environment import incompatibilities
+from loopyperf.measurement.environment import Sensors, incompatibilities
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of
-from loopyperf.measurement.ladder import sizes_to_measure
-from loopyperf.measurement.records import Key, Kind, Measurement
-from loopyperf.measurement.sampling import measured, probed
-from loopyperf.measurement.sensors import Sensors
-from loopyperf.measurement.takes import standing
-from loopyperf.measurement.watch import Watch
+from loopyperf.measurement.protocol import sizes_to_measure
+from loopyperf.measurement.records import Key, Kind, Measurement, standing
+from loopyperf.measurement.watch import Watch, measured, probed
 
 EMPTY_KERNEL = "empty kernel"
 """``NAME`` of the kernel file whose launch is the overhead of all others."""

@@ -2,22 +2,92 @@
 
 A line's first field says which record it is. A :class:`Run` carries the schema version; the lines after it, up to the
 next run, are of that schema. Those of an earlier one are brought up to date as they are read
-(:mod:`loopyperf.measurement.upgrades`).
+(:mod:`loopyperf.measurement.records`).
 """
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
-from typing import Annotated, Literal, NamedTuple, Self
+from math import inf
+from types import MappingProxyType
+from typing import Annotated, Literal, NamedTuple, Self, cast
 from uuid import uuid4
 
 import msgspec
+import numpy as np
 
 from loopyperf.errors import ArchiveError, MeasurementError, ModelInputError
 from loopyperf.measurement.configuration import Limits, Sizes
 from loopyperf.measurement.environment import Environment, incompatibilities
 from loopyperf.measurement.protocol import Protocol, Summary
-from loopyperf.measurement.upgrades import upgraded
 from loopyperf.models.sampling import SampledProgram
+
+# {{{ records of earlier schemas as the current one has them
+#
+# So that archives from before are read and resumed.
+#
+# Schema 2 added rules to the protocol, and to a measurement what may be absent: the device's own samples, its clock and
+# temperature, the yardstick and which attempt it was. Schema 3 added samples, lines that no earlier archive has. Only
+# the line of a run changes.
+
+
+Document = dict[str, object]
+"""A line of an archive, as JSON has it."""
+
+
+def upgrade_1_to_2(run: Document) -> Document:
+    """Return a run of schema 1 with what its protocol did without saying so.
+
+    All runs were made whatever they took, with warm caches, in the order of the kernel files; there was no yardstick.
+    """
+    protocol = run.get("protocol", {})
+    if not isinstance(protocol, dict):
+        raise ArchiveError(f"protocol is an object; received {protocol!r:.80}")
+    protocol = cast("Document", protocol)
+    fixed = {
+        "fewest": _number(protocol, "runs", 30) - _number(protocol, "dropped", 4),
+        "caches": "warm",
+        "seed": None,
+        "yardstick_runs": 0,
+        "repeats": 0,
+    }
+    return {**run, "schema": 2, "protocol": {**protocol, **fixed}}
+
+
+def upgrade_2_to_3(run: Document) -> Document:
+    """Return a run of schema 2, after which there were no samples."""
+    return {**run, "schema": 3}
+
+
+UPGRADES: Mapping[int, Callable[[Document], Document]] = MappingProxyType({1: upgrade_1_to_2, 2: upgrade_2_to_3})
+"""For each earlier schema, the function that makes its run one of the next."""
+
+
+def upgraded(run: Document, schema: int) -> Document:
+    """Return the line of a *run* of an earlier *schema* as one of the current schema.
+
+    Raises :class:`ArchiveError` for a schema that never was.
+    """
+    if schema not in UPGRADES:
+        raise ArchiveError(f"no loopyperf has written schema {schema}; the first one was {min(UPGRADES)}")
+    while schema in UPGRADES:
+        run = UPGRADES[schema](run)
+        schema += 1
+    return run
+
+
+def _number(protocol: Document, name: str, default: int) -> int:
+    value = protocol.get(name, default)
+    if not isinstance(value, int):
+        raise ArchiveError(f"protocol.{name} is a whole number; received {value!r}")
+    return value
+
+
+# }}}
+
+
+# {{{ records
+
 
 SCHEMA = 3
 """The schema that this version writes, and the latest that it reads."""
@@ -190,3 +260,93 @@ def _check_schema(header: _Header) -> None:
             f"written by loopyperf {header.written_by} with schema {header.schema}, and this version reads up to "
             f"schema {SCHEMA}; install that version: pip install 'loopyperf>={header.written_by}'"
         )
+
+
+# }}}
+
+
+# {{{ which of several takes of a measurement stands: those of a slow device were repeated
+
+
+class Takes:
+    """Probes and measurements by what was measured, each as often as it was taken; without those of yardsticks."""
+
+    def __init__(self, measurements: Iterable[Measurement] = ()) -> None:
+        """Begin with *measurements*, in the order in which they were taken."""
+        self._taken: dict[Key, list[Measurement]] = {}
+        self._standing: dict[Key, Measurement] = {}
+        for measurement in measurements:
+            self.add(measurement)
+
+    def add(self, measurement: Measurement) -> None:
+        """Take note of *measurement*."""
+        if measurement.kind == "yardstick":
+            return
+        taken = self._taken.setdefault(measurement.key, [])
+        taken.append(measurement)
+        self._standing[measurement.key] = standing(taken)
+
+    def of(self, key: Key) -> Sequence[Measurement]:
+        """Return all takes of *key*, in the order in which they were taken; empty if there is none."""
+        return tuple(self._taken.get(key, ()))
+
+    @property
+    def completed(self) -> Mapping[Key, Measurement]:
+        """Return the take that stands of each measurement and probe, by what was measured."""
+        return MappingProxyType(self._standing)
+
+
+def standing(taken: Sequence[Measurement]) -> Measurement:
+    """Return the one of *taken* during which the device was fastest, by the yardstick; the latest of equal ones."""
+    return min(reversed(taken), key=lambda each: inf if each.yardstick is None else each.yardstick)
+
+
+# }}}
+
+
+# {{{ how much the times of a device differ though it does the same
+#
+# Told by a kernel that is timed again and again.
+#
+# A shared processor is slower while its neighbours work, a GPU once it has become warm: phases of milliseconds to
+# minutes, in which every run is slow and no minimum helps. The *yardstick* is a short kernel that always does the same.
+
+
+USUAL = 25
+"""percentile of the yardstick's times that is usual: a device may be slow for most of a campaign"""
+WITHIN = (16, 84)
+"""percentiles a standard deviation below and above the median, of what is distributed normally"""
+
+
+def usual(seconds: Sequence[float]) -> float:
+    """Return the seconds that the yardstick takes on a device that nothing slows down, from all that it took."""
+    return float(np.percentile(seconds, USUAL))
+
+
+def noise_floor(seconds: Sequence[float]) -> float | None:
+    """Return the standard deviation of the yardstick's *seconds*, relative to their median; None for less than two.
+
+    By quantiles, which a few outliers do not change: no model predicts times better than they repeat.
+    """
+    if len(seconds) < 2:
+        return None
+    low, middle, high = np.percentile(seconds, [WITHIN[0], 50, WITHIN[1]])
+    return float((high - low) / 2 / middle)
+
+
+def yardstick_times(measurements: Iterable[Measurement]) -> tuple[float, ...]:
+    """Return the seconds of each time that the yardstick was taken, at the size that it was taken at last."""
+    taken = [each for each in measurements if each.kind == "yardstick"]
+    return tuple(min(each.samples) for each in taken if each.sizes == taken[-1].sizes)
+
+
+def around(measurements: Iterable[Measurement]) -> tuple[float, ...]:
+    """Return the seconds of the yardstick around each of *measurements*, the longer of before and after.
+
+    Of the takes that stand, these tell how much what is fitted differs for the device's sake: what was measured in a
+    slow phase and then again is not among them.
+    """
+    return tuple(each.yardstick for each in measurements if each.yardstick is not None)
+
+
+# }}}

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import msgspec
 
 from loopyperf.calibration.accuracy import PLAIN
-from loopyperf.calibration.candidates import possible
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation
+from loopyperf.calibration.validation import possible
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import check_options
 from loopyperf.errors import CalibrationError, ParameterError

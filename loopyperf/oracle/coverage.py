@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from loopyperf.calibration.exercised import Coverage, tabulate
+from loopyperf.calibration.problem import Coverage, tabulate
 from loopyperf.counts.execution import Counting
-from loopyperf.measurement.allocation import allocated_bytes
+from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.configuration import Configuration, Limits
 from loopyperf.measurement.kernel_files import configurations_of, measurement_kernels
 from loopyperf.predict.case import count

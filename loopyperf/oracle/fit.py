@@ -11,10 +11,10 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from loopyperf.calibration.candidates import possible
 from loopyperf.calibration.fits import Fit, Provenance, save_fit
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation
+from loopyperf.calibration.validation import possible
 from loopyperf.counts.execution import Counting
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import device_slug

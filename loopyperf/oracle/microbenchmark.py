@@ -12,7 +12,7 @@ from loopyperf.measurement.configuration import Configuration
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.measurement.microbenchmarks.description import Described, describe
 from loopyperf.measurement.microbenchmarks.instructions import Refusal
-from loopyperf.measurement.microbenchmarks.shortened import FULL, SHORT, shortened
+from loopyperf.measurement.microbenchmarks.pace import FULL, SHORT, shortened
 from loopyperf.oracle.measuring import ProgressReport, keep, measure, tell_stage, unfinished_archive
 
 KERNELS = "measurement_kernels/microbenchmarks"

@@ -14,9 +14,7 @@ import numpy as np
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import BackendError, LoopyperfError, ParameterError
 from loopyperf.measurement.archive import Archive
-from loopyperf.measurement.backends.binding import SEED
-from loopyperf.measurement.backends.interface import Backend, BenchmarkCase
-from loopyperf.measurement.backends.parts import RunsParts
+from loopyperf.measurement.backends.interface import SEED, Backend, BenchmarkCase, RunsParts
 from loopyperf.measurement.campaign import Progress
 from loopyperf.measurement.configuration import Arguments, Configuration, Sizes
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of

@@ -26,7 +26,7 @@ from loopyperf.errors import EngineError, ParameterError, UncountableError
 from loopyperf.idg.warps.warp import grid_extent
 from loopyperf.kernel import Kernel, Program
 from loopyperf.measurement.backends import BACKENDS
-from loopyperf.measurement.backends.parts import RunsParts
+from loopyperf.measurement.backends.interface import RunsParts
 from loopyperf.models.pipeline_names import LAUNCHES
 from loopyperf.models.result import NO_INTERVAL, Estimate
 from loopyperf.predict.case import Case, admitted_sizes, merged_sizes, prepared

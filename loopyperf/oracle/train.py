@@ -6,16 +6,14 @@ from concurrent.futures import Executor
 
 from msgspec import structs
 
-from loopyperf.calibration.candidates import possible
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
-from loopyperf.calibration.learning.example import Base, Example, FittedBase, Stated
-from loopyperf.calibration.learning.learned import SAMPLED, Learned
-from loopyperf.calibration.learning.learned_files import save_learned
+from loopyperf.calibration.learning.learned import SAMPLED, Learned, save_learned
 from loopyperf.calibration.learning.regressors import check_recipe
-from loopyperf.calibration.learning.training import FEWEST_CLASSES, learn
+from loopyperf.calibration.learning.training import FEWEST_CLASSES, Base, Example, FittedBase, Stated, learn
 from loopyperf.calibration.library import FITTED_MODELS
 from loopyperf.calibration.problem import Observation
+from loopyperf.calibration.validation import possible
 from loopyperf.device.description import Device
 from loopyperf.errors import CalibrationError, LoopyperfError, UnknownModelError
 from loopyperf.measurement.archive import Recording

@@ -36,7 +36,7 @@ def plot_weights(fits: Mapping[str, Fit], columns: Sequence[str], *, ax: Axes | 
     *fits* are by the name of the device, of one model, basis and counting; devices stand in their order within a row.
     Bars are by how much a weight may be off if nothing else is: √ of its variance (the fit's covariance, for relative
     errors of variance 1), times the quantile of the scores from which intervals are made
-    (:meth:`loopyperf.calibration.intervals.uncertainty.Uncertainty.of_weights`); there are none where the fit does not
+    (:meth:`loopyperf.calibration.accuracy.Uncertainty.of_weights`); there are none where the fit does not
     state it. A weight below 0 is hollow, at its magnitude; 0 is on the frame.
 
     :raises IncompatibleRunsError: the weights of *fits* are for different things.

@@ -7,10 +7,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.indistinguishable import doubts
-from loopyperf.calibration.intervals.uncertainty import Uncertainty
-from loopyperf.calibration.intervals.widths import priceless, widths
+from loopyperf.calibration.intervals import priceless, widths
+from loopyperf.calibration.problem import doubts
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.counts.sizes import beyond_floats

@@ -7,14 +7,13 @@ from functools import cached_property
 from math import exp, isfinite
 from typing import Any
 
-from loopyperf.calibration.learning.learned import SAMPLED, Learned
-from loopyperf.calibration.learning.learned_files import find_learned, load_learned
+from loopyperf.calibration.learning.learned import SAMPLED, Learned, find_learned, load_learned
 from loopyperf.device.description import Device
 from loopyperf.device.library import is_one_device, slug_of
 from loopyperf.device.substitutes import completed
 from loopyperf.errors import FitFileError, MissingNumberError, ParameterError
 from loopyperf.kernel import Program
-from loopyperf.measurement.backends.parts import RunsParts
+from loopyperf.measurement.backends.interface import RunsParts
 from loopyperf.memory.kernel_profile import KernelProfile
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.features import Features

@@ -10,8 +10,7 @@ from msgspec import structs
 
 from loopyperf.calibration.documents import read_document
 from loopyperf.calibration.fits import Fit, path_of
-from loopyperf.calibration.learning.learned import Learned
-from loopyperf.calibration.learning.learned_files import load_learned
+from loopyperf.calibration.learning.learned import Learned, load_learned
 from loopyperf.calibration.library import find_fit
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown, check_options

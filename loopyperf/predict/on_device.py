@@ -15,8 +15,8 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
+from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.intervals.uncertainty import Uncertainty
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError
 from loopyperf.models.catalog import DEVICE_MODELS, find_fitted_model

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from loopyperf.calibration.intervals.uncertainty import Uncertainty
+from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import is_processor
 from loopyperf.device.library import a_processor, description_or_none

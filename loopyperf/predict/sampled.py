@@ -13,11 +13,10 @@ from loopy.types import LoopyType
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Kernel, Program, as_translation_unit
+from loopyperf.measurement.arguments import indices_made_up, made_arguments
 from loopyperf.measurement.backends import RUNNING, opened
-from loopyperf.measurement.backends.interface import Backend, BenchmarkCase
-from loopyperf.measurement.backends.parts import RunsParts
+from loopyperf.measurement.backends.interface import Backend, BenchmarkCase, RunsParts
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Sizes
-from loopyperf.measurement.made_arguments import indices_made_up, made_arguments
 from loopyperf.models.result import Estimate, ModelTime
 from loopyperf.models.sampling import sampled_time
 from loopyperf.predict.case import Case, admitted_sizes, prepared

@@ -22,12 +22,11 @@ from loopyperf.counts.typical import Typical
 from loopyperf.device.library import description_or_none
 from loopyperf.errors import EngineError, LoopyperfError, UncountableError
 from loopyperf.kernel import Kernel, Program
-from loopyperf.measurement.allocation import array_bytes
-from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
-from loopyperf.measurement.backends.parts import BoundParts, DeviceProgram, Grid, RunsParts
+from loopyperf.measurement.arguments import array_bytes
+from loopyperf.measurement.backends.interface import BenchmarkCase, BoundParts, DeviceProgram, Grid, RunsParts, Timing
 from loopyperf.measurement.configuration import Sizes
 from loopyperf.measurement.protocol import BATCH, MET_AGAIN, Protocol
-from loopyperf.measurement.sampling import NOTHING
+from loopyperf.measurement.watch import NOTHING
 from loopyperf.models.sampling import SampledProgram, Samples, Work, extrapolated
 from loopyperf.predict.instruction_graph import timed_kernel
 from loopyperf.units import duration, in_percent

@@ -4,12 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from loopyperf.calibration.candidates import CANDIDATES
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import make_fit
 from loopyperf.calibration.problem import Observation, pose_problem
 from loopyperf.calibration.solver import solve
-from loopyperf.calibration.validation import cross_validate
+from loopyperf.calibration.validation import CANDIDATES, cross_validate
 
 
 @pytest.fixture

@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from loopyperf.calibration.coverage import coverage, variance_inflation
-from loopyperf.calibration.dependence import own_parts
-from loopyperf.calibration.exercised import Coverage, tabulate
-from loopyperf.calibration.problem import Observation, pose_problem
+from loopyperf.calibration.dependence import coverage, own_parts, variance_inflation
+from loopyperf.calibration.problem import Coverage, Observation, pose_problem, tabulate
 
 
 def problem(*rows: dict[str, int], seconds: float = 1.0):

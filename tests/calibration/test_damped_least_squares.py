@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from loopyperf.calibration.damped_least_squares import Evaluation, Minimum, minimise
+from loopyperf.calibration.solver import Evaluation, Minimum, minimise
 from loopyperf.models.overlap import curvatures, overlapped
 
 SCALE = 0.2

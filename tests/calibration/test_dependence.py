@@ -8,8 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import optimize
 
 from loopyperf.calibration.dependence import separate
-from loopyperf.calibration.indistinguishable import Indistinguishable, broken, doubts
-from loopyperf.calibration.problem import Observation, pose_problem
+from loopyperf.calibration.problem import Indistinguishable, Observation, broken, doubts, pose_problem
 from loopyperf.calibration.solver import Solution, solve
 
 EXACT = 1e-8

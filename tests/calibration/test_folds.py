@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopyperf.calibration.folds import MOST_FOLDS, folds, splits
+from loopyperf.calibration.accuracy import MOST_FOLDS, folds, splits
 from loopyperf.errors import CalibrationError
 
 classes = st.lists(st.sampled_from([f"class {number}" for number in range(25)]), min_size=2, max_size=80).filter(

@@ -5,8 +5,8 @@ import warnings
 import numpy as np
 import pytest
 
-from loopyperf.calibration import damped_least_squares
-from loopyperf.calibration.least_squares import non_negative_least_squares
+from loopyperf.calibration import solver
+from loopyperf.calibration.dependence import non_negative_least_squares
 from loopyperf.calibration.overlap_fit import (
     EXPLAINED,
     FURTHER_STARTS,
@@ -217,7 +217,7 @@ def test_where_all_searches_stop_short_another_goes_on():
 def test_a_search_without_steps_left_says_so(monkeypatch: pytest.MonkeyPatch):
     task, begin = ill_posed(169)
     whole = _best(task, begin)
-    monkeypatch.setattr(damped_least_squares, "MOST_STEPS", 3)
+    monkeypatch.setattr(solver, "MOST_STEPS", 3)
     assert not task.minimum(np.append(begin, STARTS[0])).is_converged
     with pytest.warns(ConvergenceWarning, match="at no minimum"):
         assert _best(task, begin).cost > whole.cost

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from loopyperf.calibration.indistinguishable import TOLERANCE
-from loopyperf.calibration.problem import Observation, pose_problem
+from loopyperf.calibration.problem import TOLERANCE, Observation, pose_problem
 from loopyperf.calibration.solver import RIDGE, solve
 from loopyperf.errors import CalibrationError
 

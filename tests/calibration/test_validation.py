@@ -4,15 +4,12 @@ from functools import partial
 
 import pytest
 
-from loopyperf.calibration.accuracy import PLAIN, CrossValidation, Prediction, assess
-from loopyperf.calibration.candidates import CANDIDATES, Candidate
+from loopyperf.calibration.accuracy import MOST_FOLDS, PLAIN, CrossValidation, Prediction, assess
 from loopyperf.calibration.fits import Provenance
 from loopyperf.calibration.fitting import fit_observations
-from loopyperf.calibration.folds import MOST_FOLDS
-from loopyperf.calibration.problem import Observation, Problem
-from loopyperf.calibration.solution import Solution
+from loopyperf.calibration.problem import Observation, Problem, Solution
 from loopyperf.calibration.solver import solve
-from loopyperf.calibration.validation import cross_validate
+from loopyperf.calibration.validation import CANDIDATES, Candidate, cross_validate
 from loopyperf.errors import CalibrationError
 from loopyperf.models.metrics import LEAST_ERROR
 

@@ -3,7 +3,7 @@
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.tiles import with_local_tile
+from loopyperf.measurement.kernel_files import with_local_tile
 from test_kernels.n_body import n_body
 
 __all__ = ["n_body", "naive_multiplication", "tiled_multiplication", "transposition"]

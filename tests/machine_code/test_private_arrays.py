@@ -12,8 +12,7 @@ from loopyperf.compiler import lowered
 from loopyperf.compiler.private_arrays import private_arrays
 from loopyperf.counts.typical import Typical
 from loopyperf.kernel import load_kernel
-from loopyperf.measurement.nvrtc import library
-from loopyperf.measurement.resources import nvcc, resources
+from loopyperf.measurement.resources import library, nvcc, resources
 from loopyperf.memory.source_launch import kernel_profile
 
 from .cuda_source import cuda_source

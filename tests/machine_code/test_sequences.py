@@ -15,7 +15,7 @@ from loopyperf.compiler import lowered
 from loopyperf.compiler.functions import MachineSequence, sequence_of
 from loopyperf.idg import Idg
 from loopyperf.idg.program import Instruction, Operand
-from loopyperf.measurement.nvrtc import library
+from loopyperf.measurement.resources import library
 
 from . import toolchain
 from .sequences import (

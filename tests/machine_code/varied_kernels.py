@@ -3,7 +3,7 @@
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.tiles import with_local_tile
+from loopyperf.measurement.kernel_files import with_local_tile
 
 GROUP = 128
 N = lp.ValueArg("n", np.int32)

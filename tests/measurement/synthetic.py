@@ -15,7 +15,7 @@ from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.kernel_files import KernelFile
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Run
-from loopyperf.measurement.yardstick import YARDSTICK
+from loopyperf.measurement.watch import YARDSTICK
 
 LIMITS = Limits(group_size=1024, local_memory=48 * 1024, global_memory=2**30)
 TICK = 2.0**-20

@@ -3,8 +3,7 @@ import numpy as np
 import pytest
 
 from loopyperf.errors import MeasurementError
-from loopyperf.measurement.allocation import allocated_bytes
-from loopyperf.measurement.arguments import checked_arguments
+from loopyperf.measurement.arguments import allocated_bytes, checked_arguments
 
 SIZES = {"n": 4, "m": 3}
 

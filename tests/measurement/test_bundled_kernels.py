@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from loopyperf.measurement.allocation import allocated_bytes
 from loopyperf.measurement.archive import Archive
+from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.campaign import EMPTY_KERNEL, plan, run_campaign

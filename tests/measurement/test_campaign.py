@@ -7,7 +7,7 @@ from loopyperf.errors import IncompatibleRunsError, MeasurementError
 from loopyperf.measurement.archive import Archive, read_archive
 from loopyperf.measurement.campaign import Progress, run_campaign
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.measurement.yardstick import YARDSTICK
+from loopyperf.measurement.watch import YARDSTICK
 
 from .synthetic import LAUNCH, LIMITS, TICK, SyntheticBackend, configuration, environment, kernel_file, linear_time, run
 

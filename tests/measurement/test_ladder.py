@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopyperf.measurement.ladder import sizes_to_measure
+from loopyperf.measurement.protocol import sizes_to_measure
 
 from .synthetic import configuration
 

@@ -9,8 +9,7 @@ from kernels import doubled
 
 from loopyperf.errors import MeasurementError, ParameterError
 from loopyperf.kernel import load_kernel
-from loopyperf.measurement.arguments import checked_arguments
-from loopyperf.measurement.made_arguments import indices_made_up, made_arguments
+from loopyperf.measurement.arguments import checked_arguments, indices_made_up, made_arguments
 
 SIZES = {"n": 5}
 

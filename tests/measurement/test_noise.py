@@ -3,8 +3,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from loopyperf.measurement.noise import noise_floor, usual, yardstick_times
-from loopyperf.measurement.records import Measurement
+from loopyperf.measurement.records import Measurement, noise_floor, usual, yardstick_times
 
 
 def taken(rounds: int, *samples: float, kind="yardstick") -> Measurement:

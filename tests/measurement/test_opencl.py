@@ -7,10 +7,9 @@ import pyopencl as cl
 import pytest
 
 from loopyperf.errors import BackendError, LoopyperfWarning, MeasurementError
-from loopyperf.measurement.backends import open_backend, opencl_device
+from loopyperf.measurement.backends import open_backend, opencl
 from loopyperf.measurement.backends.interface import BenchmarkCase
-from loopyperf.measurement.backends.opencl import OpenCLBackend
-from loopyperf.measurement.backends.opencl_device import choose_device, describe_environment, warp_size
+from loopyperf.measurement.backends.opencl import OpenCLBackend, choose_device, describe_environment, warp_size
 from loopyperf.measurement.backends.opencl_program import OpenCLProgram
 
 from .launched_kernels import RELAXATION, REVERSAL, in_groups, make, relaxation, reversal
@@ -222,7 +221,7 @@ def test_a_missing_device_is_answered_with_those_there_are():
 
 
 def test_a_machine_without_devices_says_how_to_get_one(monkeypatch):
-    monkeypatch.setattr(opencl_device.cl, "get_platforms", list)
+    monkeypatch.setattr(opencl.cl, "get_platforms", list)
     with pytest.raises(BackendError, match=r"no OpenCL device .* pip install 'loopyperf\[opencl\]'"):
         OpenCLBackend()
 
@@ -264,7 +263,7 @@ def test_the_size_of_a_warp_is_what_the_driver_states_or_one(extensions, lanes):
 
 
 def test_threads_that_pocl_was_not_told_are_recorded_and_warned_of(monkeypatch):
-    device = next(device for device in opencl_device.available_devices() if opencl_device.pocl_threads(device))
+    device = next(device for device in opencl.available_devices() if opencl.pocl_threads(device))
     monkeypatch.setenv("POCL_MAX_PTHREAD_COUNT", "3")
     assert describe_environment(device).threads == 3
     monkeypatch.delenv("POCL_MAX_PTHREAD_COUNT")

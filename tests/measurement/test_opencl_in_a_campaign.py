@@ -14,10 +14,9 @@ import pytest
 from loopyperf.errors import BackendError, MeasurementError
 from loopyperf.measurement.backends import opencl
 from loopyperf.measurement.backends.interface import BenchmarkCase
-from loopyperf.measurement.backends.opencl import OpenCLBackend
-from loopyperf.measurement.backends.opencl_device import choose_device
+from loopyperf.measurement.backends.opencl import OpenCLBackend, choose_device
 from loopyperf.measurement.backends.opencl_program import LaunchSequence
-from loopyperf.measurement.yardstick import cases
+from loopyperf.measurement.watch import cases
 
 from .synthetic import configuration, scale_kernel
 

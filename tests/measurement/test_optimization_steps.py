@@ -7,7 +7,7 @@ import pytest
 from loopy.kernel.instruction import Assignment
 
 import loopyperf as lpp
-from loopyperf.measurement.allocation import allocated_bytes
+from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.campaign import plan

@@ -8,8 +8,7 @@ import pytest
 
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.interface import BenchmarkCase
-from loopyperf.measurement.backends.parts import DeviceProgram, RunsParts, beginning, device_programs
+from loopyperf.measurement.backends.interface import BenchmarkCase, DeviceProgram, RunsParts, beginning, device_programs
 
 from .launched_kernels import RELAXATION, REVERSAL
 from .synthetic import configuration

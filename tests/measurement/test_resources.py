@@ -4,8 +4,7 @@ import pytest
 
 from loopyperf.errors import CompilerError
 from loopyperf.measurement import resources as module
-from loopyperf.measurement.nvrtc import compilation_log, library
-from loopyperf.measurement.resources import Resources, nvcc, read_report, resources
+from loopyperf.measurement.resources import Resources, compilation_log, library, nvcc, read_report, resources
 
 # nvcc 13.0.88, -use_fast_math -Xptxas -v, of the kernels 1301 for sm_80 and 976 for sm_90 of titan-v.pkl.xz.
 REPORT = (

@@ -6,7 +6,7 @@ import pytest
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.measurement.sampling import measured, probed
+from loopyperf.measurement.watch import measured, probed
 
 from .synthetic import configuration, environment
 

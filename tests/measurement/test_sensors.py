@@ -5,7 +5,7 @@ import pytest
 
 from loopyperf.measurement.archive import Archive, read_archive
 from loopyperf.measurement.campaign import run_campaign
-from loopyperf.measurement.sensors import NOTHING, Reading, Sensors, reading_of
+from loopyperf.measurement.environment import NOTHING, Reading, Sensors, reading_of
 
 from .synthetic import SyntheticBackend, configuration, environment, kernel_file, run
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from loopyperf.errors import MeasurementError
-from loopyperf.measurement.verification import relative_error, verify
+from loopyperf.measurement.arguments import relative_error, verify
 
 
 def test_error_is_relative_to_the_largest_magnitude():

@@ -9,9 +9,9 @@ from loopyperf.measurement import watch
 from loopyperf.measurement.archive import Archive, read_archive
 from loopyperf.measurement.backends.interface import Timing
 from loopyperf.measurement.campaign import run_campaign
-from loopyperf.measurement.noise import noise_floor, yardstick_times
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.measurement.yardstick import YARDSTICK
+from loopyperf.measurement.records import noise_floor, yardstick_times
+from loopyperf.measurement.watch import YARDSTICK
 
 from .synthetic import LAUNCH, TICK, SyntheticBackend, configuration, kernel_file, linear_time, run
 

@@ -25,7 +25,7 @@ from loopyperf.measurement.backends.interface import Timing
 from loopyperf.measurement.backends.replay import ReplayBackend
 from loopyperf.measurement.kernel_files import load_kernel_files
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.measurement.yardstick import YARDSTICK
+from loopyperf.measurement.watch import YARDSTICK
 from loopyperf.oracle.archived import fit_recording
 
 SLUG = environment().slug

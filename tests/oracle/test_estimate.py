@@ -11,7 +11,7 @@ import pytest
 from kernels import doubled, outer_product, summed, triangle
 
 import loopyperf as lpp
-from loopyperf.calibration.indistinguishable import Indistinguishable
+from loopyperf.calibration.problem import Indistinguishable
 from loopyperf.errors import KernelError, ParameterError, UnboundedDomainError
 from loopyperf.predict import case
 from loopyperf.predict.by_counts import UNTRIED

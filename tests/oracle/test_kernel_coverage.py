@@ -7,7 +7,7 @@ import pytest
 from small_campaign import write_kernel_files
 
 from loopyperf.calibration.dependence import own_parts
-from loopyperf.calibration.exercised import FEWEST, Coverage, tabulate
+from loopyperf.calibration.problem import FEWEST, Coverage, tabulate
 from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.configuration import Limits
 from loopyperf.oracle.coverage import CountedRun, counted_runs, kernel_coverage

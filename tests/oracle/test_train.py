@@ -12,7 +12,7 @@ import pytest
 from kernels import doubled, outer_product, summed
 
 import loopyperf as lpp
-from loopyperf.calibration.learning.learned_files import own_learned, save_learned
+from loopyperf.calibration.learning.learned import own_learned, save_learned
 from loopyperf.errors import (
     CalibrationError,
     FitFileError,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.intervals.uncertainty import Uncertainty
 from loopyperf.errors import IncompatibleRunsError, ParameterError
 from loopyperf.idg.metrics import Mix
 from loopyperf.oracle.comparison import OccupancyComparison

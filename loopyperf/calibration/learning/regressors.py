@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from loopyperf.calibration.folds import splits
+from loopyperf.calibration.accuracy import splits
 from loopyperf.calibration.problem import Matrix, Vector
 from loopyperf.errors import CalibrationError, LoopyperfError
 

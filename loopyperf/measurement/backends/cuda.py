@@ -1,27 +1,186 @@
 """Timing kernels on an NVIDIA GPU through CUDA and CuPy, by the wall clock and by the device's."""
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from math import prod
+from pathlib import Path
 from typing import cast
 
 import numpy as np
 from loopy.diagnostic import LoopyError
 
 from loopyperf.errors import BackendError, MeasurementError
-from loopyperf.measurement.backends.binding import Binding
-from loopyperf.measurement.backends.cuda_device import choose_device, describe_environment, describe_limits
-from loopyperf.measurement.backends.cuda_parts import BoundKernel, DeviceRuntime
-from loopyperf.measurement.backends.cuda_program import CudaProgram
-from loopyperf.measurement.backends.cuda_timing import LaunchSequence, Stopwatch
-from loopyperf.measurement.backends.cupy_interface import CuPy, Memory, Module
-from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
-from loopyperf.measurement.backends.latest_programs import LatestPrograms
-from loopyperf.measurement.backends.parts import Bytes, Contents
-from loopyperf.measurement.backends.recent import Recent
+from loopyperf.measurement.backends.cuda_program import CudaProgram, Extent, Launch, LaunchSequence, Stopwatch
+from loopyperf.measurement.backends.cupy_interface import CudaDevice, CuPy, Memory, Module
+from loopyperf.measurement.backends.interface import (
+    BenchmarkCase,
+    Binding,
+    Bytes,
+    Contents,
+    DeviceProgram,
+    Grid,
+    Timing,
+    check_parts,
+    device_programs,
+)
+from loopyperf.measurement.backends.latest_programs import LatestPrograms, Recent
 from loopyperf.measurement.configuration import Array, Configuration, Limits
 from loopyperf.measurement.environment import Environment
+
+# {{{ choosing a CUDA device, and what is recorded of it
+
+
+DRIVER_FILE = Path("/proc/driver/nvidia/version")
+"""where Linux tells the version of the driver's module"""
+VERSION = re.compile(r"\b\d+\.\d+(?:\.\d+)*\b")
+
+
+def choose_device(cupy: CuPy, name: str | None = None) -> CudaDevice:
+    """Return the first device in whose name *name* occurs, in upper or lower case; without *name*, the first one.
+
+    The environment variable ``CUDA_VISIBLE_DEVICES`` says which devices there are. Raises :class:`BackendError` naming
+    them if none matches, and if there are no devices.
+    """
+    names = [device_name(cupy, number) for number in range(_count(cupy))]
+    if not names:
+        raise BackendError("CUDA has no device; look at what nvidia-smi says, and at CUDA_VISIBLE_DEVICES")
+    wanted = (name or "").casefold()
+    for number, found in enumerate(names):
+        if wanted in found.casefold():
+            return cupy.cuda.Device(number)
+    raise BackendError(f"no CUDA device matches {name!r}; there are: {'; '.join(names)}")
+
+
+def device_name(cupy: CuPy, number: int) -> str:
+    """Return the name of the device with this *number*, as the driver gives it."""
+    name = cupy.cuda.runtime.getDeviceProperties(number)["name"]
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
+def describe_environment(cupy: CuPy, device: CudaDevice, driver_file: Path = DRIVER_FILE) -> Environment:
+    """Return the environment of *device*: which runtime and compiler CuPy has, which driver the machine has."""
+    runtime, compiler = cupy.cuda.runtime, cupy.cuda.nvrtc.getVersion()
+    supported = f"CUDA {_version(runtime.driverGetVersion())}"
+    module = module_version(driver_file)
+    return Environment.here(
+        backend="cuda",
+        platform=f"CUDA {_version(runtime.runtimeGetVersion())}, NVRTC {compiler[0]}.{compiler[1]}",
+        vendor="NVIDIA Corporation",
+        device=device_name(cupy, device.id),
+        driver=supported if module is None else f"{module}, {supported}",
+    )
+
+
+def describe_limits(device: CudaDevice) -> Limits:
+    """Return the limits of *device*.
+
+    All arguments together get a quarter of its memory, as on OpenCL: the same kernels are measured at the same sizes.
+    CUDA tells the size of the second cache, and not how long its lines are.
+    """
+    attributes, (_, memory) = device.attributes, device.mem_info
+    return Limits(
+        group_size=attributes["MaxThreadsPerBlock"],
+        local_memory=attributes["MaxSharedMemoryPerBlock"],
+        global_memory=memory // 4,
+        cores=attributes["MultiProcessorCount"],
+        warp_size=attributes["WarpSize"],
+        clock=attributes.get("ClockRate", 0) * 1e3 or None,
+        memory=memory,
+        cache=attributes.get("L2CacheSize") or None,
+    )
+
+
+def module_version(file: Path) -> str | None:
+    """Return the version of the driver's module in the kernel, e.g. ``"580.65.06"``; None where *file* is not there."""
+    try:
+        text = file.read_text()
+    except OSError:
+        return None
+    found = VERSION.search(text)
+    return found[0] if found else None
+
+
+def _count(cupy: CuPy) -> int:
+    try:
+        return cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise BackendError(f"CUDA does not work here ({error}); look at what nvidia-smi says") from error
+
+
+def _version(number: int) -> str:
+    """Return the version that CUDA writes as *number*: 13020 is 13.2."""
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+# }}}
+
+
+# {{{ parts of a kernel on an NVIDIA GPU: its own device functions, launched with fewer groups
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRuntime:
+    """What parts are run by."""
+
+    cupy: CuPy
+    stopwatch: Stopwatch
+    cores: int
+    dynamic_local_memory: int
+    """bytes that a group takes beside its own"""
+
+
+class BoundKernel:
+    """A kernel with its arguments on a device."""
+
+    def __init__(
+        self,
+        module: Module,
+        launches: Sequence[Launch],
+        runtime: DeviceRuntime,
+        entering: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        """Take the *launches* of a run; *entering* makes the device current, and says of what is raised where it is."""
+        self._module, self._launches, self._runtime, self._entering = module, launches, runtime, entering
+
+    @property
+    def programs(self) -> tuple[DeviceProgram, ...]:
+        """Return the device programs that have groups in a run; Psat is by the driver's occupancy."""
+        with self._entering():
+            return device_programs([(each.function, each.grid, self._saturation(each)) for each in self._launches])
+
+    def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> Timing:
+        """Return the seconds of *runs* runs of *program* on *grids*; see :class:`BoundParts`."""
+        own = [each for each in self._launches if each.function == program]
+        check_parts(program, len(own), grids)
+        cut = [launch._replace(grid=_extent(grid)) for launch, grid in zip(own, grids, strict=True)]
+        with self._entering():
+            sequence = LaunchSequence(self._module, cut, self._runtime.dynamic_local_memory)
+            before = partial(self._runtime.cupy.empty(evicted, np.uint8).fill, 0) if evicted else None
+            return self._runtime.stopwatch.timing(sequence.enqueue, runs, before)
+
+    def _saturation(self, launch: Launch) -> int:
+        """Return the groups that reside on all cores at once (``cuOccupancyMaxActiveBlocksPerMultiprocessor``)."""
+        function = self._module.get_function(launch.function).kernel.ptr
+        on_core = self._runtime.cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
+            function, prod(launch.group), self._runtime.dynamic_local_memory
+        )
+        return self._runtime.cores * max(1, on_core)
+
+
+def _extent(grid: Grid) -> Extent:
+    x, y, z = grid
+    return x, y, z
+
+
+# }}}
+
+
+# {{{ cuda
+
 
 TIMES_CACHE = 2
 """how many times the last cache is written to empty it: not every cache replaces what was used longest ago"""
@@ -180,3 +339,6 @@ def load_cupy() -> CuPy:
 
 def _download(memory: Memory, like: Array) -> Array:
     return np.ndarray(like.shape, like.dtype, memory.get(), strides=like.strides)
+
+
+# }}}

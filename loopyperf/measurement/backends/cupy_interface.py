@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from loopyperf.measurement.backends.parts import Bytes
+from loopyperf.measurement.backends.interface import Bytes
 
 
 class Memory(Protocol):

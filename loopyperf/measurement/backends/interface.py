@@ -1,10 +1,19 @@
 """What every backend offers: the environment, its limits, and the seconds that a kernel takes."""
 
+import gc
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol, Self, runtime_checkable
+from math import prod
+from typing import Generic, Protocol, Self, TypeVar, cast, runtime_checkable
+
+import numpy as np
+from loopy.kernel import LoopKernel
+from numpy.typing import NDArray
 
 from loopyperf.errors import MeasurementError
-from loopyperf.measurement.configuration import Configuration, Limits, Sizes
+from loopyperf.measurement.arguments import checked_arguments, verify
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.records import Key, Kind
 
@@ -62,7 +71,7 @@ class Backend(Protocol):
     """Something that runs kernels and tells how long they took.
 
     A campaign asks for two configurations in turns, what it measures and the yardstick: a backend keeps the latest two
-    compiled, each with the arrays of its latest size (:class:`loopyperf.measurement.backends.recent.Recent`).
+    compiled, each with the arrays of its latest size (:class:`loopyperf.measurement.backends.latest_programs.Recent`).
     """
 
     @property
@@ -91,3 +100,229 @@ class EmptiesCaches(Protocol):
     def empty_caches(self) -> None:
         """Read and write more than the device's last cache holds, and return when that is done."""
         ...
+
+
+# {{{ running a part of a kernel
+#
+# Some of the groups of one of its device programs, by the same machine code.
+
+
+Bytes = NDArray[np.uint8]
+Grid = tuple[int, ...]
+"""groups along each axis"""
+Contents = Mapping[str, int]
+"""array -> how many of its first bytes are on the device; of others all are"""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceProgram:
+    """A device program of a kernel, as a run of the kernel launches it."""
+
+    name: str
+    grids: tuple[Grid, ...]
+    """of each launch in a run, in their order"""
+    saturation: int
+    """Psat: the groups that the device runs at once, by what its runtime says of this program"""
+
+    @property
+    def groups(self) -> int:
+        """Return the groups of all launches of a run."""
+        return sum(map(prod, self.grids))
+
+    @property
+    def extents(self) -> Grid:
+        """Return the most groups along each axis that a launch has."""
+        return tuple(map(max, zip(*self.grids, strict=True)))
+
+    def cut(self, part: Grid) -> tuple[Grid, ...]:
+        """Return the grids of the launches, each no longer than *part* along any axis."""
+        return tuple(tuple(map(min, zip(grid, part, strict=True))) for grid in self.grids)
+
+
+class BoundParts(Protocol):
+    """A kernel with its arguments on the device, of which parts can be run."""
+
+    @property
+    def programs(self) -> tuple[DeviceProgram, ...]:
+        """Return the device programs that have groups in a run, in the order of their first launches."""
+        ...
+
+    def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> Timing:
+        """Return the seconds of each of *runs* runs of all launches of *program*, with *grids* in place of theirs.
+
+        Before each run, as many bytes of other memory as *evicted* says are touched, which is not timed.
+        Raises :class:`MeasurementError` where it cannot be launched, and :class:`BackendError` if the device is lost.
+        """
+        ...
+
+
+@runtime_checkable
+class RunsParts(Protocol):
+    """A backend that can also run a part of a kernel."""
+
+    @property
+    def environment(self) -> Environment:
+        """Return where the kernels run."""
+        ...
+
+    @property
+    def limits(self) -> Limits:
+        """Return what the device allows a kernel to use."""
+        ...
+
+    def bound(self, case: BenchmarkCase, contents: Contents) -> BoundParts:
+        """Return *case* with its arguments on the device, of some arrays only the beginning.
+
+        Global temporaries are zeros. Nothing is launched, so no result is compared with the reference. Raises
+        :class:`MeasurementError` if it does not compile, or if its arguments are not what it takes.
+        """
+        ...
+
+
+def device_programs(launches: Sequence[tuple[str, Grid, int]]) -> tuple[DeviceProgram, ...]:
+    """Return the programs of *launches*: of each the program's name, its grid, and Psat."""
+    names = dict.fromkeys(name for name, _, _ in launches)
+    return tuple(
+        DeviceProgram(
+            name,
+            tuple(grid for each, grid, _ in launches if each == name),
+            max(saturation for each, _, saturation in launches if each == name),
+        )
+        for name in names
+    )
+
+
+def beginning(array: Array, nbytes: int | None) -> Bytes:
+    """Return the first *nbytes* bytes of *array* in the order in which they lie, all of them for None."""
+    contents = array.ravel(order="K").view(np.uint8)
+    return contents if nbytes is None else contents[: max(1, nbytes)]
+
+
+def check_parts(program: str, launches: int, grids: Sequence[Grid]) -> None:
+    """Raise :class:`MeasurementError` unless there is a grid for each of so many *launches*, with groups in it."""
+    if not launches:
+        raise MeasurementError(f"no launch of {program} has groups: there is no such device program at this size")
+    if len(grids) != launches or not all(map(prod, grids)):
+        raise MeasurementError(f"{program} is launched {launches} times; give as many grids with groups, not {grids}")
+
+
+# }}}
+
+
+# {{{ a program with arrays of one size
+#
+# Contents made, uploaded, launched once and compared with the reference.
+
+
+SEED = 0
+"""Of the arrays' random contents: whoever measures a size again sees the same data."""
+
+Memory = TypeVar("Memory")
+Launches = TypeVar("Launches")
+
+
+class CompiledKernel(Protocol):
+    """What is compiled, as far as arguments go."""
+
+    kernel: LoopKernel
+
+
+@dataclass(frozen=True, slots=True)
+class Binding(Generic[Memory, Launches]):
+    """How a backend binds programs to arguments: what is its own in that."""
+
+    upload: Callable[[Bytes], Memory]
+    """makes device memory with an array's contents, in the order in which they lie"""
+    download: Callable[[Memory, Array], Array]
+    """what device memory holds, in an array like the given one; all that was launched is done then"""
+    run: Callable[[Launches], None]
+    """launches once"""
+
+    def bound(
+        self,
+        case: BenchmarkCase,
+        program: CompiledKernel,
+        bind: Callable[[Mapping[str, object]], Launches],
+        is_checked: bool,
+    ) -> Launches:
+        """Return what *bind* makes of the case's arguments: by name, memory for arrays, and scalars.
+
+        If *is_checked*, it is run once and what it wrote is compared with the reference. Raises
+        :class:`MeasurementError` for arguments that the kernel does not take, and for wrong results.
+        """
+        arguments = _arguments(case)
+        memory, scalars = self.uploaded(case, program, arguments=arguments)
+        launches = bind({**memory, **scalars})
+        if is_checked:
+            self.run(launches)
+            names = sorted(written(program.kernel))
+            results = {name: self.download(memory[name], cast("Array", arguments[name])) for name in names}
+            if case.configuration.check is not None:
+                case.configuration.check(results)
+            else:
+                verify(results, case.configuration.reference(arguments), case.configuration.tolerance)
+        return launches
+
+    def uploaded(
+        self,
+        case: BenchmarkCase,
+        program: CompiledKernel,
+        contents: Contents | None = None,
+        arguments: Arguments | None = None,
+    ) -> tuple[dict[str, Memory], dict[str, object]]:
+        """Return memory with the arrays of the case, and its scalars, by name; of *contents*, only the beginning.
+
+        *arguments* are the case's, if they are made already. Raises :class:`MeasurementError` for arguments that the
+        kernel does not take.
+        """
+        made = _arguments(case) if arguments is None else arguments
+        checked = checked_arguments(program.kernel, made, case.sizes)
+        arrays = {name: value for name, value in checked.items() if isinstance(value, np.ndarray)}
+        memory = {name: self.upload(beginning(value, (contents or {}).get(name))) for name, value in arrays.items()}
+        scalars = {name: value.item() for name, value in checked.items() if isinstance(value, np.generic)}
+        return memory, scalars
+
+
+def _arguments(case: BenchmarkCase) -> Arguments:
+    return case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
+
+
+def written(kernel: LoopKernel) -> frozenset[str]:
+    """Return the names of the arguments that *kernel* writes."""
+    return frozenset(kernel.get_written_variables() & set(kernel.arg_dict))
+
+
+# }}}
+
+
+# {{{ what backends that launch have in common
+#
+# How much may be in one run, and what must not disturb it.
+
+
+MOST_LAUNCHES = 1000
+"""What launches more in one run is not timed: 1000 launches take 10 ms before they have computed anything."""
+
+
+def check_launches(already: int) -> None:
+    """Raise :class:`MeasurementError` if no launch may follow those that a run has *already*."""
+    if already >= MOST_LAUNCHES:
+        raise MeasurementError(
+            f"one run of the kernel is more than {MOST_LAUNCHES} launches: the loops around its global barriers "
+            "run on the host; move them into the launches, or measure a smaller size"
+        )
+
+
+@contextmanager
+def no_garbage_collection() -> Generator[None]:
+    """Keep Python from collecting: Loopy leaves so many objects that this takes longer than most kernels."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+# }}}

@@ -4,15 +4,133 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import hypot
+from typing import Any, cast
+
+import numpy as np
+from scipy import stats
 
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Recording
-from loopyperf.measurement.microbenchmarks.boat_hull import BoatHull, boat_hull
-from loopyperf.measurement.microbenchmarks.core import Core
-from loopyperf.measurement.microbenchmarks.estimated import Estimated
-from loopyperf.measurement.microbenchmarks.pace import Pace, paces
-from loopyperf.measurement.microbenchmarks.straight_line import straight_line
+from loopyperf.measurement.microbenchmarks.memory import BoatHull, boat_hull
+from loopyperf.measurement.microbenchmarks.pace import Core, Estimated, Pace, Values, paces, robust_fit
 from loopyperf.units import in_percent
+
+# {{{ times that grow by the same with each warp, conflict or step
+
+
+ONE_SIGMA = 0.8413
+"""probability that a normal number is less than one standard deviation above its mean"""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """y = intercept + slope·x."""
+
+    intercept: Estimated
+    slope: Estimated
+    residual: float
+    """largest relative deviation of a value from the line"""
+
+
+def straight_line(x: Sequence[float], y: Sequence[float]) -> Line:
+    """Return the line that fits the *y*, all above 0, best in relative terms.
+
+    Raises :class:`MeasurementError` for fewer than three values of *x*, or a *y* that is not above 0.
+    """
+    places, values = np.array(x, float), np.array(y, float)
+    if len(set(places.tolist())) < 3 or places.shape != values.shape or not (values > 0).all():
+        raise MeasurementError(f"a line needs values above 0 at three places or more; received {list(y)} at {list(x)}")
+    weighted = np.stack([1 / values, places / values], axis=1)
+    start = np.linalg.lstsq(weighted, np.ones(len(values)), rcond=None)[0].astype(np.float64)
+
+    def deviations(line: Values) -> Values:
+        return weighted @ line - 1
+
+    line = robust_fit(deviations, [start])
+    left = deviations(line)
+    freedom = len(values) - 2
+    variance = float(left @ left) / freedom
+    # Of few values the scatter is hardly known: two thirds of all lines are then within Student's factor, not within 1.
+    factor = float(cast("Any", stats.t).ppf(ONE_SIGMA, freedom))
+    errors = factor * np.sqrt(np.diag(np.linalg.inv(weighted.T @ weighted)) * variance)
+    intercept, slope = (Estimated(float(value), float(error)) for value, error in zip(line, errors, strict=True))
+    return Line(intercept, slope, float(np.abs(left).max()))
+
+
+# }}}
+
+
+# {{{ which pipelines execute two kinds of instructions, and how many a core issues in a cycle
+#
+# Lemeire, section 4.2, with equations 44 and 45 corrected: β instructions of the first kind and one of the second, on a
+# full core, take each warp's share of a round
+#
+#     one pipeline                    β·λ₁ + λ₂
+#     two pipelines                   max(β·λ₁, λ₂)
+#     two, and an issue limit IL      max(β·λ₁, λ₂, (β + 1)/IL)
+#
+# So over β there is a straight line, or a level stretch and then a line. What the compiler puts around the second kind
+# is of the first, and moves the line up; hence only its slope is compared: with λ₁, measured on its own, it tells that
+# pipeline and issue are equally fast, or which of them is slower.
+
+
+BETTER = 0.5
+"""a level stretch is there if it makes the deviations smaller by this factor, and makes out two points or more"""
+STRAIGHT = 0.03
+"""largest relative deviation of a line"""
+SLOWER = 1.05
+"""an issue limit is seen if the slope is so many times λ₁"""
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """What a mix tells."""
+
+    slope: Estimated
+    """cycles of a core for one more instruction of the first kind"""
+    separate: bool | None
+    """whether two pipelines execute the two kinds; None where the times tell neither"""
+    residual: float
+    """largest relative deviation of a time"""
+
+    def issue_limit(self, issue: Estimated) -> Estimated | None:
+        """Return the instructions that a core issues in a cycle, where that slows them down more than their *issue* λ₁.
+
+        None where it does not: then the limit is only known to be 1/λ₁ or more.
+        """
+        error = float(np.hypot(self.slope.error, issue.error))
+        if not self.separate or self.slope.value < SLOWER * issue.value + 3 * error:
+            return None
+        return Estimated(1 / self.slope.value, self.slope.error / self.slope.value**2)
+
+
+def instruction_mix(betas: Sequence[int], cycles: Sequence[float]) -> Mix:
+    """Return what the *cycles* of a core for a round of one warp tell, over *betas*.
+
+    Raises :class:`MeasurementError` for fewer than three of them, or a time that is not above 0.
+    """
+    line = straight_line(betas, cycles)
+    places, values = np.array(betas, float), np.array(cycles, float)
+
+    def deviations(shape: Values) -> Values:
+        level, intercept, slope = shape
+        return np.maximum(level, intercept + slope * places) / values - 1
+
+    shape = robust_fit(deviations, [np.array([values.min(), line.intercept.value, line.slope.value])])
+    level, intercept, slope = shape
+    rising = places[intercept + slope * places > level]
+    residual = float(np.abs(deviations(shape)).max())
+    if residual < BETTER * line.residual and len(places) - len(rising) >= 2 <= len(rising) and slope > 0:
+        spread = float(np.std(deviations(shape)) * values.max() / max(np.ptp(rising), 1))
+        return Mix(Estimated(float(slope), spread), True, residual)
+    return Mix(line.slope, False if line.residual < STRAIGHT else None, line.residual)
+
+
+# }}}
+
+
+# {{{ instructions
+
 
 CHAIN, LOCAL, BARRIER, LOOP = "dependent chain", "local memory", "barrier", "loop overhead"
 """names of the kernel files"""
@@ -167,6 +285,9 @@ def _loop(name: str, taken: Sequence[Pace], core: Core) -> Latencies:
 def _few_and_many(taken: Sequence[Pace], core: Core) -> tuple[list[Pace], list[Pace]]:
     most = max(core.warps(pace) for pace in taken)
     return [pace for pace in taken if core.warps(pace) < most], [pace for pace in taken if core.warps(pace) == most]
+
+
+# }}}
 
 
 # }}}

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loopyperf.errors import BackendError, LoopyperfError, MeasurementError, ParameterError, one_line
+from loopyperf.measurement.arguments import verify
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.configuration import Array
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.measurement.sampling import measured
-from loopyperf.measurement.verification import verify
+from loopyperf.measurement.watch import measured
 from loopyperf.models.metrics import regret, spearman
 from loopyperf.oracle.fit import Measured
 from loopyperf.oracle.ranking.options import check_mapping

@@ -13,7 +13,7 @@ from math import ceil, hypot, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.calibration.intervals.uncertainty import Uncertainty, quantile
+from loopyperf.calibration.accuracy import Uncertainty, quantile
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import DEVIATIONS, LEVEL
 from loopyperf.oracle.ranking.options import check_share

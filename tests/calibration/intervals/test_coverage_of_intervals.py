@@ -5,9 +5,9 @@ import warnings
 import numpy as np
 import pytest
 
-from loopyperf.calibration.candidates import CANDIDATES, possible
-from loopyperf.calibration.intervals.interval_coverage import interval_coverage
+from loopyperf.calibration.fitting import interval_coverage
 from loopyperf.calibration.problem import Observation
+from loopyperf.calibration.validation import CANDIDATES, possible
 from loopyperf.errors import CalibrationError, LoopyperfWarning
 
 LINEAR = [each for each in CANDIDATES if each.name == "linear, non-negative"]

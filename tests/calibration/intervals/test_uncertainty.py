@@ -6,10 +6,10 @@ import msgspec
 import numpy as np
 import pytest
 
+from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.calibration.fits import Provenance, load_fit, save_fit
 from loopyperf.calibration.fitting import fit_observations
-from loopyperf.calibration.intervals.uncertainty import Uncertainty
-from loopyperf.calibration.intervals.widths import widths
+from loopyperf.calibration.intervals import widths
 from loopyperf.calibration.problem import Observation
 from loopyperf.models.sensitivity import sensitivity
 

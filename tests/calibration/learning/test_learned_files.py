@@ -8,8 +8,11 @@ import pytest
 from learning_table import MADE_UP
 
 from loopyperf.calibration.fits import Fit, load_fit
-from loopyperf.calibration.learning.learned import Learned, Record, Score, Taught
-from loopyperf.calibration.learning.learned_files import (
+from loopyperf.calibration.learning.learned import (
+    Learned,
+    Record,
+    Score,
+    Taught,
     find_learned,
     load_learned,
     own_learned,

@@ -9,14 +9,22 @@ import numpy as np
 import pytest
 from learning_table import CLASSES, MADE_UP, examples
 
-from loopyperf.calibration.candidates import CANDIDATES
 from loopyperf.calibration.learning import regressors
-from loopyperf.calibration.learning.correction import Lesson, judge
-from loopyperf.calibration.learning.example import Answers, Example, FittedBase, Stated, out_of_fold
 from loopyperf.calibration.learning.learned import Learned
 from loopyperf.calibration.learning.regressors import RECIPES
-from loopyperf.calibration.learning.training import learn, scores
+from loopyperf.calibration.learning.training import (
+    Answers,
+    Example,
+    FittedBase,
+    Lesson,
+    Stated,
+    judge,
+    learn,
+    out_of_fold,
+    scores,
+)
 from loopyperf.calibration.problem import Observation, Vector
+from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.errors import CalibrationError, LoopyperfError, ModelInputError
 from loopyperf.models.features import Features
 

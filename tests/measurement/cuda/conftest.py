@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from loopyperf.measurement.backends import cuda_timing
+from loopyperf.measurement.backends import cuda_program
 
 from .fake_cupy import FakeCuPy
 
@@ -14,5 +14,5 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> FakeCuPy:
     """Return what stands in for CuPy from now on, with two GPUs."""
     fake = FakeCuPy("NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3")
     monkeypatch.setitem(sys.modules, "cupy", fake)
-    monkeypatch.setattr(cuda_timing, "perf_counter", fake.host_clock)
+    monkeypatch.setattr(cuda_program, "perf_counter", fake.host_clock)
     return fake

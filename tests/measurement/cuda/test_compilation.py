@@ -7,8 +7,7 @@ import pytest
 
 from loopyperf.measurement.arguments import checked_arguments
 from loopyperf.measurement.backends.cuda_program import CudaProgram
-from loopyperf.measurement.nvrtc import compilation_log, library
-from loopyperf.measurement.resources import VERBOSE, Resources, read_report
+from loopyperf.measurement.resources import VERBOSE, Resources, compilation_log, library, read_report
 
 from .bundled import PLANNED, every_label
 

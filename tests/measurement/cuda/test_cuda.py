@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from loopyperf.errors import BackendError, MeasurementError
-from loopyperf.measurement.backends import cuda_timing, open_backend
+from loopyperf.measurement.backends import cuda_program, open_backend
 from loopyperf.measurement.backends.cuda import CudaBackend
-from loopyperf.measurement.backends.cuda_program import CudaProgram
-from loopyperf.measurement.backends.cuda_timing import SHORTEST_HOLD, LaunchSequence
+from loopyperf.measurement.backends.cuda_program import SHORTEST_HOLD, CudaProgram, LaunchSequence
 from loopyperf.measurement.backends.interface import BenchmarkCase
 
 from ..launched_kernels import RELAXATION, REVERSAL, make, reversal
@@ -213,14 +212,14 @@ def test_a_run_that_was_not_queued_in_time_is_held_longer(
     backend: CudaBackend, machine: FakeCuPy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # One run by the wall; then the host takes 1 ms, once, and 10 µs from then on.
-    monkeypatch.setattr(cuda_timing, "perf_counter", SlowHost(1e-6, 1e-3, 1e-5))
+    monkeypatch.setattr(cuda_program, "perf_counter", SlowHost(1e-6, 1e-3, 1e-5))
     assert len(backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 1).device) == 1
     held = [int(launch[3][0]) for launch in machine.launched if launch[0] == "hold"]
     assert held == [0, 100_000, 4_000_000]
 
 
 def test_a_host_that_is_always_too_slow_is_refused(backend: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_timing, "perf_counter", SlowHost(1e-6, 0.5))
+    monkeypatch.setattr(cuda_program, "perf_counter", SlowHost(1e-6, 0.5))
     with pytest.raises(MeasurementError, match=r"n=16: the host took 0\.5 s to queue one run"):
         backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 1)
 

@@ -6,7 +6,7 @@ import pytest
 
 from loopyperf.errors import BackendError
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.cuda_device import choose_device, describe_environment, module_version
+from loopyperf.measurement.backends.cuda import choose_device, describe_environment, module_version
 
 from .fake_cupy import MEMORY, CUDARuntimeError, FakeCuPy
 

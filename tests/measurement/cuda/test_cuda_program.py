@@ -8,10 +8,9 @@ import pytest
 from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 
 from loopyperf.errors import MeasurementError
-from loopyperf.measurement.backends.binding import written
-from loopyperf.measurement.backends.cuda_program import CudaProgram, Launch
-from loopyperf.measurement.backends.cuda_timing import HOLD
-from loopyperf.measurement.nvrtc import compilation_log, library
+from loopyperf.measurement.backends.cuda_program import HOLD, CudaProgram, Launch
+from loopyperf.measurement.backends.interface import written
+from loopyperf.measurement.resources import compilation_log, library
 
 from ..launched_kernels import calling, in_groups, make, pairs, pointwise, reduced, relaxation, reversal, table
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from loopyperf.measurement.archive import Archive, Recording, read_archive
-from loopyperf.measurement.backends import cuda_timing, open_backend
+from loopyperf.measurement.backends import cuda_program, open_backend
 from loopyperf.measurement.backends.cuda import CudaBackend
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.campaign import run_campaign
@@ -29,7 +29,7 @@ def gpu(machine: FakeCuPy, monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
     """Return a GPU that takes as long as its groups are many, by the host's clock too."""
     machine.effects["scale"] = scale
     machine.duration, machine.seconds_of_group = LAUNCH, GROUP
-    monkeypatch.setattr(cuda_timing, "perf_counter", lambda: machine.seconds)
+    monkeypatch.setattr(cuda_program, "perf_counter", lambda: machine.seconds)
     return CudaBackend(device="h100")
 
 

@@ -14,7 +14,7 @@ from loopyperf.idg import Idg
 from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
 from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.environment import Environment
-from loopyperf.measurement.yardstick import YARDSTICK
+from loopyperf.measurement.watch import YARDSTICK
 from loopyperf.pipeline import Execution, simulate
 from measurement.synthetic import environment
 

@@ -7,8 +7,8 @@ import pytest
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import MeasurementError
 from loopyperf.idg import Idg
-from loopyperf.measurement.microbenchmarks.estimated import Estimated
-from loopyperf.measurement.microbenchmarks.instruction_mix import instruction_mix
+from loopyperf.measurement.microbenchmarks.instructions import instruction_mix
+from loopyperf.measurement.microbenchmarks.pace import Estimated
 from loopyperf.pipeline import Execution, simulate
 
 BETAS = (1, 2, 4, 6, 8, 12, 16, 24)

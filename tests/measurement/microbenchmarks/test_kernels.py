@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from loopyperf.measurement.allocation import allocated_bytes
+from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
-from loopyperf.measurement.microbenchmarks.shortened import shortened
+from loopyperf.measurement.microbenchmarks.pace import shortened
 from loopyperf.oracle.microbenchmark import KERNELS
 
 LIMITS = Limits(group_size=256, local_memory=2**15, global_memory=2**20, cores=2, warp_size=4, cache_line=128)

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from private_array_kernels import F64
 
 import loopyperf as lpp
+from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.intervals.uncertainty import Uncertainty
 from loopyperf.cli.program import program
 from loopyperf.errors import MissingNumberError, ParameterError
 from loopyperf.models.catalog import DEVICE_MODELS

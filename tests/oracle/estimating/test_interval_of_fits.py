@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from loopyperf.calibration.candidates import CANDIDATES
+from loopyperf.calibration import intervals
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
-from loopyperf.calibration.intervals import widths
 from loopyperf.calibration.problem import Observation
+from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.models.sensitivity import sensitivity_of
 from loopyperf.predict import by_counts
 from loopyperf.predict.by_counts import extrapolations, interval
 
 
 def novelty(fit: Fit, names: tuple[str, ...], amounts: np.ndarray) -> np.ndarray:
-    return widths.novelty(fit, names, amounts, sensitivity_of(fit, names, amounts))
+    return intervals.novelty(fit, names, amounts, sensitivity_of(fit, names, amounts))
 
 
 PROVENANCE = Provenance(model="", device="D", slug="d", counting="executed")
@@ -100,7 +100,7 @@ def test_more_and_less_than_was_measured_is_said(counted: Fit):
 
 
 def test_a_width_beyond_all_numbers_is_none(counted: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
-    far = widths.Widths(half=np.array([1e4]), leverage=np.array([1e6]), priceless=())
+    far = intervals.Widths(half=np.array([1e4]), leverage=np.array([1e6]), priceless=())
     monkeypatch.setattr(by_counts, "widths", lambda *_: far)
     with np.errstate(over="raise"):
         found, notes = interval(counted, {"f32 add": {"": 1e6}}, 1.0)

@@ -9,7 +9,7 @@ import pytest
 from kernels import doubled, outer_product
 
 import loopyperf as lpp
-from loopyperf.calibration.intervals.uncertainty import Uncertainty
+from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.errors import MissingNumberError, ParameterError
 from loopyperf.oracle.search.adviser import Adviser
 from loopyperf.predict.by_counts import BELOW_ZERO

@@ -11,7 +11,7 @@ from kernels import doubled
 from measurement.synthetic import SyntheticBackend
 
 import loopyperf as lpp
-from loopyperf.calibration.intervals.uncertainty import Uncertainty
+from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.errors import ParameterError
 
 ON_TITAN: dict[str, Any] = {"n": 64, "device": "nvidia-titan-v", "model": "roofline"}

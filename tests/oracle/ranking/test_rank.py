@@ -14,7 +14,7 @@ import pytest
 from kernels import doubled, outer_product, summed
 
 import loopyperf as lpp
-from loopyperf.calibration.intervals.uncertainty import Uncertainty
+from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError, UnknownModelError
 from loopyperf.oracle.ranking import variants
 from loopyperf.oracle.ranking.cascade import ROUNDING

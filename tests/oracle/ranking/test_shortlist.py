@@ -8,7 +8,7 @@ import pytest
 from kernels import summed
 
 import loopyperf as lpp
-from loopyperf.calibration.intervals.uncertainty import Uncertainty
+from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.errors import ParameterError
 from loopyperf.oracle.ranking.shortlist import DEVIATIONS, Candidate, errors_of, shortlisted, tied
 

@@ -14,8 +14,8 @@ from kernels import doubled, summed
 from ranking_sets.matrix_multiplication import FORMS, matrix_multiplication
 
 import loopyperf as lpp
-from loopyperf.calibration.candidates import possible
 from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.validation import possible
 from loopyperf.oracle.fit import stated_provenance
 from loopyperf.oracle.observation import observe
 from loopyperf.oracle.ranking.task import Task, predicted

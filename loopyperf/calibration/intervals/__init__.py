@@ -1,1 +1,0 @@
-"""By how much the answers of a fit may be off."""
