@@ -31,8 +31,7 @@ from loopyperf.memory.footprints import FIRST, ArrayAccess, Footprints, Statemen
 from loopyperf.memory.index_branches import Indices, branches
 from loopyperf.memory.rows import APART, Visit, in_rows, is_data
 from loopyperf.memory.sectors import LINE, SECTOR
-from loopyperf.polyhedral.plain import PlainMap, PlainSet
-from loopyperf.polyhedral.points import at_sizes
+from loopyperf.polyhedral.points import PlainMap, PlainSet, at_sizes
 
 SET = isl.dim_type.set
 _FIELDS = {"load": "load", "store": "store", FIRST: "first_load"}

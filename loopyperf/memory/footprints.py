@@ -19,8 +19,7 @@ from loopyperf.errors import UncountableError
 from loopyperf.kernel.launches import Assumed
 from loopyperf.memory.blocks import Touched
 from loopyperf.memory.cells import touched_by
-from loopyperf.polyhedral.plain import PlainMap, PlainSet
-from loopyperf.polyhedral.points import values_along
+from loopyperf.polyhedral.points import PlainMap, PlainSet, values_along
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 
 SET = isl.dim_type.set

@@ -3,7 +3,7 @@
 import islpy as isl
 import pytest
 
-from loopyperf.polyhedral.number_by_place import ListedNumber, NumberByPlace, number_by_place
+from loopyperf.polyhedral.ranges import ListedNumber, NumberByPlace, number_by_place
 
 # Of 16*t + i between 8 and 40, t from 0 to 2: 8 values of i for t = 0 and t = 2 (9 with 40), 16 for t = 1.
 TILES = isl.Set("{ [p, t, i] : 0 <= t <= 2 and 0 <= i <= 15 and 8 <= 16t + i <= 40 }")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import islpy as isl
 
 from loopyperf.idg.warps.warp import Warp
-from loopyperf.polyhedral.number_by_place import LISTED, ListedNumber, NumberByPlace, number_by_place
 from loopyperf.polyhedral.points import Points, fixed, points_listed, without
+from loopyperf.polyhedral.ranges import LISTED, ListedNumber, NumberByPlace, number_by_place
 from loopyperf.polyhedral.sets import SetMemory, groups
 
 SET = isl.dim_type.set
