@@ -150,7 +150,7 @@ def _power(dtype: str, exponent: int, capability: Capability) -> MachineSequence
     table, product = _table(capability), MachineSequence(((Opcode.MUL, dtype),))
     multiplied = table.get(f"mul {dtype}", product).chain * products
     inverse = table[f"{RECIPROCAL} f64"].chain if exponent < 0 else ()
-    return MachineSequence((*inverse, *multiplied) or (("move", dtype),))
+    return MachineSequence((*inverse, *multiplied) or ((Opcode.MOVE, dtype),))
 
 
 @cache

@@ -3,7 +3,7 @@
 cicc goes much further for such a loop than for others (docs/compiler.md, section 10): it wants the array in registers.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from math import gcd
@@ -19,6 +19,8 @@ NEVER = 5000
 """LLVM instructions, about: and not with more than so many"""
 FEW = 8
 """passes at most: then a loop is written out whose number of passes is one of several constants"""
+OF_LLVM: Mapping[str, int] = {Opcode.MOVE: 0, Opcode.DIV: 4, Opcode.MOD: 4}
+"""instructions of LLVM, where that is not one"""
 LOOP_CONTROL = 15
 """LLVM instructions of a loop that stays: counters, comparisons, and what is left of a number of passes"""
 
@@ -106,7 +108,7 @@ def _llvm_instructions(instruction: Instruction, loop: str) -> int:
         return 0
     if instruction.reference is not None:
         return 3 + (instruction.reference.space == MemorySpace.GLOBAL) + private
-    return {"move": 0, "div": 4, "mod": 4}.get(instruction.kind, 1) + private
+    return OF_LLVM.get(instruction.kind, 1) + private
 
 
 def _power_of_two_in(number: int) -> int:

@@ -21,7 +21,18 @@ from loopyperf.counts.item import Direction, MemorySpace
 from loopyperf.counts.memory import Reference
 from loopyperf.idg.copies import copied
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Dependence, Edge, Element, Instruction, Item, Iteration, Loop, Operand, loops_in
+from loopyperf.idg.program import (
+    Dependence,
+    Edge,
+    Element,
+    Instruction,
+    Item,
+    Iteration,
+    Loop,
+    Opcode,
+    Operand,
+    loops_in,
+)
 from loopyperf.idg.unrolling import in_terms_of, number_of_runs
 from loopyperf.polyhedral.affine import Affine
 
@@ -250,7 +261,7 @@ class _Spilled:
         index = None if element.address is None else element.address.expression
         self.instructions.append(
             Instruction(
-                kind=direction,
+                kind=Opcode(direction),
                 dtype=f"b{element.bits}",
                 subsystem=MemorySpace.PRIVATE,
                 source=like.source,

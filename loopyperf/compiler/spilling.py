@@ -357,7 +357,7 @@ class _Spilling:
         slot = self.slots.setdefault(value, len(self.slots))
         bits = 32 * min(self.width[value], WIDEST)
         return Instruction(
-            kind=direction,
+            kind=Opcode(direction),
             dtype=f"b{bits}",
             subsystem=MemorySpace.PRIVATE,
             source=self.source.instructions[value].source,

@@ -15,6 +15,7 @@ from pymbolic.mapper import Mapper
 from loopyperf.counts.item import Kind, Operation
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
+from loopyperf.polyhedral.sets import Same
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +188,10 @@ class ExpressionTypes(TypeReader):
     def __init__(self, kernel: Kernel) -> None:
         """Read types in *kernel*."""
         super().__init__(kernel.loopy_kernel, kernel.callables)
-        self._alive: dict[int, Any] = {}
 
-    def get_cache_key(self, expr: Any, *args: Any, **kwargs: Any) -> tuple[int, bool]:
-        """Return the identity of *expr*, which is kept alive so that it stays its own."""
-        self._alive[id(expr)] = expr
-        return id(expr), bool(kwargs.get("return_tuple", False))
+    def get_cache_key(self, expr: Any, *args: Any, **kwargs: Any) -> tuple[Same[Any], bool]:
+        """Return a key of *expr* that no other expression has."""
+        return Same(expr), bool(kwargs.get("return_tuple", False))
 
     def combine(self, values: Iterable[Sequence[LoopyType]]) -> Sequence[LoopyType]:
         """Return the type of an operation on *values*; where all are the same, that is it."""
@@ -217,31 +216,21 @@ Result = TypeVar("Result")
 Parameters = ParamSpec("Parameters")
 
 
+ALIKE = (
+    *("sum", "product", "min", "max", "quotient", "floor_div", "remainder", "power", "comparison", "bitwise_and"),
+    *("bitwise_or", "bitwise_xor", "bitwise_not", "left_shift", "right_shift", "logical_not"),
+)
+"""pymbolic's names of all operations, save for those that do not evaluate all of their operands"""
+
+
 class OperationMapper(Mapper[Result, Parameters]):
-    """Maps all operations alike, save for those that do not evaluate all of their operands."""
+    """Maps all of :data:`ALIKE` alike: subclasses have one method for them, ``map_operation``."""
 
-    def map_operation(self, expr: Any, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        """Return what *expr* is mapped to; subclasses say."""
-        raise NotImplementedError
-
-    def map_sum(self, expr: Any, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        return self.map_operation(expr, *args, **kwargs)
-
-    map_product = map_sum
-    map_min = map_sum
-    map_max = map_sum
-    map_quotient = map_sum
-    map_floor_div = map_sum
-    map_remainder = map_sum
-    map_power = map_sum
-    map_comparison = map_sum
-    map_bitwise_and = map_sum
-    map_bitwise_or = map_sum
-    map_bitwise_xor = map_sum
-    map_bitwise_not = map_sum
-    map_left_shift = map_sum
-    map_right_shift = map_sum
-    map_logical_not = map_sum
+    def __init_subclass__(cls) -> None:
+        """Let pymbolic call ``map_operation`` of *cls* for each operation."""
+        super().__init_subclass__()
+        for name in ALIKE if "map_operation" in vars(cls) else ():
+            setattr(cls, f"map_{name}", vars(cls)["map_operation"])
 
 
 # {{{ complex operations as the real ones that they are made of

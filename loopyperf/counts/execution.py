@@ -91,7 +91,7 @@ class ExecutionCounter:
         self._points: dict[tuple[frozenset[str], Conditions], _Points] = {}
         self._loops: dict[frozenset[str], LoopPoints] = {}
         self._allowed: dict[tuple[frozenset[str], Any], isl.Set | None] = {}
-        self._everywhere: dict[tuple[int, frozenset[str]], tuple[frozenset[str], tuple[tuple[str, int], ...]]] = {}
+        self._everywhere: dict[tuple[str, frozenset[str]], tuple[frozenset[str], tuple[tuple[str, int], ...]]] = {}
         self._counts: dict[Any, QuasiPolynomial] = {}
         self._numbers = SetMemory[QuasiPolynomial]()
 
@@ -106,7 +106,7 @@ class ExecutionCounter:
             site = replace(site, inames=inames)
         selected = self._selected(site)
         by_launch = bool(unused) or self.sub_group_size is not None
-        key = (site.inames, selected.selecting, unused, id(site.launch) if by_launch else None)
+        key = (site.inames, selected.selecting, unused, site.launch.name if by_launch else None)
         if key not in self._counts:
             self._counts[key] = self._counted(site, selected.points, unused)
         return Executions(self._counts[key], weight)
@@ -220,7 +220,7 @@ class ExecutionCounter:
 
     def _on_every_lane(self, site: Site) -> tuple[frozenset[str], tuple[tuple[str, int], ...]]:
         """Return the inames of *site* with those of the axes that it leaves out, and the axes that have none alone."""
-        key = (id(site.launch), site.inames)
+        key = (site.launch.name, site.inames)
         if key not in self._everywhere:
             inames = self.kernel.on_every_lane(site.launch, site.inames)
             self._everywhere[key] = inames, tuple(self._unused_axes(replace(site, inames=inames)))

@@ -41,6 +41,7 @@ from loopyperf.counts.arithmetic import (
 from loopyperf.counts.item import Kind
 from loopyperf.counts.loops import written_iname
 from loopyperf.kernel import Kernel
+from loopyperf.polyhedral.sets import Same
 
 REPEATED = (2, 3, 4)
 """exponents of complex numbers that are written as products"""
@@ -55,7 +56,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         self.kernel = kernel
         self.inferred = ExpressionTypes(kernel)
         """what Loopy infers, on which some of its rules depend"""
-        self._chains: dict[tuple[int, Context], tuple[Any, Chain]] = {}
+        self._chains: dict[tuple[Same[Any], Context], Chain] = {}
         self._contexts: dict[LoopyType, Context] = {}
         self._variables: dict[str, NumberType] = {}
         self._written: dict[str, Any] = {}
@@ -71,10 +72,10 @@ class GeneratedCode(Mapper[Chain, [Context]]):
 
     def chain(self, expression: Any, context: Context) -> Chain:
         """Return how *expression* is evaluated where a number of type *context* is wanted."""
-        key = id(expression), context
+        key = Same(expression), context
         if key not in self._chains:
-            self._chains[key] = expression, self.rec(expression, context)
-        return self._chains[key][1]
+            self._chains[key] = self.rec(expression, context)
+        return self._chains[key]
 
     def number(self, expression: Any, context: Context) -> NumberType:
         """Return the type of *expression* where *context* is wanted; raises :class:`UncountableError` for no number."""

@@ -34,6 +34,7 @@ from loopyperf.kernel import Kernel
 from loopyperf.kernel.kernel import Group, group_of
 from loopyperf.kernel.launches import Launch, sentences
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
+from loopyperf.polyhedral.sets import Same
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +107,10 @@ class KernelTallies:
     @cached_property
     def totals(self) -> Mapping[Item, tuple[tuple[QuasiPolynomial, int | Fraction], ...]]:
         """Return for each item its distinct execution counts with their multiplicities."""
-        sums: dict[Item, dict[int, int | Fraction]] = defaultdict(lambda: defaultdict(int))
-        distinct = {id(tally.executions): tally.executions for tally in self.tallies}
+        sums: dict[Item, dict[Same[QuasiPolynomial], int | Fraction]] = defaultdict(lambda: defaultdict(int))
         for tally in self.tallies:
-            sums[tally.item][id(tally.executions)] += tally.number
-        return {
-            item: tuple((distinct[key], number) for key, number in numbers.items()) for item, numbers in sums.items()
-        }
+            sums[tally.item][Same(tally.executions)] += tally.number
+        return {item: tuple((key.value, number) for key, number in numbers.items()) for item, numbers in sums.items()}
 
 
 def count_kernel(

@@ -18,6 +18,7 @@ from loopyperf.counts.kernel_counts import KernelTallies, LeftOut, Signature, Ta
 from loopyperf.errors import LoopyperfError
 from loopyperf.kernel.kernel import Group
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
+from loopyperf.polyhedral.sets import Same
 
 SCHEMA = 3
 """of what is written; nothing else is read"""
@@ -107,7 +108,7 @@ def _written(counted: KernelTallies) -> _Transcript:
     items = dict.fromkeys(tally.item for tally in tallies)
     operations, accesses, overheads = _of_kind(Operation, items), _of_kind(Access, items), _of_kind(Overhead, items)
     shared = [*(tally.executions for tally in tallies), *(run.count for run in runs.values())]
-    counts = {id(count): count for count in shared}
+    counts = dict.fromkeys(map(Same, shared))
     name, item, count = _places(names), _places((*operations, *accesses, *overheads)), _places(counts)
     return _Transcript(
         schema=SCHEMA,
@@ -123,12 +124,12 @@ def _written(counted: KernelTallies) -> _Transcript:
         operations=operations,
         accesses=accesses,
         overheads=overheads,
-        polynomials=tuple(count.transcript for count in counts.values()),
+        polynomials=tuple(key.value.transcript for key in counts),
         tallies=tuple(
-            _Tally(name[t.launch], name[t.source], item[t.item], str(t.number), count[id(t.executions)])
+            _Tally(name[t.launch], name[t.source], item[t.item], str(t.number), count[Same(t.executions)])
             for t in tallies
         ),
-        runs=tuple(_Run(name[key], count[id(run.count)], str(run.weight)) for key, run in runs.items()),
+        runs=tuple(_Run(name[key], count[Same(run.count)], str(run.weight)) for key, run in runs.items()),
     )
 
 

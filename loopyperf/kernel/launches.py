@@ -30,7 +30,7 @@ from loopy.schedule import (
 from loopy.symbolic import get_dependencies, pw_aff_to_pw_aff_implemented_by_expr
 from pytools.tag import Tag
 
-from loopyperf.polyhedral.sets import SetMemory, projected
+from loopyperf.polyhedral.sets import Same, SetMemory, projected
 
 SUBJECTS = "<subjects>"
 """where a sentence lists what it is about"""
@@ -278,8 +278,8 @@ def _extent(lengths: Sequence[isl.PwAff], assumptions: isl.BasicSet, constants_o
 
     Like Loopy, take the largest piece where one is the largest everywhere.
     """
-    distinct = {id(length): length for length in lengths}
-    longest = reduce(isl.PwAff.max, distinct.values())
+    distinct = dict.fromkeys(map(Same, lengths))
+    longest = reduce(isl.PwAff.max, (key.value for key in distinct))
     if _is_one_number(longest):
         return pw_aff_to_pw_aff_implemented_by_expr(longest)
     try:

@@ -20,7 +20,7 @@ from loopyperf.polyhedral.closed_forms.comparison import is_at_most, simplified
 from loopyperf.polyhedral.closed_forms.evaluation import Evaluator, IntegerArray
 from loopyperf.polyhedral.closed_forms.formula import latex, text
 from loopyperf.polyhedral.polynomial import Polynomial, Rational
-from loopyperf.polyhedral.sets import without_tiles
+from loopyperf.polyhedral.sets import Same, without_tiles
 
 PARAM = isl.dim_type.param
 DIV = isl.dim_type.div
@@ -230,27 +230,17 @@ class SizeAssumptions:
         return residues
 
 
-class _Identity:
-    """Stands for one object: asking isl for equality is slow, and ``[m] -> { : }`` equals ``[n] -> { : }``."""
-
-    def __init__(self, assumptions: isl.BasicSet) -> None:
-        self.assumptions = assumptions
-
-    def __hash__(self) -> int:
-        return id(self.assumptions)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and self.assumptions is other.assumptions
-
-
 def _known(assumptions: isl.BasicSet) -> SizeAssumptions:
-    """Return *assumptions* with what has been found out about them: all counts of a kernel share them."""
-    return _remembered(_Identity(assumptions))
+    """Return *assumptions* with what has been found out about them: all counts of a kernel share them.
+
+    To isl, ``[m] -> { : }`` equals ``[n] -> { : }``.
+    """
+    return _remembered(Same(assumptions))
 
 
 @lru_cache
-def _remembered(identity: _Identity) -> SizeAssumptions:
-    return SizeAssumptions(identity.assumptions)
+def _remembered(assumptions: Same[isl.BasicSet]) -> SizeAssumptions:
+    return SizeAssumptions(assumptions.value)
 
 
 # }}}

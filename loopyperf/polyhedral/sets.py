@@ -8,7 +8,7 @@ dimensions one by one.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import islpy as isl
 
@@ -21,6 +21,22 @@ Groups = tuple[frozenset[int], ...]
 # {{{ cache and copies
 
 Value = TypeVar("Value")
+
+
+class Same(Generic[Value]):
+    """A key for an object that equals nothing else: comparing values would be slow, or take some for others."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        """Stand for *value*, which is kept alive."""
+        self.value = value
+
+    def __hash__(self) -> int:
+        return object.__hash__(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.value is cast("Same[object]", other).value
 
 
 class SetMemory(Generic[Value]):

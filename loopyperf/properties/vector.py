@@ -19,6 +19,7 @@ from loopyperf.hypertext import Formula
 from loopyperf.polyhedral.closed_forms.closed_form import Least, Output, Total
 from loopyperf.polyhedral.closed_forms.evaluation import Evaluator, IntegerArray, broadcast
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial, SizeAssumptions
+from loopyperf.polyhedral.sets import Same
 from loopyperf.properties.unified import matching_store, minimum_name, property_name
 from loopyperf.sheet import Sheet, Shown, Table
 
@@ -129,19 +130,19 @@ class Totals(Generic[Key]):
 
     @cached_property
     def _evaluator(self) -> Evaluator:
-        distinct = {id(count): count for terms in self.sums.values() for count, _ in terms}
+        distinct = dict.fromkeys(Same(count) for terms in self.sums.values() for count, _ in terms)
         index = {key: position for position, key in enumerate(distinct)}
         sums = {name: _total(terms, index) for name, terms in self.sums.items()}
         outputs: list[Output] = [*sums.values()]
         outputs += [Least(sums[left], sums[right]) for left, right in self.minima.values()]
-        forms = [count.form for count in distinct.values()]
+        forms = [key.value.form for key in distinct]
         return Evaluator(forms, outputs, SizeAssumptions(self.kernel.assumptions))
 
 
-def _total(terms: Terms, index: Mapping[int, int]) -> Total:
-    """Return the sum of *terms*; *index* tells the place of each count, by its identity."""
+def _total(terms: Terms, index: Mapping[Same[QuasiPolynomial], int]) -> Total:
+    """Return the sum of *terms*; *index* tells the place of each count."""
     denominator = lcm(*(number.denominator for _, number in terms))
-    return Total(tuple((index[id(count)], int(number * denominator)) for count, number in terms), denominator)
+    return Total(tuple((index[Same(count)], int(number * denominator)) for count, number in terms), denominator)
 
 
 # }}}

@@ -15,6 +15,7 @@ from loopyperf.idg.construction.cell_access import CellAccess
 from loopyperf.idg.construction.dataflow import is_affine
 from loopyperf.idg.construction.executed import Executed
 from loopyperf.idg.construction.values import Read
+from loopyperf.idg.program import Opcode
 from loopyperf.idg.warps.nest import Nest
 from loopyperf.polyhedral.affine import Affine
 
@@ -64,7 +65,7 @@ class Cells:
         """Yield the accesses of arrays in memory, and those of what barriers hand on."""
         for place in self.executed.numbers:
             draft = self.executed.draft(place)
-            if draft.kind == "barrier":
+            if draft.kind == Opcode.BARRIER:
                 yield place, HANDED_ON, (), False
                 yield place, HANDED_ON, (), True
             elif (ref := draft.reference) is not None and ref.array not in self._exchanged:
@@ -76,7 +77,7 @@ class Cells:
     def _exchanged(self) -> frozenset[str]:
         """Return the local arrays that work-items exchange values through, with barriers between."""
         drafts = [self.executed.draft(place) for place in self.executed.numbers]
-        if not any(draft.kind == "barrier" for draft in drafts):
+        if not any(draft.kind == Opcode.BARRIER for draft in drafts):
             return frozenset()
         refs = [draft.reference for draft in drafts if draft.reference is not None]
         return frozenset(ref.array for ref in refs if (ref.direction, ref.space) == ("store", MemorySpace.LOCAL))
@@ -87,7 +88,7 @@ class Cells:
         A barrier waits for the last execution of the store since the barrier before it.
         """
         places = self.executed.numbers
-        barriers = [place for place in places if self.executed.draft(place).kind == "barrier"]
+        barriers = [place for place in places if self.executed.draft(place).kind == Opcode.BARRIER]
         read = [self._access(place, STORED, (), is_write=False, operands=(None,)) for place in barriers]
         cleared = [self._access(place, STORED, (), is_write=True) for place in barriers]
         for place in places:

@@ -9,23 +9,21 @@ from loopy.symbolic import WalkMapper
 
 from loopyperf.counts.arithmetic import ExpressionTypes, Link
 from loopyperf.counts.conditions import Conditions
-from loopyperf.counts.item import Item
+from loopyperf.counts.item import Item, MemorySpace
 from loopyperf.counts.memory import Reference
+from loopyperf.device.parts import Pipeline
 from loopyperf.idg.construction.values import Value
+from loopyperf.idg.program import Opcode
 from loopyperf.idg.warps.nest import Statement
-
-SQUARE, INTEGER_POWER, REMAINDER = "square", "powi", "mod"
-"""kinds of instructions that counts do not tell from others: a power of two, which is written as a product, one to an
-integer, which is written as a loop of products, and what is left of a division"""
 
 
 @dataclass(slots=True)
 class Draft:
     """An instruction in the making: what it does, and where its operands come from."""
 
-    kind: str
+    kind: Opcode
     dtype: str
-    subsystem: str
+    subsystem: Pipeline | MemorySpace
     text: str
     statement: Statement
     conditions: Conditions
@@ -57,11 +55,17 @@ class Definition:
     """that instruction computes it alone, without those beside it"""
 
 
-def machine_kind(expression: Any, link: Link, types: ExpressionTypes) -> str:
-    """Return the kind of the instruction that *link* of *expression* is, empty where counts have no other."""
+def machine_kind(expression: Any, link: Link, types: ExpressionTypes) -> Opcode | None:
+    """Return the kind of the instruction that *link* of *expression* is, None where it is what it is counted as.
+
+    Counts do not tell from others a power of two, which is written as a product, one to an integer, which is written as
+    a loop of products, and what is left of a division.
+    """
     if link.kind == "pow" and not link.result.is_complex:
-        return SQUARE if link.operand is None else INTEGER_POWER if types.number(link.operand).is_integral else ""
-    return REMAINDER if isinstance(expression, prim.Remainder) and link.kind == "div" else ""
+        if link.operand is None:
+            return Opcode.SQUARE
+        return Opcode.POWI if types.number(link.operand).is_integral else None
+    return Opcode.MOD if isinstance(expression, prim.Remainder) and link.kind == "div" else None
 
 
 class _Calls(WalkMapper[[]]):

@@ -9,7 +9,7 @@ from loopyperf.idg.construction.cells import Cells
 from loopyperf.idg.construction.dataflow import Flow, dependences
 from loopyperf.idg.construction.executed import Executed
 from loopyperf.idg.construction.last_writes import LastWrite, shared_loops
-from loopyperf.idg.program import Dependence, Edge, Iteration
+from loopyperf.idg.program import Dependence, Edge, Iteration, Opcode
 from loopyperf.idg.warps.pass_expressions import affine_function_of, condition_on
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.points import Points, union
@@ -79,9 +79,9 @@ def _of(executed: Executed, found: LastWrite | Flow, operand: int | None) -> Ite
 
 def _through(executed: Executed, source: int, target: int) -> Dependence:
     kinds = executed.draft(source).kind, executed.draft(target).kind
-    if "barrier" in kinds:
+    if Opcode.BARRIER in kinds:
         return Dependence.SYNCHRONIZATION
-    return Dependence.MEMORY if kinds[0] == "store" else Dependence.DATA
+    return Dependence.MEMORY if kinds[0] == Opcode.STORE else Dependence.DATA
 
 
 def _piece(found: LastWrite) -> Piece:

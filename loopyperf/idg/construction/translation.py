@@ -3,7 +3,7 @@
 This is the source graph: nothing is folded, merged or contracted (see :mod:`loopyperf.compiler.compiler_model`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -27,20 +27,22 @@ from loopyperf.counts.arithmetic import (
 )
 from loopyperf.counts.conditions import Conditions, Guard, all_of, alternatives, plain_text
 from loopyperf.counts.generated_code import GeneratedCode
-from loopyperf.counts.item import Access, Direction, Item, Operation
+from loopyperf.counts.item import Access, Direction, Item, MemorySpace, Operation
 from loopyperf.counts.loops import VectorLoop, vector_loop
 from loopyperf.counts.memory import Reference, linear_reference, reference, resolved
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.walk import combining, does_nothing, foreign_code
+from loopyperf.device.parts import Pipeline
 from loopyperf.errors import UncountableError
 from loopyperf.idg.construction.drafts import Definition, Draft, has_call, machine_kind
 from loopyperf.idg.construction.parts import REAL_PARTS, beside_each_other, called_part, in_stages, nodes_of, part
 from loopyperf.idg.construction.values import Read, Value, product_with_sign
+from loopyperf.idg.program import Opcode
 from loopyperf.idg.warps.nest import Statement
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier
 
-SUBSYSTEMS = {"special": "sfu", "div": "sfu", "pow": "sfu"}
+SUBSYSTEMS: Mapping[Opcode, Pipeline] = dict.fromkeys((Opcode.SPECIAL, Opcode.DIV, Opcode.POW), Pipeline.SFU)
 """of operations that single-precision and integer arithmetic units do not do"""
 
 
@@ -73,7 +75,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         self._statement, self._vector, self._controls = statement, None, tuple(self._predicates_of(statement))
         match statement.what:
             case Barrier():
-                self._add("barrier", "", "barrier", statement.what.label, frozenset())
+                self._add(Opcode.BARRIER, "", Pipeline.BARRIER, statement.what.label, frozenset())
             case Guard():
                 for conditions in all_of(statement.what.before, self.kernel.is_known):
                     value = self.rec(statement.what.predicate, conditions, None)
@@ -127,7 +129,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         """Let *cell*, the member at *place* where it is one of a vector, become *value*."""
         node = value.node
         if node is None or value.is_negated:
-            node = self._add("move", "", "alu", text, conditions, [value])
+            node = self._add(Opcode.MOVE, "", Pipeline.ALU, text, conditions, [value])
             self.drafts[node].part = place
         self.definitions.append(Definition(self._statement, cell.variable, cell.index, node, value.is_part))
 
@@ -145,9 +147,9 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
 
     def _add(
         self,
-        kind: str,
+        kind: Opcode,
         dtype: str,
-        subsystem: str,
+        subsystem: Pipeline | MemorySpace,
         text: str,
         conditions: Conditions,
         operands: Sequence[Value] = (),
@@ -162,11 +164,11 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
     def _do(
         self, operation: Operation, text: Any, operands: Sequence[Value], conditions: Conditions, part: int = 0
     ) -> Value:
-        scalar = operation.dtype
-        subsystem = "fp64" if scalar == "f64" else SUBSYSTEMS.get(operation.kind, "alu")
+        scalar, kind = operation.dtype, Opcode(operation.kind)
+        subsystem = Pipeline.FP64 if scalar == "f64" else SUBSYSTEMS.get(kind, Pipeline.ALU)
         # Loopy's printer does not print the numbers of work-items and groups.
         words = self._written_for or self._texts.get(text) or self._texts.setdefault(text, str(text))
-        node = self._add(operation.kind, scalar, subsystem, words, conditions, operands, operation)
+        node = self._add(kind, scalar, subsystem, words, conditions, operands, operation)
         self.drafts[node].part = part
         if isinstance(text, prim.ExpressionNode) and self.kernel.is_known(text) and not has_call(text):
             self.drafts[node].expression = text
@@ -244,7 +246,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         return reference(self.kernel, name, index, direction, self._vector.iname if self._vector else None)
 
     def _access(self, found: Reference, text: str, operands: Sequence[Value], conditions: Conditions) -> Value:
-        node = self._add(found.direction, f"b{found.bits}", found.space, text, conditions, operands)
+        node = self._add(Opcode(found.direction), f"b{found.bits}", found.space, text, conditions, operands)
         index = resolved(self.kernel, self.typical, found.index, self.kernel.known_temporaries)
         self.drafts[node].reference = replace(found, index=index)
         return Value(node)
@@ -339,7 +341,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
             chosen = alternatives(expr.condition, self.kernel.is_known, holds)
             values += [self.rec(side, conditions | each, context) for each in chosen]
         self._controls = before
-        return Value(self._add("select", "", "alu", str(expr), conditions, values))
+        return Value(self._add(Opcode.SELECT, "", Pipeline.ALU, str(expr), conditions, values))
 
     # }}}
 
