@@ -168,7 +168,7 @@ def _on_other_axes(kernel: Kernel, launch: Launch, inames: frozenset[str]) -> se
     Where Loopy nests them in no common loop, the code cannot say who runs what: all do.
     """
     everywhere = set[str]().union(*(instruction.within_inames for instruction in launch.instructions))
-    tags = {iname: tag for iname in everywhere if (tag := kernel.hardware_axis(iname)) is not None}
+    tags = {iname: tag for iname in everywhere if (tag := kernel.hardware_axes.get(iname)) is not None}
     here = {tags[iname] for iname in inames & tags.keys()}
     added = set[str]()
     for iname in sorted(tags):
@@ -291,7 +291,7 @@ def _barrier_passes(kernel: Kernel, launch: Launch, barrier: Barrier, sizes: Seq
     order = [*sorted(barrier.groups), *loops]
     rows = (set(points.rows(order, place)) for place in range(len(sizes)))
     passes = np.array([len(_without_holes(each, len(barrier.groups))) for each in rows]) if inames else points.number()
-    decided = {kernel.hardware_axis(iname).axis for iname in barrier.groups}
+    decided = {kernel.hardware_axes.get(iname).axis for iname in barrier.groups}
     others = {axis: extent for axis, extent in launch.group_axes.items() if axis not in decided}
     bounds = [kernel.loopy_kernel.get_iname_bounds(iname) for iname in unrolled]
     copies = [

@@ -207,7 +207,7 @@ class Visitor:
 
     def access(self, expr: Any, direction: str, active: np.ndarray) -> None:
         name = expr.name if isinstance(expr, prim.Variable) else expr.aggregate.name
-        array = self.kernel.array(name)
+        array = self.kernel.arrays.get(name)
         if array is None:
             return
         bits = 8 * (self._vector_type(array).itemsize if self._is_whole(expr) else array.dtype.itemsize)

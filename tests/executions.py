@@ -68,7 +68,7 @@ class Executions:
     ) -> None:
         self.kernel, self.launch, self.sizes = kernel, launch, sizes
         self.points, self.sub_group_size = points, sub_group_size
-        tags = {iname: kernel.hardware_axis(iname) for iname in inames}
+        tags = {iname: kernel.hardware_axes.get(iname) for iname in inames}
         self.lanes = {tag.axis: iname for iname, tag in tags.items() if isinstance(tag, LocalInameTag)}
         self.others = sorted(inames - set(self.lanes.values()))
         groups = {tag.axis for tag in tags.values() if isinstance(tag, GroupInameTag)}
@@ -145,7 +145,7 @@ class Executions:
             return frozenset()
         inside = [each.within_inames for each in self.launch.instructions if loop in each.within_inames]
         names = (*self.lanes.values(), *self.others)
-        axes = (name for name in names if self.kernel.hardware_axis(name) is not None)
+        axes = (name for name in names if self.kernel.hardware_axes.get(name) is not None)
         return frozenset(axes).difference(*inside)
 
     def _begins(self, loop: str) -> int:

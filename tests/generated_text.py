@@ -158,7 +158,7 @@ def _written(kernel: Kernel, iname: str) -> Any:
         except isl.Error:  # so many copies as a size says, which it cannot write
             return None
         return pw_aff_to_expr(static_value_of_pw_aff(bounds.lower_bound_pw_aff.coalesce(), constants_only=False))
-    tag = kernel.hardware_axis(iname)
+    tag = kernel.hardware_axes.get(iname)
     if tag is None:
         return None
     axis = (LocalHardwareAxisIndex if isinstance(tag, LocalInameTag) else GroupHardwareAxisIndex)(tag.axis)

@@ -127,9 +127,9 @@ class _Writer:
     def _admissible(self, item: _Item, loops: frozenset[str]) -> set[str]:
         leaves = [leaf.instruction for leaf in item.leaves]
         used = {iname for name in leaves if name for iname in self.loopy_kernel.id_to_insn[name].within_inames}
-        parallel = {iname for iname in used if self.kernel.hardware_axis(iname) is not None}
+        parallel = {iname for iname in used if self.kernel.hardware_axes.get(iname) is not None}
         if None in leaves:
-            parallel -= {iname for iname in parallel if isinstance(self.kernel.hardware_axis(iname), LocalInameTag)}
+            parallel -= {iname for iname in parallel if isinstance(self.kernel.hardware_axes.get(iname), LocalInameTag)}
         return set(loops) | parallel
 
     def inames(self, predicate: Any) -> frozenset[str]:
@@ -140,5 +140,5 @@ class _Writer:
     ) -> Evaluation:
         names = [leaf.instruction for item in items for leaf in item.leaves]
         shared = frozenset.intersection(*(self.loopy_kernel.id_to_insn[name].within_inames for name in names))
-        entered = loops | {iname for iname in shared if self.kernel.hardware_axis(iname) is not None}
+        entered = loops | {iname for iname in shared if self.kernel.hardware_axes.get(iname) is not None}
         return Evaluation(predicate, frozenset(shared & entered), names[0], holding)

@@ -42,7 +42,7 @@ def _product(graph: Idg, place: int) -> Edge | None:
             instruction.condition,
         )
         beside = graph.loops_around[edge.source] == graph.loops_around[place]
-        if alike and beside and not edge.is_carried and edge.condition is None and edge.operand is not None:
+        if alike and beside and not any(edge.distance) and edge.condition is None and edge.operand is not None:
             return edge
     return None
 

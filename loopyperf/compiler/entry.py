@@ -16,7 +16,7 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import NOT, Instruction, Opcode
-from loopyperf.polyhedral.affine import Symbol
+from loopyperf.polyhedral.affine import Opaque, Symbol
 from loopyperf.polyhedral.polynomial import Monomial, Polynomial, Term
 
 Capability = tuple[int, int]
@@ -79,7 +79,7 @@ class _Entry:
         starts = {(each.reference.array, each.subsystem): set[Polynomial[Symbol]]() for each in self.accesses}
         for each in self.accesses:
             if each.symbolic is not None:
-                starts[each.reference.array, each.subsystem].add(_start(each.symbolic.without_constant, self.loops))
+                starts[each.reference.array, each.subsystem].add(_start(each.symbolic, self.loops))
         indices = {index for found in starts.values() for index in found}
         names = {name for index in indices for product, _ in index.terms for name in product}
         axes = {name for name in names if is_axis(name)}
@@ -128,10 +128,12 @@ class _Entry:
 
 
 def _start(address: Polynomial[Symbol], loops: frozenset[str]) -> Polynomial[Symbol]:
-    """Return what *address* begins with: copies of a pass go on from there, one step after the other."""
-    if not address.names & loops:
-        return address
-    return Polynomial(tuple(term for term in address.without(loops).terms if _axes(term[0])))
+    """Return what *address* begins with, but for its constant: copies of a pass go on from there, step after step."""
+    known = Polynomial(tuple(term for term in address.terms if term[0]))
+    moves = any(name in loops or isinstance(name, Opaque) for product, _ in known.terms for name in product)
+    if not moves or not known.names & loops:
+        return known
+    return Polynomial(tuple(term for term in known.without(loops).terms if _axes(term[0])))
 
 
 def _by_size(index: Polynomial[Symbol]) -> dict[Monomial[Symbol], list[Term[Symbol]]]:

@@ -7,7 +7,7 @@ import pymbolic.primitives as prim
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Dependence, Edge, Instruction, Opcode, Operand
 from loopyperf.idg.rewriting import composed, rewritten
-from loopyperf.idg.unrolling import names_in
+from loopyperf.polyhedral.expressions import names_of
 from loopyperf.polyhedral.polynomial import Polynomial
 
 LASTING = (Opcode.STORE, Opcode.BARRIER, Opcode.INTEGER, Opcode.BRANCH)
@@ -39,7 +39,7 @@ def _is_irregular(instruction: Instruction, loops: set[str]) -> bool:
     Sums do, but they are part of a multiply-add.
     """
     known = [operand.known for operand in instruction.operands]
-    if not instruction.is_index or instruction.kind in (Opcode.ADD, Opcode.COMPARE) or not loops & names_in(known):
+    if not instruction.is_index or instruction.kind in (Opcode.ADD, Opcode.COMPARE) or not loops & names_of(known):
         return False
     if instruction.kind != Opcode.MUL or any(each is None for each in known):
         return True

@@ -10,8 +10,8 @@ import pymbolic.primitives as prim
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Iteration, Loop, Opcode, placed
-from loopyperf.idg.unrolling import names_in
 from loopyperf.polyhedral.affine import Opaque
+from loopyperf.polyhedral.expressions import names_of
 
 
 def without_invariants(graph: Idg) -> Idg:
@@ -115,7 +115,7 @@ def _depends_on(name: str, sums: Sequence[Iteration], expressions: Sequence[Any]
     variables = [variable for each in sums for variable, _ in each.terms]
     nodes = [each for each in expressions if isinstance(each, prim.ExpressionNode)]
     nodes += [each.expression for each in variables if isinstance(each, Opaque)]
-    return name in variables or (bool(nodes) and name in names_in(nodes))
+    return name in variables or (bool(nodes) and name in names_of(nodes))
 
 
 def _loops(body: Sequence[Item]) -> Iterator[Loop]:

@@ -11,7 +11,7 @@ from math import gcd
 from loopyperf.compiler.nvcc_unrolling import FULL, PARTIAL, RUNTIME
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Element, Instruction, Item, Loop, Opcode, placed
+from loopyperf.idg.program import Element, Instruction, Item, Loop, Opcode
 
 SURELY = 2550
 """LLVM instructions, about: a loop that indexes a private array is written out with no more than so many in all"""
@@ -69,8 +69,9 @@ class IndexedLoops:
         """Return whether an index of one of the private *arrays*, all if None, depends on *loop*."""
         return any(
             depends_on(element, loop.name) and (arrays is None or element.array in arrays)
-            for place, _ in placed(loop.body)
-            for element in elements_of(self._graph.instructions[place])
+            for instruction, around in zip(self._graph.instructions, self._graph.loops_around, strict=True)
+            if any(each.number == loop.number for each in around)
+            for element in elements_of(instruction)
         )
 
 

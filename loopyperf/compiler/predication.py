@@ -14,6 +14,7 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop, Opcode, placed
+from loopyperf.idg.rewriting import between_kept
 from loopyperf.idg.unrolling import number_of_runs
 
 SHORT = {"lanes": 8, "groups": 6}
@@ -71,9 +72,7 @@ class _Predication:
         edges = [*self.graph.edges, *self._idle_edges()]
         numbers = {place: number for number, place in enumerate(sorted(self.kept))}
         instructions = tuple(self.instructions[place] for place in sorted(self.kept))
-        left = (edge for edge in edges if edge.source in numbers and edge.target in numbers)
-        renamed = tuple(edge.between(numbers[edge.source], numbers[edge.target]) for edge in left)
-        return Idg(instructions, renamed, tuple(_renamed(body, numbers)))
+        return Idg(instructions, between_kept(edges, numbers), tuple(_renamed(body, numbers)))
 
     def _idle_edges(self) -> Iterator[Edge]:
         first = len(self.graph.instructions)

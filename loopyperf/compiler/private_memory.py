@@ -33,8 +33,9 @@ from loopyperf.idg.program import (
     Operand,
     loops_in,
 )
-from loopyperf.idg.unrolling import in_terms_of, number_of_runs
+from loopyperf.idg.unrolling import number_of_runs
 from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.expressions import in_terms_of
 
 KEPT = 128
 """registers of a work-item that elements may take during a loop, not loaded and stored in it: half of all"""

@@ -99,7 +99,7 @@ class _Block:
     def _find(self, uses: Sequence[Edge], place: int) -> None:
         """Find what waits for *place*, and what uses its result: here, in the next pass, or elsewhere."""
         for edge in uses:
-            is_here = edge.target in self.position and not edge.is_carried
+            is_here = edge.target in self.position and not any(edge.distance)
             if is_here:
                 self._wait(place, edge.target)
             if edge.through == Dependence.DATA:

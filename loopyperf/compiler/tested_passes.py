@@ -94,5 +94,5 @@ class _Testing:
 
     def _copied_edges(self, place: int, numbers: dict[int, int]) -> Iterator[Edge]:
         for edge in self.graph.definitions[place]:
-            if edge.source in numbers and not edge.is_carried:
+            if edge.source in numbers and not any(edge.distance):
                 yield replace(edge.between(numbers[edge.source], numbers[place]), condition=None)

@@ -351,14 +351,14 @@ def _hoistable(kernel: Kernel, item: _Item, loops: frozenset[str]) -> frozenset[
 
 
 def _is_of_groups(kernel: Kernel, iname: str) -> bool:
-    return isinstance(kernel.hardware_axis(iname), GroupInameTag)
+    return isinstance(kernel.hardware_axes.get(iname), GroupInameTag)
 
 
 def _hardware_inames(kernel: Kernel, items: Sequence[_Item]) -> frozenset[str]:
     """Return the inames of hardware axes that all instructions of *items* use."""
     within = [instruction.within_inames for item in items for instruction in item.instructions]
     shared = frozenset[str].intersection(*within) if within else frozenset[str]()
-    return frozenset(iname for iname in shared if kernel.hardware_axis(iname) is not None)
+    return frozenset(iname for iname in shared if kernel.hardware_axes.get(iname) is not None)
 
 
 def _items(kernel: Kernel, schedule: Sequence[ScheduleItem]) -> Iterator[_Item]:

@@ -169,7 +169,7 @@ def reach(first: FirstGroups, groups: Grid) -> dict[str, int]:
 
 def _in_global_memory(kernel: Kernel) -> Iterator[str]:
     for name in (*kernel.loopy_kernel.arg_dict, *kernel.loopy_kernel.temporary_variables):
-        array = kernel.array(name)
+        array = kernel.arrays.get(name)
         if array is not None and array.address_space != AddressSpace.LOCAL:
             yield name
 
@@ -198,7 +198,7 @@ def _end(counter: ExecutionCounter, site: Site, ref: Reference, sizes: dict[str,
 
 def _is_plain(kernel: Kernel, ref: Reference) -> bool:
     """Return whether elements of the array lie at fixed distances."""
-    array = kernel.array(ref.array)
+    array = kernel.arrays.get(ref.array)
     tags = None if array is None else array.dim_tags
     return tags is not None and all(isinstance(tag, FixedStrideArrayDimTag) for tag in tags)
 

@@ -99,11 +99,11 @@ def leaning_loops(kernel: Kernel, launch: Launch, points: isl.Set) -> frozenset[
     are of other domains, or because all work-items have to meet a barrier inside.
     """
     names = points.get_var_names_not_none(SET)
-    axes = {name: kernel.hardware_axis(name) for name in names}
+    axes = {name: kernel.hardware_axes.get(name) for name in names}
     local = {name for name, tag in axes.items() if isinstance(tag, LocalInameTag)}
     loops = {name for name in axes.keys() - launch.host_inames if axes[name] is None}
     loops = {name for name in loops if not is_unrolled(kernel.loopy_kernel, name)}
-    loops = loops.difference(*(barrier.inames for barrier in launch.barriers))
+    loops = loops.difference(*(barrier.loops for barrier in launch.barriers))
     nest = launch.nested(loops) if local else []
     leaning = set(local)
     for place, loop in enumerate(nest):
@@ -254,7 +254,7 @@ def written_iname(kernel: Kernel, iname: str) -> Any:
         except (StaticValueFindingError, isl.Error):  # the latter where there is no constant bound
             return None
         return first if prim.is_constant(first) else None
-    tag = kernel.hardware_axis(iname)
+    tag = kernel.hardware_axes.get(iname)
     if tag is None:
         return None
     base = pw_aff_to_expr(get_hw_axis_base_for_codegen(loopy_kernel, iname).to_pw_aff())

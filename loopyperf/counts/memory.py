@@ -55,7 +55,7 @@ def reference(
 
     *vector* is the loop that the instruction runs all at once. Raises :class:`UncountableError` for images.
     """
-    array = kernel.array(name)
+    array = kernel.arrays.get(name)
     if array is None:
         return None
     if not isinstance(array, (ArrayArg, ConstantArg, TemporaryVariable)):
@@ -87,7 +87,7 @@ class _Absolutes(IdentityMapper[[]]):
 def linear_reference(kernel: Kernel, name: str, index: Any, direction: Direction) -> Reference | None:
     """Return the reference to the element of *name* that lies *index* elements from its first one."""
     found = reference(kernel, name, (index,), direction)
-    array = kernel.array(name)
+    array = kernel.arrays.get(name)
     if found is None or array is None or _is_contiguous_axis(array):
         return found
     return replace(found, is_linear=True)
@@ -111,7 +111,7 @@ def element_type(array: ArrayBase) -> LoopyType:
 
 def known_shape(kernel: Kernel, name: str) -> tuple[Any, ...] | None:
     """Return the lengths of the axes of array *name*; None where one is unknown, as in ``shape=(None, 3)``."""
-    array = kernel.array(name)
+    array = kernel.arrays.get(name)
     shape: Any = None if array is None else array.shape
     lengths = cast("tuple[Any, ...]", shape) if isinstance(shape, tuple) else (None,)
     return None if None in lengths else lengths
@@ -144,7 +144,7 @@ def numbers_of_vector(kernel: Kernel, array: ArrayBase, axis: int) -> int:
 
 def symbolic_strides(kernel: Kernel, ref: Reference, sizes: Mapping[str, int]) -> tuple[Any, ...]:
     """Return :func:`element_strides` with sizes by name, where an access is of one number; otherwise at *sizes*."""
-    array = kernel.array(ref.array)
+    array = kernel.arrays.get(ref.array)
     tags = None if array is None or ref.is_linear or ref.is_whole else array.dim_tags
     if tags is None or not all(isinstance(tag, FixedStrideArrayDimTag) for tag in tags):
         return element_strides(kernel, ref, sizes)
@@ -156,7 +156,7 @@ def element_strides(kernel: Kernel, ref: Reference, sizes: Mapping[str, int]) ->
 
     An axis along which the array is made of separate arrays has distance zero: nothing is a neighbour there.
     """
-    array = kernel.array(ref.array)
+    array = kernel.arrays.get(ref.array)
     assert array is not None
     if ref.is_linear or array.dim_tags is None:  # of an array of unknown shape, elements are counted
         return (1,) * len(ref.index)
@@ -201,7 +201,7 @@ def in_elements(kernel: Kernel, ref: Reference, points: isl.Set, sizes: Mapping[
 
 def is_one_array(kernel: Kernel, ref: Reference) -> bool:
     """Return whether all elements that the indices of *ref* may tell are at fixed distances in one array."""
-    array = kernel.array(ref.array)
+    array = kernel.arrays.get(ref.array)
     tags = None if array is None or ref.is_linear else array.dim_tags
     return tags is None or not any(isinstance(tag, SeparateArrayArrayDimTag) for tag in tags)
 

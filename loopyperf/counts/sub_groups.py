@@ -34,7 +34,7 @@ def sub_groups(
     on a size.
     """
     names = points.get_var_names_not_none(SET)
-    tags = {place: kernel.hardware_axis(name) for place, name in enumerate(names)}
+    tags = {place: kernel.hardware_axes.get(name) for place, name in enumerate(names)}
     places = {tag.axis: place for place, tag in tags.items() if isinstance(tag, LocalInameTag)}
     # Loopy numbers the work-items of an axis from the first point of its loop.
     firsts = {axis: _first(kernel, names[place]) for axis, place in places.items()}

@@ -16,8 +16,9 @@ import pymbolic.primitives as prim
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Iteration, Loop, common_depth, lag, loops_in, placed
-from loopyperf.idg.unrolling import addressed, in_terms_of, runs_of_all
+from loopyperf.idg.unrolling import addressed, runs_of_all
 from loopyperf.polyhedral.affine import Affine, Opaque, replaced
+from loopyperf.polyhedral.expressions import in_terms_of, in_terms_of_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ class _Copier:
         old = self.graph.instructions[place]
         if not passes:
             return old
-        condition = in_terms_of(old.condition, passes)
+        condition = None if old.condition is None else in_terms_of(old.condition, passes)
         if condition is False:
             return None
         new = replace(addressed(old, passes), condition=None if condition is True else condition)
@@ -149,8 +150,11 @@ class _Copier:
         passes, edges = self.around[number], self.graph.definitions[target[0]]
         sources = [each for edge in edges for each in edge.passes]
         known = iter(replaced(sources, passes) if passes and sources else sources)
-        for edge in edges:
-            condition, old = in_terms_of(edge.condition, passes), list(islice(known, len(edge.passes)))
+        conditions: Sequence[Any] = [edge.condition for edge in edges]
+        if passes and any(each is not None for each in conditions):
+            conditions = in_terms_of_all(conditions, passes)
+        for edge, condition in zip(edges, conditions, strict=True):
+            old = list(islice(known, len(edge.passes)))
             if condition is not False:
                 yield from self._from_copies(edge, number, old, None if condition is True else condition)
 

@@ -1,13 +1,13 @@
 """Graphs with some instructions taken out, merged or replaced; what the others wait for stays what it was."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pymbolic.primitives as prim
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Iteration, Loop, lag
-from loopyperf.idg.unrolling import in_terms_of
+from loopyperf.polyhedral.expressions import in_terms_of
 
 
 def rewritten(
@@ -20,9 +20,14 @@ def rewritten(
     numbers = {place: number for number, place in enumerate(kept)}
     new = replaced or {}
     instructions = tuple(new.get(place, graph.instructions[place]) for place in kept)
+    renamed = dict.fromkeys(between_kept(edges, numbers))
+    return Idg(instructions, tuple(renamed), tuple(_items(graph.body, numbers)))
+
+
+def between_kept(edges: Iterable[Edge], numbers: Mapping[int, int]) -> tuple[Edge, ...]:
+    """Return those of *edges* of which both ends have new *numbers*, between these."""
     left = (edge for edge in edges if edge.source in numbers and edge.target in numbers)
-    renamed = (edge.between(numbers[edge.source], numbers[edge.target]) for edge in left)
-    return Idg(instructions, tuple(dict.fromkeys(renamed)), tuple(_items(graph.body, numbers)))
+    return tuple(edge.between(numbers[edge.source], numbers[edge.target]) for edge in left)
 
 
 def _items(body: Sequence[Item], numbers: Mapping[int, int]) -> Iterator[Item]:
@@ -40,7 +45,8 @@ def composed(graph: Idg, first: Edge, second: Edge) -> Edge:
     between = [loop.name for loop in graph.loops_around[first.target]]
     passes = dict(zip(between, second.passes, strict=True))
     through = tuple(each.replaced(passes) for each in first.passes)
-    tests = [test for test in (second.condition, in_terms_of(first.condition, passes)) if test is not None]
+    before = None if first.condition is None else in_terms_of(first.condition, passes)
+    tests = [test for test in (second.condition, before) if test is not None]
     return replace(
         second,
         source=first.source,

@@ -65,10 +65,6 @@ class Kernel:
     _values: dict[str, range | None] = field(
         default_factory=dict[str, range | None], init=False, repr=False, compare=False
     )
-    _axes: dict[str, GroupInameTag | LocalInameTag | None] = field(
-        default_factory=dict[str, GroupInameTag | LocalInameTag | None], init=False, repr=False, compare=False
-    )
-    """looked up for every operation and memory reference"""
     _bounds: dict[frozenset[str], frozenset[str]] = field(
         default_factory=dict[frozenset[str], frozenset[str]], init=False, repr=False, compare=False
     )
@@ -150,16 +146,16 @@ class Kernel:
     def _known_names(self) -> frozenset[str]:
         return self.parameters | self.loopy_kernel.all_inames()
 
-    def array(self, name: str) -> ArrayBase | None:
-        """Return the argument or temporary called *name* if it lives in memory, otherwise None.
+    @cached_property
+    def arrays(self) -> Mapping[str, ArrayBase]:
+        """Return name -> argument or temporary, of those that live in memory.
 
-        Scalar arguments and temporaries whose address space is private do not live in memory.
+        Scalar arguments and temporaries whose address space is private do not.
         """
-        temporary = self.loopy_kernel.temporary_variables.get(name)
-        if temporary is not None:
-            return None if temporary.address_space == AddressSpace.PRIVATE else temporary
-        argument = self.loopy_kernel.arg_dict.get(name)
-        return argument if isinstance(argument, ArrayBase) else None
+        arguments = {each.name: each for each in self.loopy_kernel.args if isinstance(each, ArrayBase)}
+        temporaries = self.loopy_kernel.temporary_variables
+        in_memory = {n: each for n, each in temporaries.items() if each.address_space != AddressSpace.PRIVATE}
+        return {**{n: each for n, each in arguments.items() if n not in temporaries}, **in_memory}
 
     def domain(self, inames: Collection[str]) -> isl.Set:
         """Return the points that loops over exactly *inames* visit, as a set over these inames.
@@ -208,15 +204,15 @@ class Kernel:
         candidates = {name: each for name, each in self.integer_temporaries.items() if get_dependencies(each) <= known}
         return {name: value for name, value in candidates.items() if _is_affine(value)}
 
-    def hardware_axis(self, iname: str) -> GroupInameTag | LocalInameTag | None:
-        """Return the grid or group axis that *iname* is mapped to, if any."""
-        if iname not in self._axes:
-            self._axes[iname] = hardware_axis(self.loopy_kernel, iname)
-        return self._axes[iname]
+    @cached_property
+    def hardware_axes(self) -> Mapping[str, GroupInameTag | LocalInameTag]:
+        """Return iname -> the grid or group axis that it is mapped to, where it is mapped to one."""
+        axes = {iname: hardware_axis(self.loopy_kernel, iname) for iname in sorted(self.loopy_kernel.all_inames())}
+        return {iname: axis for iname, axis in axes.items() if axis is not None}
 
     def lane_inames(self, inames: Iterable[str]) -> frozenset[str]:
         """Return those of *inames* that number the work-items along the first axis of a group (``l.0``)."""
-        axes = {iname: self.hardware_axis(iname) for iname in inames}
+        axes = {iname: self.hardware_axes.get(iname) for iname in inames}
         return frozenset(name for name, tag in axes.items() if isinstance(tag, LocalInameTag) and tag.axis == 0)
 
     def on_every_lane(self, launch: Launch, inames: frozenset[str]) -> frozenset[str]:
@@ -285,7 +281,7 @@ class Kernel:
         return self._bounds[inames]
 
     def _found_bounds(self, inames: frozenset[str]) -> frozenset[str]:
-        loops = frozenset(iname for iname in inames if self.hardware_axis(iname) is None)
+        loops = frozenset(iname for iname in inames if self.hardware_axes.get(iname) is None)
         constraints = (c for basic in self.domain(inames).get_basic_sets() for c in basic.get_constraints())
         involved = (names_involved(each, SET, PARAM) for each in (constraints if loops else ()))
         return frozenset[str]().union(*(names for names in involved if names & loops)) - self.parameters

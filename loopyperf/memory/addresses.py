@@ -164,7 +164,7 @@ def _position(ref: Reference, passes: WarpPasses, indices: Sequence[Any]) -> Any
 
 def _offset(ref: Reference, passes: WarpPasses) -> tuple[Any, tuple[Assumption, ...]]:
     """Return where the array begins in its buffer, in elements, and what had to be assumed."""
-    array = passes.kernel.array(ref.array)
+    array = passes.kernel.arrays.get(ref.array)
     assert array is not None, f"a reference to what lives in memory: {ref}"
     offset: Any = array.offset or 0
     if offset is not auto and get_dependencies(offset) <= passes.sizes.keys():
@@ -180,7 +180,7 @@ def _offset(ref: Reference, passes: WarpPasses) -> tuple[Any, tuple[Assumption, 
 
 def _lane_values(passes: WarpPasses) -> dict[str, Any]:
     """Return the values of the hardware's inames: an integer for those of groups, which are the same for all lanes."""
-    axes = {name: passes.kernel.hardware_axis(name) for name in passes.lane_values}
+    axes = {name: passes.kernel.hardware_axes.get(name) for name in passes.lane_values}
     return {
         name: values if isinstance(axes[name], LocalInameTag) else int(values[0])
         for name, values in passes.lane_values.items()

@@ -157,7 +157,7 @@ class _Builder:
         located = [in_rows(visit, *each) for each in zip(reference.index, axes, strict=True)]
         known = [pair for pairs in located for pair in pairs or ()]
         is_known = None not in located
-        makers = {
+        makers: dict[str, tuple[Statement, ...]] = {
             kind: tuple(draft.statement for draft in drafts if draft.kind == kind)
             for kind in dict.fromkeys(draft.kind for draft in drafts)
         }

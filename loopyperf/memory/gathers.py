@@ -30,7 +30,7 @@ def data_of(kernel: Kernel, expression: Any, starts: Mapping[str, frozenset[str]
 
 def axes_of_data(kernel: Kernel, names: Iterable[str]) -> frozenset[int]:
     """Return the local axes along which values that depend on *names* may differ between work-items."""
-    tags = map(kernel.hardware_axis, inames_of_data(kernel, names))
+    tags = map(kernel.hardware_axes.get, inames_of_data(kernel, names))
     return frozenset(tag.axis for tag in tags if isinstance(tag, LocalInameTag))
 
 
@@ -40,7 +40,7 @@ def lane_axes_of_data(kernel: Kernel, index: tuple[Any, ...], starts: Mapping[st
     Along them data may differ, or it multiplies the number of the work-item. *starts* is as in :func:`data_of`.
     """
     data = frozenset[str]().union(*(data_of(kernel, each, starts) for each in index))
-    scaled = map(kernel.hardware_axis, scaled_by_data(kernel, index))
+    scaled = map(kernel.hardware_axes.get, scaled_by_data(kernel, index))
     return axes_of_data(kernel, data) | {tag.axis for tag in scaled if isinstance(tag, LocalInameTag)}
 
 
@@ -65,6 +65,6 @@ def inames_of_data(kernel: Kernel, names: Iterable[str]) -> frozenset[str]:
             if is_private:
                 pending |= kernel.deciding(writer) - seen
             if name not in kernel.integer_temporaries:
-                tags = {iname: kernel.hardware_axis(iname) for iname in around}
+                tags = {iname: kernel.hardware_axes.get(iname) for iname in around}
                 seen.update(iname for iname, tag in tags.items() if tag is None or isinstance(tag, GroupInameTag))
     return frozenset(seen & inames)

@@ -13,7 +13,7 @@ from math import prod
 from loopyperf.errors import UncountableError
 from loopyperf.idg.graph import Idg, checked_access
 from loopyperf.idg.warps.dispatch import Dispatch
-from loopyperf.idg.warps.warp import Warp, warps_of_group
+from loopyperf.idg.warps.warp import Warp
 from loopyperf.kernel.launches import Assumed
 from loopyperf.memory.footprints import Footprints
 from loopyperf.memory.profile import AccessProfile
@@ -107,8 +107,7 @@ class LaunchProfile:
     @property
     def warps_per_group(self) -> int:
         """Return the warps of a group."""
-        example = self.representative.example
-        return warps_of_group(example.shape, example.size)
+        return -(-self.work_items // self.representative.example.size)
 
     @property
     def times(self) -> int:

@@ -14,10 +14,10 @@ from typing import cast
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Item, Loop, Opcode, placed
-from loopyperf.idg.unrolling import holds, names_in, valued
 from loopyperf.memory.private_stack import private_access
 from loopyperf.memory.sectors import LINE
 from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.expressions import holds, names_of, valued
 
 LIMIT = 50_000
 """accesses that are looked at"""
@@ -156,7 +156,7 @@ class _Walk:
             moving = {
                 name for place, _ in inside if (found := self._affine[place]) is not None for name in found.variables
             }
-            self._moved[loop.number] = loop.name in names_in(said) | moving
+            self._moved[loop.number] = loop.name in names_of(said) | moving
         return self._moved[loop.number]
 
     def _element(self, place: int, passes: Mapping[str, int]) -> _Element:

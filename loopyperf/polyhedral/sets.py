@@ -23,14 +23,11 @@ Groups = tuple[frozenset[int], ...]
 Value = TypeVar("Value")
 
 
+@dataclass(eq=False, slots=True)
 class Same(Generic[Value]):
     """A key for an object that equals nothing else: comparing values would be slow, or take some for others."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: Value) -> None:
-        """Stand for *value*, which is kept alive."""
-        self.value = value
+    value: Value
 
     def __hash__(self) -> int:
         return object.__hash__(self.value)

@@ -185,7 +185,7 @@ def test_only_arrays_outside_of_registers_live_in_memory() -> None:
         seq_dependencies=True,
     )
     kernel = load_kernel(unit)
-    in_memory = {name: kernel.array(name) is not None for name in ("a", "out", "p", "s", "x", "n")}
+    in_memory = {name: kernel.arrays.get(name) is not None for name in ("a", "out", "p", "s", "x", "n")}
     assert in_memory == {"a": True, "out": True, "p": False, "s": False, "x": False, "n": False}
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pymbolic import evaluate, parse
 
-from loopyperf.idg.unrolling import in_terms_of
 from loopyperf.polyhedral.affine import Affine, Atom, Floor, Symbol, replaced
+from loopyperf.polyhedral.expressions import in_terms_of
 
 NUMBERS = st.integers(-5, 5)
 NAMES = ("i", "j", "n")

@@ -88,7 +88,7 @@ def _piece(found: LastWrite) -> Piece:
     names = found.target.variables
     distance: list[int] = []
     for name, passes in zip(names[: shared_loops(found.source, found.target)], found.passes, strict=False):
-        apart = Affine.variable(name) - passes
+        apart = Affine(((name, 1),)) - passes
         ranges = [apart.between(dict(zip(names, where, strict=True))) for where in found.where]
         low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
         if low != high and any(distance):

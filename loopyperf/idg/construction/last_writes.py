@@ -177,7 +177,7 @@ class _Search:
     def _last_carried(self, depth: int) -> LastWrite | None:
         """Return the last write in an earlier pass of the innermost of *depth* loops; None where there is none."""
         carrying, latest = depth - 1, list[LastWrite]()
-        before = Affine.variable(self.names[carrying], -1)
+        before = Affine(((self.names[carrying], 1),), -1)
         for parts in self.seen.inside[depth]:
             found = self._latest(self._candidates(parts, carrying, is_carried=True))
             latest += [] if found is None else [found]
@@ -223,7 +223,7 @@ class _Candidate:
     def __init__(self, search: _Search, part: _Part, fixed: int, is_carried: bool) -> None:
         self.read, self.left, self.names = search.read, search.left, search.names
         self.write, self.intervals, self.fixed, self.is_carried = part.write, part.passes, fixed, is_carried
-        self.own = [Affine.variable(name) for name in self.names[:fixed]]
+        self.own = [Affine(((name, 1),)) for name in self.names[:fixed]]
         self.ranges = dict(zip(self.names, self.left, strict=True))
 
     def last(self) -> LastWrite | None:
@@ -298,7 +298,7 @@ class _Candidate:
     def _carried(self, known: Mapping[int, Affine[str]]) -> range | None:
         """Append the pass of the loop that carries the value; return in which passes there is one, None if in none."""
         place = self.fixed
-        here, there, pass_ = self.left[place], self.intervals[place], Affine.variable(self.names[place])
+        here, there, pass_ = self.left[place], self.intervals[place], Affine(((self.names[place], 1),))
         if place in known:
             low, high = (pass_ - known[place]).between(self.ranges)
             if high <= 0:

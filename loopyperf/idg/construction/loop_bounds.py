@@ -72,7 +72,7 @@ class LoopBounds:
         self._trips[iname, bounding, usable, slabs] = trips
         pieces = trips.gist(domain.params()).coalesce().get_pieces()
         names = {name for piece in pieces for name in _names(*piece)}
-        axes = {name for name in names & usable if self._kernel.hardware_axis(name) is not None}
+        axes = {name for name in names & usable if self._kernel.hardware_axes.get(name) is not None}
         causes = frozenset(self._in_words(name) for name in names - usable | axes)
         values = {value.get_constant_val().to_python() for _, value in pieces if value.is_cst()}
         is_known = all(value.is_cst() for _, value in pieces)
@@ -84,7 +84,7 @@ class LoopBounds:
         return isl.Set.from_basic_set(domain).align_params(assumed.get_space()).intersect_params(assumed.params())
 
     def _in_words(self, name: str) -> str:
-        tag = self._kernel.hardware_axis(name) if name in self._kernel.loopy_kernel.all_inames() else None
+        tag = self._kernel.hardware_axes.get(name)
         if tag is None:
             return name
         return WORK_ITEM if isinstance(tag, LocalInameTag) else WORK_GROUP
@@ -107,7 +107,7 @@ def _usable(kernel: Kernel, loops: Sequence[Nest]) -> frozenset[str]:
     used = frozenset[str]().union(*(statement.inames for statement in statements))
     crosses = any(isinstance(statement.what, Barrier) for statement in statements)
     tags = (GroupInameTag,) if crosses else (GroupInameTag, LocalInameTag)
-    along = {name for name in used if isinstance(kernel.hardware_axis(name), tags)}
+    along = {name for name in used if isinstance(kernel.hardware_axes.get(name), tags)}
     ours = kernel.loopy_kernel.iname_tags_of_type
     around = {nest.iname for nest in loops[:-1] if not ours(nest.iname, (IlpBaseTag, VectorizeTag))}
     return frozenset(along | around)

@@ -80,7 +80,7 @@ def _written(kernel: Kernel, index: Any) -> Any:
     written = substituted(index, kernel.known_temporaries)
     values: dict[str, int] = {}
     for name in get_dependencies(written) & kernel.loopy_kernel.all_inames():
-        if kernel.hardware_axis(name) is not None and (only := kernel.values(name)) is not None and len(only) == 1:
+        if kernel.hardware_axes.get(name) is not None and (only := kernel.values(name)) is not None and len(only) == 1:
             values[name] = only.start
     return substitute(written, values) if values else written
 

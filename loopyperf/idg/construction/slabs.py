@@ -26,7 +26,7 @@ class Slabs:
         loopy_kernel = kernel.loopy_kernel
         self._conditions: dict[Slab, isl.Set] = {}
         for iname, increments in loopy_kernel.iname_slab_increments.items():
-            if any(increments) and isinstance(kernel.hardware_axis(iname), GroupInameTag):
+            if any(increments) and isinstance(kernel.hardware_axes.get(iname), GroupInameTag):
                 with suppress(NotImplementedError):  # Loopy writes no code for it, either
                     for name, where in get_slab_decomposition(loopy_kernel, iname):
                         self._conditions[iname, name] = given(isl.Set.from_basic_set(where), (iname,)).params()

@@ -120,7 +120,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         found = self._reference(assignee, name, index, "store")
         if found is not None:
             self._access(found, str(assignee), [value, *addresses], conditions)
-        elif self.kernel.array(name) is None:
+        elif self.kernel.arrays.get(name) is None:
             cells = self._cells(name, index)
             for place, cell in enumerate(cells):
                 self._define(cell, part(value, place, len(cells), self.drafts), place, str(assignee), conditions)

@@ -99,7 +99,7 @@ def _predicates(executed: Executed, draft: Draft) -> Iterator[str]:
     """Yield the conditions written in the source that decide which work-items execute *draft*."""
     for each in draft.conditions:
         inames = get_dependencies(each.expression) & executed.kernel.loopy_kernel.all_inames()
-        tags = {name: tag for name in inames if (tag := executed.kernel.hardware_axis(name)) is not None}
+        tags = {name: tag for name in inames if (tag := executed.kernel.hardware_axes.get(name)) is not None}
         if executed.kernel.is_known(each.expression) and tags:
             words = {name: prim.Variable(str(tag).replace(".", "")) for name, tag in tags.items()}
             yield f"{'' if each.holds else NOT}{substitute(each.expression, words)}"
@@ -107,7 +107,7 @@ def _predicates(executed: Executed, draft: Draft) -> Iterator[str]:
 
 def _scalar(executed: Executed, draft: Draft) -> str:
     """Return the type of the numbers in the array that *draft* accesses, empty where it accesses none."""
-    array = None if draft.reference is None else executed.kernel.array(draft.reference.array)
+    array = None if draft.reference is None else executed.kernel.arrays.get(draft.reference.array)
     return "" if array is None else number_type(element_type(array)).scalar
 
 
@@ -128,7 +128,7 @@ def _symbolic_address(executed: Executed, draft: Draft) -> Polynomial[Symbol] | 
         return None
     known = Polynomial.of(executed.launch.lockstep(draft.statement.inames).in_passes(elements))
     inames = executed.kernel.loopy_kernel.all_inames() & known.variables
-    axes = {name: axis for name in inames if (axis := executed.kernel.hardware_axis(name)) is not None}
+    axes = {name: axis for name in inames if (axis := executed.kernel.hardware_axes.get(name)) is not None}
     first = {name: first_value(executed.kernel, name, executed.launch.sizes) for name in axes}
     passes = executed.values_in_passes(draft.statement.loops)
     return known.in_terms_of({name: prim.Variable(str(axis)) + first[name] for name, axis in axes.items()} | passes)

@@ -41,11 +41,11 @@ class WorkItemTests:
         return self._found[key]
 
     def _tests(self, inames: frozenset[str], slabs: frozenset[Slab]) -> frozenset[str]:
-        tags = {name for name in inames if self._kernel.hardware_axis(name) is not None}
+        tags = {name for name in inames if self._kernel.hardware_axes.get(name) is not None}
         if not tags:
             return frozenset()
         points = self._slabs.within(_points(self._kernel, inames, tags), slabs)
-        axes = tuple(map(self._kernel.hardware_axis, points.get_var_names_not_none(SET)))
+        axes = tuple(map(self._kernel.hardware_axes.get, points.get_var_names_not_none(SET)))
         alike = self._alike.setdefault(points, {})
         if axes not in alike:
             alike[axes] = self._constraints(points, axes)

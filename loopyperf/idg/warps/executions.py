@@ -88,11 +88,11 @@ class LaunchExecutions:
         # Along an axis that a statement does not use, all groups and work-items execute it.
         for axis in [*self.placement.host, *map(GroupInameTag, self.placement.groups)]:
             if axis not in used:
-                used[axis], points = Affine.variable(str(axis)), points.add_dims(SET, 1)
+                used[axis], points = Affine(((str(axis), 1),)), points.add_dims(SET, 1)
                 names.append(str(axis))
         for axis, extent in self.placement.shape.items():
             if LocalInameTag(axis) not in used:
-                used[LocalInameTag(axis)] = Affine.variable(f"l.{axis}")
+                used[LocalInameTag(axis)] = Affine(((f"l.{axis}", 1),))
                 points = points.flat_product(boxed((range(extent),)))
                 names.append(f"l.{axis}")
         lengths = list(self.placement.shape.values())
@@ -107,11 +107,11 @@ class LaunchExecutions:
         """Return the axes of the placement that *names* number, each with what the number is."""
         used: dict[Axis, Affine[Atom]] = {}
         for name in names:
-            tag = self.kernel.hardware_axis(name)
+            tag = self.kernel.hardware_axes.get(name)
             if tag is not None:
-                used[tag] = Affine.variable(name, -self._first(name))
+                used[tag] = Affine(((name, 1),), -self._first(name))
             elif name in self.placement.host:
-                used[name] = Affine.variable(name)
+                used[name] = Affine(((name, 1),))
         return used
 
     def lockstep(self, inames: frozenset[str]) -> Lockstep:

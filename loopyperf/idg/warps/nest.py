@@ -72,7 +72,7 @@ class _Reader:
         self.numbers = count()
         self.guards: dict[tuple[str, int], list[Guard]] = {}
         for guard in guards(kernel, launch):
-            depth = sum(kernel.hardware_axis(name) is None for name in guard.inames - launch.host_inames)
+            depth = sum(kernel.hardware_axes.get(name) is None for name in guard.inames - launch.host_inames)
             self.guards.setdefault((guard.instruction.id, depth), []).append(guard)
 
     def fill(self, nest: Nest, schedule: Sequence[ScheduleItem], loops: tuple[Nest, ...]) -> None:

@@ -30,10 +30,10 @@ def _tests(passes: Box, everywhere: Box, loops: Sequence[Nest]) -> Iterator[Any]
     for here, whole, nest in zip(passes, everywhere, loops, strict=True):
         begins, ends = here.start > whole.start, here.stop < whole.stop
         if ends and len(here) == 1:
-            yield prim.Comparison(Affine.variable(nest.iname, -here.start).expression, "==", 0)
+            yield prim.Comparison(Affine(((nest.iname, 1),), -here.start).expression, "==", 0)
             continue
         if begins:
-            yield prim.Comparison(Affine.variable(nest.iname, -here.start).expression, ">=", 0)
+            yield prim.Comparison(Affine(((nest.iname, 1),), -here.start).expression, ">=", 0)
         if ends:
             yield prim.Comparison(Affine(((nest.iname, -1),), here.stop - 1).expression, ">=", 0)
 

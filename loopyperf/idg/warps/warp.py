@@ -86,7 +86,7 @@ def iname_values(
     local_ids = warp.local_ids
     values: dict[str, Integers] = {}
     for iname in inames:
-        tag = kernel.hardware_axis(iname)
+        tag = kernel.hardware_axes.get(iname)
         if isinstance(tag, LocalInameTag):
             # A group without an axis has one work-item along it.
             ids = local_ids.get(tag.axis, np.zeros(warp.lanes, dtype=np.int64))
