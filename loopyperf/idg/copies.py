@@ -17,7 +17,7 @@ import pymbolic.primitives as prim
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Iteration, Loop, common_depth, lag, loops_in, placed
 from loopyperf.idg.unrolling import addressed, runs_of_all
-from loopyperf.polyhedral.affine import Affine, Opaque, replaced
+from loopyperf.polyhedral.affine import Affine, Opaque
 from loopyperf.polyhedral.expressions import in_terms_of, in_terms_of_all
 
 
@@ -72,6 +72,7 @@ class _Copier:
         self.graph = graph
         self.written = [_Written.of(loop, factors.get(loop.number, 1)) for loop in loops_in(graph.body)]
         self.places: dict[Place, int] = {}
+        self._affine: dict[tuple[int, frozenset[str]], bool] = {}
         self.instructions: list[Instruction] = []
         self.around: list[Mapping[str, Iteration]] = []
         """of each new instruction: old loop -> its pass, in terms of the new ones, where it is another one"""
@@ -124,14 +125,21 @@ class _Copier:
         old = self.graph.instructions[place]
         if not passes:
             return old
-        condition = None if old.condition is None else in_terms_of(old.condition, passes)
-        if condition is False:
+        new = addressed(old, passes)
+        if new.condition is False:
             return None
-        new = replace(addressed(old, passes), condition=None if condition is True else condition)
-        if not old.is_index and (old.symbolic is None or old.symbolic.is_affine_in(passes)):
+        if not old.is_index and self._is_affine(place, passes):
             return new
         compiled = addressed(old, self._as_compiled(place, chosen, passes))
         return replace(new, symbolic=compiled.symbolic, operands=compiled.operands if old.is_index else new.operands)
+
+    def _is_affine(self, place: int, passes: Mapping[str, Iteration]) -> bool:
+        """Return whether the address of an instruction, if it has one, moves by as much in each of *passes*."""
+        key = place, frozenset(passes)
+        if key not in self._affine:
+            symbolic = self.graph.instructions[place].symbolic
+            self._affine[key] = symbolic is None or symbolic.is_affine_in(passes)
+        return self._affine[key]
 
     def _as_compiled(
         self, place: int, chosen: tuple[int, ...], passes: Mapping[str, Iteration]
@@ -148,13 +156,10 @@ class _Copier:
 
     def _edges(self, target: Place, number: int) -> Iterator[Edge]:
         passes, edges = self.around[number], self.graph.definitions[target[0]]
-        sources = [each for edge in edges for each in edge.passes]
-        known = iter(replaced(sources, passes) if passes and sources else sources)
-        conditions: Sequence[Any] = [edge.condition for edge in edges]
-        if passes and any(each is not None for each in conditions):
-            conditions = in_terms_of_all(conditions, passes)
-        for edge, condition in zip(edges, conditions, strict=True):
-            old = list(islice(known, len(edge.passes)))
+        parts = [part for edge in edges for part in (edge.condition, *edge.passes)]
+        known = iter(in_terms_of_all(parts, passes) if passes and parts else parts)
+        for edge in edges:
+            condition, *old = islice(known, len(edge.passes) + 1)
             if condition is not False:
                 yield from self._from_copies(edge, number, old, None if condition is True else condition)
 

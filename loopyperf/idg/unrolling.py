@@ -7,9 +7,10 @@ from typing import Any
 import pymbolic.primitives as prim
 
 from loopyperf.errors import GraphError
-from loopyperf.idg.program import Edge, Element, Instruction, Item, Iteration, Loop, Operand
+from loopyperf.idg.program import Edge, Instruction, Item, Iteration, Loop
 from loopyperf.polyhedral.affine import Affine
-from loopyperf.polyhedral.expressions import Passes, holds, in_terms_of, times_held, valued
+from loopyperf.polyhedral.expressions import Passes, holds, in_terms_of_all, times_held, valued
+from loopyperf.polyhedral.polynomial import Polynomial
 
 LIMIT = 100_000
 """instructions of a flat graph, unless another limit is asked for"""
@@ -46,32 +47,30 @@ def _in_pass(instruction: Instruction, passes: Passes) -> Instruction:
 
 
 def addressed(instruction: Instruction, passes: Mapping[str, Iteration]) -> Instruction:
-    """Return *instruction* where loops are in *passes*: what it works on, and the elements that it accesses."""
+    """Return *instruction* where loops are in *passes*: what it works on, and the elements that it accesses.
+
+    Its condition is False where it does not hold, None where it does.
+    """
+    elements = [each.element for each in instruction.operands] + [*instruction.defines]
+    parts = [part for each in elements if each is not None for part in (each.address, each.member)]
+    known = [each.known for each in instruction.operands]
+    old = [instruction.condition, instruction.address, instruction.symbolic, *known, *parts]
+    if not any(isinstance(each, (Affine, Polynomial, prim.ExpressionNode)) for each in old):
+        return instruction
+    condition, address, symbolic, *others = in_terms_of_all(old, passes)
+    left = iter(others[len(known) :])
+    moved = [None if each is None else replace(each, address=next(left), member=next(left)) for each in elements]
     return replace(
         instruction,
-        operands=tuple(_operand(each, passes) for each in instruction.operands),
-        address=_moved(instruction.address, passes),
-        symbolic=None if instruction.symbolic is None else instruction.symbolic.in_terms_of(passes),
-        defines=tuple(_element(each, passes) for each in instruction.defines),
+        condition=None if condition is True else condition,
+        operands=tuple(
+            each if each.known is known and each.element is element else replace(each, known=known, element=element)
+            for each, known, element in zip(instruction.operands, others, moved, strict=False)
+        ),
+        address=address,
+        symbolic=symbolic,
+        defines=tuple(each for each in moved[len(known) :] if each is not None),
     )
-
-
-def _operand(operand: Operand, passes: Mapping[str, Iteration]) -> Operand:
-    is_expression = isinstance(operand.known, prim.ExpressionNode)
-    if not is_expression and operand.element is None:
-        return operand
-    known = in_terms_of(operand.known, passes) if is_expression else operand.known
-    element = None if operand.element is None else _element(operand.element, passes)
-    return replace(operand, known=known, element=element)
-
-
-def _element(element: Element, passes: Mapping[str, Iteration]) -> Element:
-    return replace(element, address=_moved(element.address, passes), member=in_terms_of(element.member, passes))
-
-
-def _moved(address: Iteration | None, passes: Mapping[str, Iteration]) -> Iteration | None:
-    is_the_same = address is None or not any(name in passes or not isinstance(name, str) for name, _ in address.terms)
-    return address if is_the_same or address is None else address.replaced(passes)
 
 
 def executions(instructions: Sequence[Instruction], body: Sequence[Item]) -> Iterator[tuple[int, Passes]]:

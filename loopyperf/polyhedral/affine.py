@@ -3,7 +3,7 @@
 A variable is a name; or a quotient rounded down, as isl's functions have them; or an expression that is no such sum.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import gcd, prod
@@ -237,11 +237,6 @@ def _value(variable: Any, values: Mapping[Any, Any]) -> Any:
     if isinstance(variable, Opaque):
         return evaluate(variable.expression, dict(values))
     return values[variable]
-
-
-def replaced(sums: Iterable[Affine[Symbol]], values: Mapping[str, Affine[Symbol]]) -> list[Affine[Symbol]]:
-    """Return each of *sums* with *values* in place of some names."""
-    return [each.replaced(values) for each in sums]
 
 
 def _replaced(variable: Opaque, values: Mapping[str, Affine[Symbol]]) -> Affine[Symbol] | None:

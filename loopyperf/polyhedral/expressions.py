@@ -13,6 +13,7 @@ from pymbolic.mapper.dependency import DependencyMapper
 from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.polyhedral.affine import Affine, Symbol
+from loopyperf.polyhedral.polynomial import Polynomial, expression_of
 from loopyperf.polyhedral.ranges import Box, mentions, truth
 
 WALKED = 8
@@ -83,13 +84,17 @@ def in_terms_of_all(expressions: Iterable[Any], passes: Mapping[str, Any]) -> li
 def in_terms_of(expression: Any, passes: Mapping[str, Any]) -> Any:
     """Return *expression* where loops are in *passes*, evaluated where nothing else is in it.
 
-    Passes are numbers, expressions, or sums of multiples.
-    Sums of multiples are written in one way: what is the same address has the same text.
+    It is one of pymbolic's, or a sum of multiples or of products; anything else is returned as it is. *passes* are
+    numbers, expressions, or sums of multiples; for a sum of multiples, these alone. Sums are written in one way.
     """
+    if isinstance(expression, Affine):
+        return cast("Affine[Symbol]", expression).replaced(passes)
+    if isinstance(expression, Polynomial):
+        return cast("Polynomial[Symbol]", expression).in_terms_of(passes)
     if not isinstance(expression, prim.ExpressionNode):
         return expression
     if isinstance(expression, prim.Variable):
-        return _expression(passes.get(expression.name, expression))
+        return expression_of(passes.get(expression.name, expression))
     if (known := Affine.of(expression, passes)) is not None:
         return known.expression
     if isinstance(expression, prim.Comparison):
@@ -98,14 +103,10 @@ def in_terms_of(expression: Any, passes: Mapping[str, Any]) -> Any:
         return holds(found, {}) if isinstance(left, int) and isinstance(right, int) else found
     if isinstance(expression, prim.LogicalAnd):
         return _all(in_terms_of(each, passes) for each in expression.children)
-    found = substitute(expression, {name: _expression(each) for name, each in passes.items()})
+    found = substitute(expression, {name: expression_of(each) for name, each in passes.items()})
     if isinstance(found, prim.ExpressionNode) and not DependencyMapper()(found):
         return cast("Any", evaluate(found))
     return found
-
-
-def _expression(value: Any) -> Any:
-    return cast("Affine[Symbol]", value).expression if isinstance(value, Affine) else value
 
 
 def _all(tests: Iterable[Any]) -> Any:

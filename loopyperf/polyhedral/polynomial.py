@@ -148,11 +148,12 @@ class Polynomial(Generic[V]):
 def _in_terms_of(variable: Symbol, values: Mapping[str, Any]) -> Any:
     if isinstance(variable, str):
         return values[variable]
-    found: Any = substitute(variable.expression, {name: _expression(each) for name, each in values.items()})
+    found: Any = substitute(variable.expression, {name: expression_of(each) for name, each in values.items()})
     return found if DependencyMapper()(found) else cast("Any", evaluate(found))
 
 
-def _expression(value: Any) -> Any:
+def expression_of(value: Any) -> Any:
+    """Return *value* as pymbolic has it, if it is a sum of multiples; any other as it is."""
     return cast("Affine[Any]", value).expression if isinstance(value, Affine) else value
 
 

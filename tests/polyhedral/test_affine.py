@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pymbolic import evaluate, parse
 
-from loopyperf.polyhedral.affine import Affine, Atom, Floor, Symbol, replaced
+from loopyperf.polyhedral.affine import Affine, Atom, Floor, Symbol
 from loopyperf.polyhedral.expressions import in_terms_of
 
 NUMBERS = st.integers(-5, 5)
@@ -80,9 +80,9 @@ def test_any_expression_is_a_sum_whose_values_are_those_with_another_sum_in_plac
     expression = known.expression + parse("(i + 3*n) // 4 - i*j")
     opaque = Affine.around(expression)
     assert opaque.at(at) == evaluate(opaque.expression, at) == evaluate(expression, at)
-    (changed,) = replaced([opaque], {"i": cast("Affine[Symbol]", value)})
+    changed = opaque.replaced({"i": cast("Affine[Symbol]", value)})
     assert changed.at(at) == evaluate(expression, at | {"i": value.at(at)})
-    (number,) = replaced([opaque], {name: Affine((), each) for name, each in at.items()})
+    number = opaque.replaced({name: Affine((), each) for name, each in at.items()})
     assert number == Affine((), evaluate(expression, at))
     assert loads(dumps(opaque)) == opaque
 
