@@ -114,7 +114,8 @@ def with_split_vectors(graph: Idg) -> Idg:
 
 def _pieces(instruction: Instruction) -> int:
     """Return how many instructions a load or store is: one for each 128 bits."""
-    return instruction.bits // WIDEST if instruction.reference is not None else 1
+    is_narrow = instruction.reference is None or len(instruction.dtype) <= len("b64")
+    return 1 if is_narrow else instruction.bits // WIDEST
 
 
 def _split_edge(graph: Idg, pieces: Mapping[int, Sequence[int]], edge: Edge) -> Iterator[Edge]:

@@ -73,9 +73,10 @@ class GeneratedCode(Mapper[Chain, [Context]]):
     def chain(self, expression: Any, context: Context) -> Chain:
         """Return how *expression* is evaluated where a number of type *context* is wanted."""
         key = Same(expression), context
-        if key not in self._chains:
-            self._chains[key] = self.rec(expression, context)
-        return self._chains[key]
+        known = self._chains.get(key)
+        if known is None:
+            known = self._chains[key] = self.rec(expression, context)
+        return known
 
     def number(self, expression: Any, context: Context) -> NumberType:
         """Return the type of *expression* where *context* is wanted; raises :class:`UncountableError` for no number."""

@@ -18,7 +18,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Iteration, Loop, common_depth, lag, loops_in, placed
 from loopyperf.idg.unrolling import addressed, runs_of_all
 from loopyperf.polyhedral.affine import Affine, Opaque
-from loopyperf.polyhedral.expressions import in_terms_of, in_terms_of_all
+from loopyperf.polyhedral.expressions import in_terms_of, in_terms_of_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class _Copier:
     def copied(self) -> Idg:
         body = tuple(self._items(self.graph.body, (), {}))
         self.trips = [{loop.name: loop.trips for loop in loops} for _, loops in sorted(placed(body), key=itemgetter(0))]
-        edges = tuple(edge for place, number in self.places.items() for edge in self._edges(place, number))
+        edges = tuple(self._edges())
         shared = self._with_shares(body)
         return Idg(tuple(shared), edges, body)
 
@@ -154,14 +154,14 @@ class _Copier:
 
     # {{{ edges
 
-    def _edges(self, target: Place, number: int) -> Iterator[Edge]:
-        passes, edges = self.around[number], self.graph.definitions[target[0]]
-        parts = [part for edge in edges for part in (edge.condition, *edge.passes)]
-        known = iter(in_terms_of_all(parts, passes) if passes and parts else parts)
-        for edge in edges:
-            condition, *old = islice(known, len(edge.passes) + 1)
+    def _edges(self) -> Iterator[Edge]:
+        old = [(edge, number) for (target, _), number in self.places.items() for edge in self.graph.definitions[target]]
+        parts = [(part, self.around[number]) for edge, number in old for part in (edge.condition, *edge.passes)]
+        known = iter(in_terms_of_each(parts))
+        for edge, number in old:
+            condition, *passes = islice(known, len(edge.passes) + 1)
             if condition is not False:
-                yield from self._from_copies(edge, number, old, None if condition is True else condition)
+                yield from self._from_copies(edge, number, passes, None if condition is True else condition)
 
     def _from_copies(self, edge: Edge, target: int, old: Sequence[Iteration], condition: Any) -> Iterator[Edge]:
         """Yield the edges from each copy of the source that may be in the *old* passes."""

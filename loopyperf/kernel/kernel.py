@@ -140,10 +140,11 @@ class Kernel:
 
     def is_known(self, expression: Any) -> bool:
         """Return whether *expression* depends on nothing but loop variables and sizes."""
-        return get_dependencies(expression) <= self._known_names
+        return get_dependencies(expression) <= self.known_names
 
     @cached_property
-    def _known_names(self) -> frozenset[str]:
+    def known_names(self) -> frozenset[str]:
+        """Return the names of loop variables and sizes."""
         return self.parameters | self.loopy_kernel.all_inames()
 
     @cached_property

@@ -16,7 +16,7 @@ import numpy as np
 
 from loopyperf.memory.blocks import Touched, touched
 from loopyperf.memory.sectors import LINE, SECTOR
-from loopyperf.polyhedral.points import contained, values_along
+from loopyperf.polyhedral.points import contained, values_along_each
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 
 SET = isl.dim_type.set
@@ -64,7 +64,7 @@ def touched_by(cells: isl.Set, axes: Sequence[int], width: int) -> Touched:
 
 
 def _box(cells: isl.Set, axes: Sequence[int], width: int) -> _Box:
-    values = [values_along(cells, place) for place in range(len(axes))]
+    values = values_along_each(cells)
     first = sum(
         distance * (along[0] if distance > 0 else along[-1]) for distance, along in zip(axes, values, strict=True)
     )

@@ -54,8 +54,9 @@ class SourceLaunch:
         self.kernel, self.launch, self.sizes = kernel, launch, sizes
         self.program = LaunchProgram(kernel, launch, typical)
         self.executions = LaunchExecutions(self.program.counter, launch, sizes, warp_size)
-        for draft in self.program.drafts:  # what is stated is asked for, whether the example executes it or not
-            self.executions.weight(draft.statement, draft.conditions)
+        # What is stated is asked for, whether the example executes it or not.
+        self.executions.ask_weights([(draft.statement, draft.conditions) for draft in self.program.drafts])
+        for draft in self.program.drafts:
             stated_stride(self.program, draft)
         self.kinds = kinds_of_warps(self.program, self.executions)
         self.executed = cache(self._executed)

@@ -81,6 +81,11 @@ def in_terms_of_all(expressions: Iterable[Any], passes: Mapping[str, Any]) -> li
     return [in_terms_of(each, passes) for each in expressions]
 
 
+def in_terms_of_each(pairs: Iterable[tuple[Any, Mapping[str, Any]]]) -> list[Any]:
+    """Return expressions, each where loops are in passes of its own, as :func:`in_terms_of` does."""
+    return [in_terms_of(each, passes) for each, passes in pairs]
+
+
 def in_terms_of(expression: Any, passes: Mapping[str, Any]) -> Any:
     """Return *expression* where loops are in *passes*, evaluated where nothing else is in it.
 

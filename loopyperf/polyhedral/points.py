@@ -152,6 +152,11 @@ def values_along(points: isl.Set, place: int) -> range:
     return range(least, most + 1, max(1, alone.get_stride(0).to_python()))
 
 
+def values_along_each(points: isl.Set) -> list[range]:
+    """Return the values that each dimension takes in *points*, as :func:`values_along` does."""
+    return [values_along(points, place) for place in range(points.dim(SET))]
+
+
 # {{{ images
 
 

@@ -170,7 +170,8 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         words = self._written_for or self._texts.get(text) or self._texts.setdefault(text, str(text))
         node = self._add(kind, scalar, subsystem, words, conditions, operands, operation)
         self.drafts[node].part = part
-        if isinstance(text, prim.ExpressionNode) and self.kernel.is_known(text) and not has_call(text):
+        names = get_dependencies(text) if isinstance(text, prim.ExpressionNode) else None
+        if names is not None and names <= self.kernel.known_names and not has_call(text):
             self.drafts[node].expression = text
         return Value(node)
 
@@ -270,8 +271,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
     def map_constant(self, expr: Any, conditions: Conditions, context: Context) -> Value:
         return Value(known=expr)
 
-    map_nan = map_constant
-    map_literal = map_constant
+    map_nan = map_literal = map_constant
 
     def map_local_hw_index(self, expr: Any, conditions: Conditions, context: Context) -> Value:
         return Value(known=prim.Variable(f"{type(expr).__name__} {expr.axis}"))

@@ -89,7 +89,7 @@ def _idle_instruction(executed: Executed, place: int, number: int) -> Instructio
 
 def _operand(executed: Executed, value: Value, draft: Draft) -> Operand:
     known = value.known if value.node is None else executed.draft(value.node).expression
-    is_integer = isinstance(known, prim.ExpressionNode) and executed.kernel.is_known(known)
+    is_integer = isinstance(known, prim.ExpressionNode) and get_dependencies(known) <= executed.kernel.known_names
     known = None if known is None else executed.in_passes(known, draft.statement)
     element = executed.program.private.read(value, _to_passes(executed, draft))
     return Operand(known, value.is_negated, element, is_integer)
@@ -136,7 +136,7 @@ def _symbolic_address(executed: Executed, draft: Draft) -> Polynomial[Symbol] | 
 
 def _elements(executed: Executed, draft: Draft, strides: Callable[..., Iterable[Any]]) -> Any:
     ref = draft.reference
-    if ref is None or not all(map(executed.kernel.is_known, ref.index)):
+    if ref is None or not all(get_dependencies(each) <= executed.kernel.known_names for each in ref.index):
         return None
     apart = strides(executed.kernel, ref, executed.launch.sizes)
     return sum((stride * each for stride, each in zip(apart, ref.index, strict=True)), 0)

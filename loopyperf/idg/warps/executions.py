@@ -3,7 +3,7 @@
 A warp executes what at least one of its lanes does.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import cached_property
@@ -73,6 +73,11 @@ class LaunchExecutions:
             with naming(statement):
                 self._weights[key] = self.counter.weight(self._site(statement, conditions))
         return self._weights[key]
+
+    def ask_weights(self, sites: Iterable[tuple[Statement, Conditions]]) -> None:
+        """Look up all weights of *sites*; raises :class:`UncountableError` for the first that has to be stated."""
+        for statement, conditions in sites:
+            self.weight(statement, conditions)
 
     def _site(self, statement: Statement, conditions: Conditions) -> Site:
         return Site(self.launch, statement.inames, conditions, statement.name)
