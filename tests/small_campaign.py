@@ -16,10 +16,14 @@ sum       3      1       2          0
 """
 
 from pathlib import Path
+from typing import Any
 
-from measurement.synthetic import SyntheticBackend
+from measurement.synthetic import SyntheticBackend, environment
 
-from loopyperf.measurement.backends.interface import BenchmarkCase
+import loopyperf as lpp
+from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
+from loopyperf.measurement.protocol import Protocol
+from loopyperf.measurement.watch import YARDSTICK
 
 COUNTS = {
     "empty": (0, 0, 0, 0),
@@ -153,3 +157,33 @@ def write_kernel_files(folder: Path, *names: str) -> Path:
         text = KERNEL_FILE.format(name=name, statements=statements, sizes=sizes)
         (folder / f"{name.replace(' ', '_')}.py").write_text(text, encoding="utf-8")
     return folder
+
+
+SLUG = environment().slug
+PROTOCOL = Protocol(runs=4, dropped=1, probe_runs=2, overhead_factor=1)
+# Least squares amplifies rounding by the condition of the columns, which is below 1000 here.
+ROUNDING = 1e-9
+
+
+def calibrate(backend: SyntheticBackend, kernels: Path, **options: Any) -> lpp.Fit:
+    """Return the linear fit, which finds the weights that the device has."""
+    return lpp.calibrate(backend, kernels=kernels, protocol=PROTOCOL, **{"model": "linear", **options})
+
+
+def archives(own_data: Path) -> list[Path]:
+    return sorted((own_data / "archives" / SLUG).glob("*.jsonl"))
+
+
+class InterruptedCampaignError(Exception):
+    pass
+
+
+class Mortal(SyntheticBackend):
+    """A device that breaks off after so many calls that a measurement or probe is just finished."""
+
+    AFTER = 12
+
+    def time(self, case: BenchmarkCase, runs: int) -> Timing:
+        if len(self.calls) == self.AFTER and case.kernel_class != YARDSTICK:
+            raise InterruptedCampaignError
+        return super().time(case, runs)

@@ -117,11 +117,21 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
         lambda: Validation(
             (Prediction("a < b", {"n": 1}, 1.1e-3, 1e-3, (1e-3, 2e-3)), Prediction("c", {"n": 1}, 1e-3, 2e-3)),
             (),
+            "made-up",
+            "linear",
             fit(),
             0.024,
             None,
+            {"d": "no weights for f64 add; calibrate"},
         ),
-        ["2 measurements on made-up, model linear", "a < b", "10 %", "50 %", "noise floor: 2.4 %"],
+        [
+            "2 measurements on made-up, model linear",
+            "a < b",
+            "10 %",
+            "50 %",
+            "noise floor: 2.4 %",
+            "no answer: d: no weights",
+        ],
     ),
     "advice": (lambda: lpp.advise(doubled(), n=4096, **V100)[0], ["B_memlp", "requests", "try prefetch"]),
     "advice on launches": (

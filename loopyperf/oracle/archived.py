@@ -99,6 +99,11 @@ def observations(recording: Recording, files: Iterable[KernelFile], counting: Co
 
     Raises :class:`CalibrationError` for a measurement of a kernel that *files* do not have.
     """
+    return observed(measured_kernels(recording, files), recording, counting)
+
+
+def observed(rows: Iterable[Measured], recording: Recording, counting: Counting) -> list[Observation]:
+    """Return the properties of what was measured in *recording*, with the times of *rows*."""
     device = measured_device(_run(recording).environment)
     return [
         observe(
@@ -110,7 +115,7 @@ def observations(recording: Recording, files: Iterable[KernelFile], counting: Co
             counting=counting,
             device=device,
         )
-        for row in measured_kernels(recording, files)
+        for row in rows
     ]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import ParameterError
 from loopyperf.files import write_file
@@ -16,8 +17,10 @@ from loopyperf.models.pipeline import Explicit, explicit_part
 from loopyperf.pipeline import Profile, profile_of
 from loopyperf.pipeline.chrome_trace import OF_A_CYCLE, Track, trace_document
 from loopyperf.predict.case import merged_sizes
-from loopyperf.predict.choice import chosen_device
+from loopyperf.predict.estimate import given_or_named
 from loopyperf.predict.instruction_graph import timed_kernel
+from loopyperf.predict.on_device import SIMULATED
+from loopyperf.predict.predictor import Predictor
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
 
 EVENTS = 30_000
@@ -132,7 +135,7 @@ class Trace(Shown):
             "sizes": plain(self.sizes),
             "typical": plain(self.typical),
             "device": self.device,
-            "model": "pipeline",
+            "model": SIMULATED,
             "launches": [launch.to_dict() for launch in self.launches],
             "notes": list(self.notes),
         }
@@ -157,7 +160,7 @@ class Trace(Shown):
             for launch in self.launches
         ]
         return Sheet(
-            asked=f"{called(self.kernel, self.sizes, self.typical)} on a core of {self.device}, by the model pipeline",
+            asked=f"{called(self.kernel, self.sizes, self.typical)} on a core of {self.device}, model {SIMULATED}",
             answer=f"{self.events:,} events",
             tables=[Table(("launch", "cycles", "instructions", "groups"), rows)],
             notes=self.notes,
@@ -169,6 +172,7 @@ def trace(
     /,
     *,
     device: DeviceChoice | None = None,
+    predictor: Predictor | None = None,
     events: int = EVENTS,
     in_cycles: bool = False,
     typical: Mapping[str, Any] | None = None,
@@ -178,7 +182,8 @@ def trace(
     """Return what the warps of a core of *device* do when it executes *program*, in microseconds, for Perfetto to draw.
 
     It is what the model ``"pipeline"`` simulates of the core with most groups: which warp issues which instruction,
-    when, and what it waits for. Only the groups that are simulated instruction by instruction are drawn, not what the
+    when, and what it waits for. *predictor*, one of that model, takes the place of *device* (see
+    :func:`loopyperf.predictor`). Only the groups that are simulated instruction by instruction are drawn, not what the
     model extrapolates from them to all groups and to further passes of long loops. What is left out is in the
     ``notes``, and in the file.
 
@@ -187,13 +192,13 @@ def trace(
     clock; with *in_cycles* a cycle is drawn as a microsecond, so that none is too short to be seen. Sizes are single
     integers; other options are those of :func:`loopyperf.estimate` with a model of a device.
 
-    Raises :class:`ParameterError` for fewer than 100 events; and it, :class:`KernelError`, :class:`UncountableError`,
-    :class:`UnknownDeviceError`, :class:`MissingNumberError` and :class:`OccupancyError` as :func:`loopyperf.estimate`
-    does.
+    Raises :class:`ParameterError` for fewer than 100 events and for a predictor of another model; and it,
+    :class:`KernelError`, :class:`UncountableError`, :class:`UnknownDeviceError`, :class:`MissingNumberError` and
+    :class:`OccupancyError` as :func:`loopyperf.estimate` does.
     """
     if isinstance(events, bool) or not isinstance(events, int) or events < FEWEST:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ParameterError(f"events must be {FEWEST} or more; received {events!r}")
-    described, merged = chosen_device(device), merged_sizes(parameters, sizes)
+    described, merged = _simulated(predictor, device), merged_sizes(parameters, sizes)
     kernel = timed_kernel(program, described, typical, merged)
     launches = kernel.launches
     clock = float(OF_A_CYCLE) if in_cycles else described.needed("clock")
@@ -202,6 +207,15 @@ def trace(
     said = [sentence for each in traces for sentence in each.said]
     notes = dict.fromkeys([*said, *kernel.notes])
     return Trace(kernel.profile.kernel, dict(merged), described.slug, traces, tuple(notes), dict(typical or {}))
+
+
+def _simulated(given: Predictor | None, device: DeviceChoice | None) -> Device:
+    """Return the device that the predictor simulates which is *given*, or else the one for *device*."""
+    bound = given_or_named(given, device=device, model=None if given else SIMULATED)
+    parameters = bound.device_parameters
+    if bound.model != SIMULATED or parameters is None:
+        raise ParameterError(f"only {SIMULATED!r} simulates what a trace has; received a predictor of {bound.model!r}")
+    return parameters
 
 
 def _traced(launch: TimedLaunch, most: int, clock: float) -> LaunchTrace:

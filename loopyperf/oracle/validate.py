@@ -3,8 +3,8 @@
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, overload
 
@@ -15,7 +15,7 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import other_backends
 from loopyperf.calibration.problem import Observation
 from loopyperf.device.library import is_one_device
-from loopyperf.errors import LoopyperfWarning, MeasurementError, UnknownDeviceError
+from loopyperf.errors import LoopyperfError, LoopyperfWarning, MeasurementError, UnknownDeviceError
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends import opened
 from loopyperf.measurement.backends.interface import Backend
@@ -23,12 +23,15 @@ from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.kernel_files import KernelFile, measurement_kernels, unseen_kernels
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.models.result import LEVEL
-from loopyperf.models.sensitivity import sensitivity
-from loopyperf.oracle.archived import observations, pace
+from loopyperf.models.result import LEVEL, Estimate
+from loopyperf.oracle.archived import measured_kernels, observed, pace
+from loopyperf.oracle.fit import Measured
 from loopyperf.oracle.measuring import ProgressReport, keep, measure, tell_stage, unfinished_archive
-from loopyperf.predict.by_counts import interval
+from loopyperf.oracle.refusals import unanswered
+from loopyperf.predict.case import Case
 from loopyperf.predict.choice import FitChoice, chosen_fit
+from loopyperf.predict.estimate import given_or_named
+from loopyperf.predict.predictor import Predictor
 from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import in_percent
 
@@ -45,13 +48,19 @@ class Validation(Shown, Sequence[Prediction]):
     """one for each kernel and size"""
     observations: tuple[Observation, ...]
     """what was predicted and measured, in the same order (:func:`loopyperf.plots.plot_residuals`)"""
-    fit: Fit
-    """what predicted it"""
+    device: str
+    """short name of the device of the predictor"""
+    model: str
+    """name of the model that predicted"""
+    fit: Fit | None
+    """what it predicted by; None where it is not fitted"""
     noise_floor: float | None
     """by how much the times of these measurements differ though the device does the same, relative; None where nothing
     told (:attr:`loopyperf.measurement.archive.Recording.noise_floor`)"""
     slowdown: float | None
     """how many times as long the device takes for the same work as when the fit was made; None if not known"""
+    refusals: Mapping[str, str] = field(default_factory=dict[str, str])
+    """kernel -> why it has no prediction"""
 
     @overload
     def __getitem__(self, place: int) -> Prediction: ...
@@ -75,26 +84,26 @@ class Validation(Shown, Sequence[Prediction]):
         )
         rows = [(kernel, str(sizes[kernel]), in_percent(error)) for kernel, error in accuracy.per_kernel.items()]
         return Sheet(
-            asked=f"{len(self)} measurements on {self.fit.slug}, model {self.fit.model}",
+            asked=f"{len(self)} measurements on {self.device}, model {self.model}",
             answer=f"{in_percent(accuracy.cross_kernel)} off (geometric mean){inside}",
             tables=[Table(("kernel", "sizes", "error"), rows)],
-            remarks=list(self._remarks()),
+            remarks=[*self._remarks(), *unanswered(self.refusals)],
         )
 
     def _remarks(self) -> Iterator[str]:
         """Yield what the errors have to be seen beside: how well times repeat, and how fast the device is just now."""
-        here, then = (
-            "not known" if floor is None else in_percent(floor, 1) for floor in (self.noise_floor, self.fit.noise_floor)
-        )
-        yield f"noise floor: {here}, when the fit was made {then}; no model predicts times better than they repeat"
+        floors = (self.noise_floor, None if self.fit is None else self.fit.noise_floor)
+        here, then = ("not known" if floor is None else in_percent(floor, 1) for floor in floors)
+        before = "" if self.fit is None else f", when the fit was made {then}"
+        yield f"noise floor: {here}{before}; no model predicts times better than they repeat"
         if self.slowdown is not None and abs(self.slowdown - 1) > Protocol().slow:
             yield (
                 f"the same work takes {self.slowdown:.2f} times as long as when the fit was made: the device is "
                 f"{'slower' if self.slowdown > 1 else 'faster'} now, by its clock or by who else uses it, and so are "
                 "all measured times; measure again, or calibrate again if it stays so"
             )
-        validated = self.fit.cross_validation
-        if validated is not None:
+        validated = None if self.fit is None else self.fit.cross_validation
+        if self.fit is not None and validated is not None:
             kept = self.fit.candidate
             worst = max(validated.classes, key=lambda row: row.errors.get(kept, 0.0))
             yield (
@@ -107,15 +116,16 @@ class Validation(Shown, Sequence[Prediction]):
         """Return the validation as plain values that JSON can hold; errors are dimensionless, times in seconds."""
         accuracy = assess(self.predictions)
         return {
-            "device": self.fit.slug,
-            "model": self.fit.model,
+            "device": self.device,
+            "model": self.model,
             "predictions": [
                 {**asdict(each), "error": each.error, "is_inside": each.is_inside} for each in self.predictions
             ],
             "accuracy": asdict(accuracy),
             "noise_floor": self.noise_floor,
-            "noise_floor_of_fit": self.fit.noise_floor,
+            "noise_floor_of_fit": None if self.fit is None else self.fit.noise_floor,
             "slowdown": self.slowdown,
+            "refusals": dict(self.refusals),
         }
 
 
@@ -124,6 +134,7 @@ def validate(
     *,
     device: str | None = None,
     fit: FitChoice | None = None,
+    predictor: Predictor | None = None,
     kernels: str | os.PathLike[str] | None = None,
     archive: str | os.PathLike[str] | None = None,
     protocol: Protocol | None = None,
@@ -132,31 +143,36 @@ def validate(
     """Return predicted and measured run times of the test kernels on a device, by kernel and size, in seconds.
 
     *backend* is ``"opencl"``, ``"cuda"`` or an open one, *device* a part of the device's name. *fit* is by default the
-    one for the device, through the same backend if there is one; *kernels* a folder of kernel files, by default the
+    one for the device, through the same backend if there is one; *predictor* takes its place (see
+    :func:`loopyperf.predictor`), and need not be fitted. *kernels* is a folder of kernel files, by default the
     bundled test kernels; *archive* where the raw samples go, by default in the user data folder, where an interrupted
     validation is resumed and a finished one is kept under its date. *protocol* says how often each kernel runs and
     which samples count (:class:`loopyperf.measurement.protocol.Protocol`); by default kernels may take longer than in a
     calibration, and caches are as when the fit was made. *progress* is called with a
     :class:`loopyperf.measurement.campaign.Progress` before each kernel configuration and before the predictions.
 
-    Warns if *fit* was made for another device.
+    Warns if *fit* or *predictor* is of another device. Kernels that are refused are in :attr:`Validation.refusals`.
 
     Raises what :func:`loopyperf.calibrate` and :func:`loopyperf.estimate` raise.
     """
     machine = opened(backend, device)
-    chosen = _chosen_fit(machine.environment, fit)
+    chosen, record = _chosen(machine.environment, fit, predictor)
     tested = unseen_kernels(kernels)
     path = unfinished_archive(machine, "validation") if archive is None else Path(archive)
-    recording = measure(machine, with_empty_kernel(tested), path, protocol or _patient(chosen), progress)
+    recording = measure(machine, with_empty_kernel(tested), path, protocol or _patient(record), progress)
     tell_stage("predicting", progress)
-    found = predictions(recording, tested, chosen)
+    found = predictions(recording, tested, chosen, record)
     if archive is None:
         keep(path)
     return found
 
 
 def validated_by(
-    archive: str | os.PathLike[str], *, fit: FitChoice | None = None, kernels: str | os.PathLike[str] | None = None
+    archive: str | os.PathLike[str],
+    *,
+    fit: FitChoice | None = None,
+    predictor: Predictor | None = None,
+    kernels: str | os.PathLike[str] | None = None,
 ) -> Validation:
     """Return what :func:`validate` returns, of what *archive* holds of the kernels; no device is needed.
 
@@ -170,49 +186,70 @@ def validated_by(
             f"{archive} has no measurements of these kernels, only of {measured or 'none'}; give the "
             "folder of kernels that were measured"
         )
-    return predictions(recording, tested, _chosen_fit(recording.runs[-1].environment, fit))
+    return predictions(recording, tested, *_chosen(recording.runs[-1].environment, fit, predictor))
 
 
-def predictions(recording: Recording, files: Sequence[KernelFile], fit: Fit) -> Validation:
-    """Return the time of the fit's model beside the measured one for every recorded measurement of *files*."""
+def predictions(recording: Recording, files: Sequence[KernelFile], predictor: Predictor, fit: Fit | None) -> Validation:
+    """Return the predicted time beside the measured one for every recorded measurement of *files*.
+
+    *fit* is what the predictor was made of. Raises what it raises where it refuses all kernels.
+    """
     names = {file.name for file in files}
     relevant = Recording(recording.runs, tuple(m for m in recording.standing if m.kernel_class in names))
-    rows = tuple(observations(relevant, files, fit.counting))
+    found: list[Prediction] = []
+    refused: dict[str, LoopyperfError] = {}
+
+    def answered() -> Iterator[Measured]:
+        for row in measured_kernels(relevant, files):
+            try:
+                found.append(_prediction(row, predictor.predict(Case(row.kernel, row.sizes))))
+            except LoopyperfError as error:
+                refused[row.kernel_class] = error
+            else:
+                yield row
+
+    rows = tuple(observed(answered(), recording, "executed" if fit is None else fit.counting))
+    if refused and not rows:
+        raise next(iter(refused.values()))
     now = pace(recording)
     return Validation(
-        predictions=tuple(_prediction(row, fit) for row in rows),
+        predictions=tuple(found),
         observations=rows,
+        device=predictor.device,
+        model=predictor.model,
         fit=fit,
         noise_floor=recording.noise_floor,
-        slowdown=None if now is None or fit.pace is None else now / fit.pace,
+        slowdown=None if now is None or fit is None or fit.pace is None else now / fit.pace,
+        refusals={name: str(error) for name, error in refused.items()},
     )
 
 
-def _prediction(row: Observation, fit: Fit) -> Prediction:
-    shares = {name: {"": amount} for name, amount in row.amounts(fit.basis).items()}
-    predicted = float(sensitivity(fit, [row.amounts(fit.basis)]).seconds[0])
-    found, _ = interval(fit, shares, predicted)
-    stated = None if found is None else (float(found[0]), float(found[1]))
-    return Prediction(row.kernel_class, row.sizes, predicted, row.seconds, stated)
+def _prediction(row: Measured, estimate: Estimate) -> Prediction:
+    stated = None if estimate.interval is None else (float(estimate.interval[0]), float(estimate.interval[1]))
+    return Prediction(row.kernel_class, row.sizes, float(estimate), row.seconds, stated)
 
 
-def _patient(fit: Fit) -> Protocol:
-    return structs.replace(PATIENT, caches="cold") if fit.protocol.get("caches") == "cold" else PATIENT
+def _patient(fit: Fit | None) -> Protocol:
+    is_cold = fit is not None and fit.protocol.get("caches") == "cold"
+    return structs.replace(PATIENT, caches="cold") if is_cold else PATIENT
 
 
-def _chosen_fit(environment: Environment, fit: FitChoice | None) -> Fit:
+def _chosen(environment: Environment, fit: FitChoice | None, given: Predictor | None) -> tuple[Predictor, Fit | None]:
+    """Return the predictor that is *given*, else that of *fit*, else that of the best fit for the device; and its fit.
+
+    A predictor keeps of a fit only what it predicts with.
+    """
     slug = environment.slug
-    if fit is None:
-        return _fit_for(slug, environment.backend)
-    chosen = chosen_fit(None, None, fit)
-    if not is_one_device(chosen.slug, slug):
+    record = chosen_fit(None, None, fit) if fit is not None else None if given else _fit_for(slug, environment.backend)
+    chosen = given_or_named(given, fit=record, alternatives=False)
+    if not is_one_device(chosen.device, slug):
         warnings.warn(
-            f"the fit is for {chosen.slug!r}, the kernels are measured on {slug!r}: the errors say how alike the two "
-            "devices are, not how good the fit is",
+            f"the predictor is for {chosen.device!r}, the kernels are measured on {slug!r}: the errors say how alike "
+            "the two devices are, not how good the predictor is",
             LoopyperfWarning,
             stacklevel=3,
         )
-    return chosen
+    return chosen, record or chosen.fit
 
 
 def _fit_for(slug: str, backend: str) -> Fit:

@@ -7,7 +7,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.intervals import priceless, widths
 from loopyperf.calibration.problem import doubts
@@ -144,11 +143,6 @@ class CountsPredictor(Predictor):
             typical=case.typical,
             columns="counts" if asked.answer is None else asked.answer.columns,
         )
-
-    @property
-    def uncertainty(self) -> Uncertainty | None:
-        """Return that of the fit."""
-        return self.fit.uncertainty
 
     def group(self, case: Case) -> Group:
         """Return what a group takes; counts have it too, so that Loopy's passes need not run on a known program."""

@@ -132,6 +132,22 @@ def predictor(
     return _bound(model, given)
 
 
+def given_or_named(
+    given: Predictor | None,
+    *,
+    device: DeviceChoice | None = None,
+    model: str | None = None,
+    fit: FitChoice | Learned | None = None,
+    alternatives: bool = True,
+) -> Predictor:
+    """Return the predictor that is *given*, else the one of these names; raises :class:`ParameterError` for both."""
+    if given is None:
+        return predictor(device=device, model=model, fit=fit, alternatives=alternatives)
+    if not (device is None and model is None and fit is None):
+        raise ParameterError("predictor= already has a device and a model; drop device=, model= and fit=")
+    return given
+
+
 def _bound(model: str | None, given: "_Given") -> Predictor:
     fit = given.fit
     if model is not None:

@@ -15,7 +15,6 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.calibration.fits import Fit
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError
@@ -53,8 +52,6 @@ class DevicePredictor(Predictor):
 
     parameters: Device = field(kw_only=True)
     """of the device"""
-    fit: Fit | None = field(default=None, kw_only=True)
-    """of the pipelines of the device; None for a model that is not fitted"""
     alternatives: bool = field(default=True, kw_only=True)
     """whether to predict the time for the other placement of private arrays too, where the placement is unsure"""
 
@@ -73,11 +70,6 @@ class DevicePredictor(Predictor):
     def device_parameters(self) -> Device:
         """Return the parameters that the model uses."""
         return self.parameters
-
-    @property
-    def uncertainty(self) -> Uncertainty | None:
-        """Return that of the fit; None where there is none."""
-        return None if self.fit is None else self.fit.uncertainty
 
     def warm_up(self) -> None:
         """Compile the simulator, which takes seconds, where the model simulates."""

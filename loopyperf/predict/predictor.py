@@ -2,10 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from loopyperf.calibration.accuracy import Uncertainty
+from loopyperf.calibration.fits import Fit
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import is_processor
 from loopyperf.device.library import a_processor, description_or_none
@@ -29,6 +30,8 @@ class Predictor(ABC):
     """short name of the device, e.g. ``"nvidia-v100"``"""
     notes: tuple[str, ...] = ()
     """about the choice of the model and the fit, in sentences; every estimate has them"""
+    fit: Fit | None = field(default=None, kw_only=True)
+    """what it predicts by; None where it is not fitted"""
 
     executes_kernels: ClassVar[bool] = False
     """whether it executes a part of the kernel to predict the whole"""
@@ -60,7 +63,7 @@ class Predictor(ABC):
     @property
     def uncertainty(self) -> Uncertainty | None:
         """Return how far its fit was off on kernel classes that were held out; None where that is not known."""
-        return None
+        return None if self.fit is None else self.fit.uncertainty
 
     @property
     def limits(self) -> Device | None:

@@ -225,7 +225,7 @@ def test_what_is_outside_of_its_interval_is_marked_and_the_mark_explained(
         Prediction("finite differences", {"n": 2**20, "m": 2**12}, 1.234e-3, 1.345e-3, (1.034e-3, 1.434e-3)),
         Prediction("skinny matrix multiplication", {"n": 1024, "m": 64}, 1e-6, measured, (0.934e-6, 1.134e-6)),
     ]
-    show_validation(Validation(tuple(rows), (), fit, None, None))
+    show_validation(Validation(tuple(rows), (), "d", "linear", fit, None, None))
     printed = capsys.readouterr().out
     assert max(map(len, printed.splitlines())) <= 80
     assert re.search(r" 1.03 ms to 1.43 ms$", printed, re.MULTILINE)
@@ -259,7 +259,7 @@ def test_charts_that_cannot_be_written_are_refused(kernels: Path, tmp_path: Path
 @pytest.mark.parametrize(("slowdown", "word"), [(1.22, "slower"), (0.7, "faster")])
 def test_a_device_that_is_not_as_fast_as_when_the_fit_was_made_is_told(slowdown: float, word: str):
     fit = Fit(model="linear", device="D", slug="d", counting="executed", weights={"launches": 1.0}, noise_floor=0.02)
-    printed = " ".join(str(Validation((PREDICTION,), (), fit, None, slowdown)).split())
+    printed = " ".join(str(Validation((PREDICTION,), (), "d", "linear", fit, None, slowdown)).split())
     assert "noise floor: not known, when the fit was made 2.0 %" in printed
     assert f"the same work takes {slowdown:.2f} times as long as when the fit was made" in printed
     assert f"the device is {word} now" in printed

@@ -1,9 +1,11 @@
-"""Fits that need no device, and a folder for what is remembered."""
+"""Fits that need no device, a small campaign, and a folder for what is remembered."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from measurement.synthetic import SyntheticBackend
+from small_campaign import seconds, write_kernel_files
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.predict import choice
@@ -40,3 +42,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "counted"
     monkeypatch.setenv("LOOPYPERF_CACHE", str(folder))
     return folder
+
+
+@pytest.fixture
+def kernels(tmp_path: Path) -> Path:
+    """A folder of three small kernel files."""
+    return write_kernel_files(tmp_path / "kernels")
+
+
+@pytest.fixture
+def backend() -> SyntheticBackend:
+    return SyntheticBackend(seconds)

@@ -33,6 +33,15 @@ def test_all_of_a_short_run_is_drawn_and_its_cycles_are_those_of_the_model() -> 
     assert max(ends) == pytest.approx(1000 * cycles, abs=1)
 
 
+def test_a_predictor_of_the_simulating_model_takes_the_place_of_a_device() -> None:
+    found = lpp.trace(doubled(), n=100, predictor=lpp.predictor(model="pipeline", **V100))
+    assert found.document == lpp.trace(doubled(), n=100, **V100).document
+    with pytest.raises(ParameterError, match=r"only 'pipeline' simulates what a trace has; .* predictor of 'roofline'"):
+        lpp.trace(doubled(), n=100, predictor=lpp.predictor(model="roofline", **V100))
+    with pytest.raises(ParameterError, match="predictor= already has a device"):
+        lpp.trace(doubled(), n=100, predictor=lpp.predictor(model="pipeline", **V100), **V100)
+
+
 def test_names_are_those_of_the_source() -> None:
     found = lpp.trace(doubled(group=64), n=64, **V100)
     names = {event["name"] for event in found.document["traceEvents"] if event.get("cat") == "instruction"}

@@ -33,7 +33,7 @@ from loopyperf.oracle.ranking.variants import Variant, Variants, named
 from loopyperf.oracle.refusals import NAMED, unanswered
 from loopyperf.predict.case import merged_sizes
 from loopyperf.predict.choice import FitChoice
-from loopyperf.predict.estimate import predictor as predictor_of
+from loopyperf.predict.estimate import given_or_named
 from loopyperf.predict.predictor import Predictor
 from loopyperf.sheet import Sheet, Shown, Table, abridged, described, plain
 from loopyperf.units import duration, listed, number_of
@@ -289,13 +289,9 @@ def chosen_predictor(
 
     Raises :class:`ParameterError` if both are given, and what :func:`loopyperf.predictor` raises.
     """
-    if given is None:
-        if isinstance(model, str) and "samples" in find_model(model).needs:
-            raise executes_kernels(model)
-        return predictor_of(device=device, model=model, fit=fit, alternatives=False)
-    if not (device is None and model is None and fit is None):
-        raise ParameterError("predictor= already has a device and a model; drop device=, model= and fit=")
-    return given
+    if given is None and isinstance(model, str) and "samples" in find_model(model).needs:
+        raise executes_kernels(model)
+    return given_or_named(given, device=device, model=model, fit=fit, alternatives=False)
 
 
 def ranking_of(
