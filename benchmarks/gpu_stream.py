@@ -31,8 +31,8 @@ from loopyperf.errors import MissingNumberError
 from loopyperf.memory.kernel_profile import KernelProfile
 from loopyperf.models.catalog import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.metrics import mape, mape_shape
-from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.plots import plot_over_occupancy
+from loopyperf.predict.instruction_graph import staged
 
 DEVICES = {
     "v100": "nvidia-v100",
@@ -82,7 +82,8 @@ def predicted(device: str, kernel: str, work_items: int, groups: int, models: Se
     described = lpp.load_device(device)
     # Some rows have more groups than a core has room for: those that fit run at once.
     room = described.limits.warps // -(-work_items // described.warp_size)
-    timed = TimedKernel(graphs(kernel, work_items, described.warp_size), described, min(groups, room))
+    profile = graphs(kernel, work_items, described.warp_size)
+    timed = staged(profile, described, concurrent_groups=min(groups, room)).timed
     moved = 8 * STREAMS[kernel] * (ELEMENTS // work_items * work_items) / 1e9
     return {name: moved / float(OF_DEVICE[name].time(timed).seconds) for name in models}
 

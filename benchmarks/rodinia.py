@@ -34,9 +34,10 @@ from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, confi
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.catalog import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.metrics import mape, mape_shape
-from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.oracle.measuring import measure
 from loopyperf.oracle.validate import with_empty_kernel
+from loopyperf.pipeline.timed_program import TimedProgram
+from loopyperf.predict.instruction_graph import Stages, staged
 
 SHORT = Protocol(runs=8, dropped=2, probe_runs=2, longest_run=0.3)
 
@@ -51,9 +52,7 @@ Key = tuple[str, str, str]
 """kernel, configuration, sizes"""
 
 
-def timed(
-    recording: Recording, files: Sequence[KernelFile], device: Device
-) -> Iterator[tuple[Key, TimedKernel, float]]:
+def timed(recording: Recording, files: Sequence[KernelFile], device: Device) -> Iterator[tuple[Key, Stages, float]]:
     """Yield the kernel of each measurement on *device*, and how long it took."""
     run = recording.runs[-1]
     known = {(file.name, each.label): each for file in files for each in configurations_of(file, run.limits)}
@@ -62,17 +61,17 @@ def timed(
             unit = known[each.kernel_class, each.label].build()
             graphs = lpp.kernel_profile(unit, warp_size=device.warp_size, parameters=each.sizes)
             key = each.kernel_class, each.label, str(sorted(each.sizes.items()))
-            yield key, TimedKernel(graphs, device), run.protocol.measured_time(each.samples)
+            yield key, staged(graphs, device), run.protocol.measured_time(each.samples)
 
 
-def predictions(kernel: TimedKernel, models: Sequence[str]) -> dict[str, float]:
+def predictions(kernel: TimedProgram, models: Sequence[str]) -> dict[str, float]:
     """Return what each model predicts that has an answer, in seconds."""
     found: dict[str, float] = {}
     for name in models:
         try:
             found[name] = float(OF_DEVICE[name].time(kernel).seconds)
         except LoopyperfError as error:
-            Console(stderr=True).print(f"{kernel.profile.kernel}, {name}: {error}", markup=False)
+            Console(stderr=True).print(f"{kernel.kernel}, {name}: {error}", markup=False)
     return found
 
 
@@ -90,19 +89,20 @@ def swept(
     archives = [(int(path.name.split("-")[1].split(".")[0]), path) for path in folder.glob("occupancy-*.jsonl")]
     for taken, path in sorted(archives, reverse=True):
         for key, kernel, seconds in timed(read_archive(path), files, device):
-            groups = resident(kernel, taken)
-            found[key][groups] = seconds, predictions(replace(kernel, concurrent_groups=groups), models)
+            groups = resident(kernel.timed, taken)
+            fewer = staged(kernel.profile, device, concurrent_groups=groups).timed
+            found[key][groups] = seconds, predictions(fewer, models)
     by_kernel: dict[str, list[dict[int, Point]]] = defaultdict(list)
     for (name, _, _), by_groups in found.items():
         by_kernel[name].append(by_groups)
     return by_kernel
 
 
-def resident(kernel: TimedKernel, taken: int) -> int:
+def resident(kernel: TimedProgram, taken: int) -> int:
     """Return how many groups of *kernel* have room on a core where each takes *taken* bytes of local memory more."""
     found = [launch.execution.concurrent_groups for launch in kernel.launches]
-    for launch in (each.launch for each in kernel.launches):
-        room = lpp.occupancy(kernel.device, launch.work_items, local_memory=(launch.local_memory or 0) + taken)
+    for launch in kernel.launches:
+        room = lpp.occupancy(kernel.device, launch.work_items, local_memory=launch.local_memory + taken)
         found.append(room.groups)
     return min(found)
 
@@ -208,7 +208,7 @@ def main() -> None:
         recording = measure(opened("opencl", None), with_empty_kernel(files), asked.archive, SHORT, None)
     by_kernel: dict[str, list[Point]] = defaultdict(list)
     for (name, _, _), kernel, seconds in timed(recording, files, device):
-        by_kernel[name].append((seconds, predictions(kernel, models)))
+        by_kernel[name].append((seconds, predictions(kernel.timed, models)))
     console.print(table(by_kernel, models))
 
 

@@ -21,8 +21,9 @@ from parts.titan_v import DEVICE, Found, Row, gathered, measured_kernels
 from loopyperf.errors import LoopyperfError
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
-from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.corrected import SeenKernel
+from loopyperf.predict.instruction_graph import staged
 
 Step = tuple[str, Callable[[], None]]
 """what is asked for, and what adds it to what is found"""
@@ -50,7 +51,7 @@ def find(place: int, row: Row, seconds: int) -> Found:
 def steps(kernel: SeenKernel, found: Found) -> Iterator[Step]:
     """Yield what is to be found of *kernel*, that which most is made of first."""
 
-    def timed() -> TimedKernel:
+    def timed() -> TimedProgram:
         assert kernel.timed is not None
         return kernel.timed
 
@@ -65,8 +66,10 @@ def steps(kernel: SeenKernel, found: Found) -> Iterator[Step]:
         found.seconds[name] = float(DEVICE_MODELS[name].time(timed()).seconds)
 
     def place() -> None:
-        found.reasons = sorted({array.reason for array in timed().unsure.values()})
-        found.otherwise = [dict(busy_seconds(other)) for other in timed().alternatives]
+        assert kernel.stages is not None
+        found.reasons = sorted({array.reason for array in kernel.stages.machine.unsure.values()})
+        others = (staged(kernel.profile, timed().device, place) for place in kernel.stages.machine.alternatives)
+        found.otherwise = [dict(busy_seconds(other.timed)) for other in others]
 
     yield "pipelines", observe
     yield "features", see

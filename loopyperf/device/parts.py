@@ -8,7 +8,7 @@ from typing import Annotated, Generic, Literal, Self, TypeVar, overload
 import msgspec
 
 from loopyperf.errors import MissingNumberError
-from loopyperf.units import Word
+from loopyperf.units import Word, prefixed
 
 Words = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -30,6 +30,35 @@ class Quantity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Substitute(Quantity, frozen=True):
     """A number that no description states; its source says what it is as, e.g. ``"as on nvidia-a40"``."""
+
+
+Of = Literal["limit", "throughput", "latency of computation", "latency of memory"]
+"""what of a device was assumed: models that know no latencies, or none of computation, need not all of it"""
+
+
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    """A number that the description lacks, and what was assumed for it."""
+
+    of: Of
+    """whether models that know no latencies, or none of computation, need it"""
+    number: str
+    """with its name, e.g. ``"barrier 23 cycles"``"""
+    as_what: str
+    """e.g. ``"as local memory here"``"""
+
+    def __str__(self) -> str:
+        """Return the number, and as what it is."""
+        return f"{self.number} ({self.as_what})"
+
+    @classmethod
+    def made(cls, of: Of, name: str, number: Substitute) -> "Substitution":
+        """Return that the number called *name* was assumed."""
+        if of == "limit":
+            value = f"{number.value:,}"
+        else:
+            value = prefixed(number.value, "B/s") if number.unit == "B/s" else f"{number.value:.3g} {number.unit}"
+        return cls(of, f"{name} {value}", number.source)
 
 
 UNITS: Mapping[str, tuple[str, float]] = {

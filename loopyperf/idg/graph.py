@@ -12,7 +12,7 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
 from loopyperf.errors import GraphError
-from loopyperf.idg.program import Edge, Idle, Instruction, Item, Loop, common_depth, lag, numbered, placed
+from loopyperf.idg.program import Edge, Idle, Instruction, Item, Loop, numbered, placed
 from loopyperf.idg.unrolling import LIMIT, flattened
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.sheet import Sheet, Shown, Table
@@ -145,21 +145,6 @@ class Idg(Shown):
         """
         instructions, edges = flattened(self.instructions, self.definitions, self.body, limit)
         return Idg(instructions, edges, tuple(range(len(instructions))))
-
-
-def executions_away(graph: Idg) -> dict[Edge, int | None]:
-    """Return edge -> how many executions of its source it goes back; None where that is not always the same."""
-    return {edge: _away(graph, edge) for edge in graph.edges}
-
-
-def _away(graph: Idg, edge: Edge) -> int | None:
-    if not edge.passes:
-        return 0
-    loops = graph.loops_around[edge.source]
-    if common_depth(loops, graph.loops_around[edge.target]) < len(loops):
-        return None
-    *around, innermost = (lag(each, loop.name) for each, loop in zip(edge.passes, loops, strict=True))
-    return None if any(each != 0 for each in around) or innermost is None else max(0, innermost)
 
 
 def checked_access(graph: Idg, number: int) -> int:

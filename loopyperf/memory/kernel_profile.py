@@ -60,6 +60,8 @@ class WarpClass:
     """of the graph's loads and stores of arrays, by their :attr:`~loopyperf.idg.program.Instruction.origin`"""
     unequal_loops: frozenset[str]
     """loops whose passes are not the same in all of them"""
+    executed_accesses: int | Fraction
+    """how often one of them loads from arrays or stores to them, by the source"""
 
     def access(self, number: int) -> AccessProfile:
         """Return what the load or store *number* of the graph asks of memory, as the example executes it.
@@ -68,11 +70,6 @@ class WarpClass:
         refused.
         """
         return self.accesses[checked_access(self.graph, number)].known
-
-    @property
-    def executed_accesses(self) -> int | Fraction:
-        """Return how often one of them loads from arrays or stores to them."""
-        return sum((each.executions for each in self.graph.instructions if each.origin is not None), 0)
 
 
 @dataclass(frozen=True)

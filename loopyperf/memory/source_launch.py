@@ -100,6 +100,7 @@ class SourceLaunch:
     def _warp_class(self, number: int) -> WarpClass:
         kind, graph = self.kinds[number], self.graph(number)
         example, host = self.executions.placement.warp(kind.example)
+        accessing = [each for each in graph.instructions if each.origin is not None]
         return WarpClass(
             warps=kind.warps,
             is_uniform=kind.is_uniform,
@@ -108,10 +109,11 @@ class SourceLaunch:
             graph=graph,
             accesses={
                 each.origin: self._memory_access(number, each.origin, each.bits)
-                for each in graph.instructions
+                for each in accessing
                 if each.origin is not None
             },
             unequal_loops=frozenset() if kind.is_uniform else self._loops_by_place,
+            executed_accesses=sum((each.executions for each in accessing), 0),
         )
 
     def _memory_access(self, number: int, origin: int, bits: int) -> MemoryAccess:

@@ -8,27 +8,26 @@ its warps run after run, the last run with what is left. Otherwise each group g 
 
 γ groups of |γ| warps reside on a core at once. S_g is when g finds a place, if all groups before it are dealt to the
 places of all cores (each takes D). E_g is what the least loaded core has to do then, if they are dealt to cores (each
-takes D/γ). Both only grow when work is added (:mod:`loopyperf.models.on_device.dealing`). So does the time, if the
+takes D/γ). Both only grow when work is added (:mod:`loopyperf.pipeline.dealing`). So does the time, if the
 cycles of a run do: no more work takes less time. Equal groups take what they take run after run.
 
 A model that is the greatest of several sides, such as pipelines that overlap with each other, has its groups dealt by
 each side on its own: groups that are busy with different things share a core as the mean group would.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from math import floor
 
 import numpy as np
 
-from loopyperf.models.on_device.batches import Batch
 from loopyperf.models.on_device.costs import Rows, busiest_and_rest
-from loopyperf.models.on_device.dealing import Machines
 from loopyperf.models.on_device.demand import LaunchDemand, of_groups
-from loopyperf.models.on_device.timed_launch import TimedLaunch
-from loopyperf.models.on_device.timing import Timing
 from loopyperf.models.result import Row
 from loopyperf.models.workload import CyclesOfRun, Floats, Sides, busy_or_alone
+from loopyperf.pipeline.batches import Batch
+from loopyperf.pipeline.dealing import Machines
+from loopyperf.pipeline.timed_program import TimedLaunch
 
 LITTLE = 0.1
 """of the work of the groups with the same make-up that do most: those that do less are taken as the others are"""
@@ -74,7 +73,7 @@ def launch_cycles(model: CyclesOfRun, launch: TimedLaunch, sides: Sides | None =
         return _run_after_run(model, launch)
     if sides is None:
         return UnlikeGroups(launch, lambda alike: _run_after_run(model, alike)).cycles()
-    demands, size = launch.once(of_groups), launch.launch.warps_per_group
+    demands, size = launch.once(of_groups), launch.warps_per_group
     dealt = [Dealt(side, launch) for side in _by_sides(sides, demands, size)]
     found = [times * max(each.ending(order).cycles for each in dealt) for times, order in launch.batches.orders]
     return sum(found) / launch.batches.executions
@@ -176,7 +175,7 @@ class UnlikeGroups:
         """Take the *launch*, and the *cycles* of one execution of a launch of groups that are alike."""
         self.launch, self.cycles_of = launch, cycles
         self.dealt = launch.evenly.once(_dealt_by_volkov)
-        self._known: dict[tuple[Timing, int, int], float] = {}
+        self._known: dict[tuple[Hashable, ...], float] = {}
         totals: dict[int, float] = {}
         for times, batch in launch.batches.every:
             load = times * batch.groups * batch.value(self.dealt.loads)
@@ -240,14 +239,14 @@ class UnlikeGroups:
     def _of_whole(self, launch: TimedLaunch, make_up: int, groups: int) -> float:
         if groups == 0:
             return 0.0
-        key = launch.timing, make_up, groups
+        key = launch.balance, *launch.balances.items(), make_up, groups
         if key not in self._known:
             self._known[key] = self.cycles_of(launch.like(self.launch.batches.make_ups[make_up], groups))
         return self._known[key]
 
 
 def _dealt_by_volkov(launch: TimedLaunch) -> Dealt:
-    demands, size = launch.once(of_groups), launch.launch.warps_per_group
+    demands, size = launch.once(of_groups), launch.warps_per_group
     return Dealt(lambda make_up, groups: busy_or_alone(demands[make_up], groups * size), launch)
 
 
@@ -273,7 +272,7 @@ def explained(launch: TimedLaunch, cycles: float) -> Iterator[Row]:
     """Yield what a launch of so many *cycles* costs: each instruction on the busiest pipeline, and the rest."""
     core = last_core(launch)
     if core is not launch:
-        busy = max(core.once(LaunchDemand).busy.values(), default=0.0) * launch.launch.warps_per_group
+        busy = max(core.once(LaunchDemand).busy.values(), default=0.0) * launch.warps_per_group
         core = core.like(core.group, min(core.groups, cycles / busy if busy else core.groups))
     yield from busiest_and_rest(core, cycles)
 

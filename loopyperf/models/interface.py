@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from loopyperf.models.aspects import Aspect
 from loopyperf.models.on_device.costs import Notes, Rows, kernel_time, no_notes
-from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import ModelTime
+from loopyperf.pipeline.timed_program import TimedProgram
 
 Need = Literal["fit", "device", "samples"]
 
@@ -87,11 +87,10 @@ class DeviceModel:
         """Return what the model must be given besides the kernel."""
         return frozenset({"device"})
 
-    def time(self, kernel: TimedKernel) -> ModelTime:
+    def time(self, kernel: TimedProgram) -> ModelTime:
         """Return how long *kernel* takes, in seconds.
 
-        Raises :class:`MissingNumberError` for a number that the device's description does not state, and
-        :class:`OccupancyError` for a group that fits on no core, or for more concurrent groups than do.
+        Raises :class:`MissingNumberError` for a latency that the model needs and the device's description lacks.
         """
         return kernel_time(kernel, self.rows, self.notes, self.sees)
 

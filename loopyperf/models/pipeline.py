@@ -9,18 +9,17 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from loopyperf.errors import GraphError, SimulationError
-from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.models import analytic, roofline
 from loopyperf.models.analytic import UnlikeGroups, explained, last_core
 from loopyperf.models.on_device.demand import LaunchDemand
-from loopyperf.models.on_device.shortened import FEW, shortened
-from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.result import Row
 from loopyperf.models.workload import busy_sides
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.schedulers import scheduler_named
+from loopyperf.pipeline.shortened import FEW, shortened
 from loopyperf.pipeline.simulator import Simulation, simulated
 from loopyperf.pipeline.timed_graph import TimedGraph
+from loopyperf.pipeline.timed_program import TimedLaunch
 
 Programs = tuple[TimedGraph, ...]
 ISSUES = 3_000_000
@@ -69,7 +68,7 @@ def explicit_part(launch: TimedLaunch, issues: int) -> Explicit:
     """Return the begin of what the core with most groups executes of *launch*, about so many *issues* at most.
 
     These are groups as a whole, as many at least as reside on the core at once; if even they issue more, with fewer
-    passes of their loops, though not less than :data:`loopyperf.models.on_device.shortened.FEW`.
+    passes of their loops, though not less than :data:`loopyperf.pipeline.shortened.FEW`.
     """
     return _Simulated(last_core(launch)).explicit_part(issues)
 
@@ -117,8 +116,7 @@ class _Simulated:
 
     def _executed_by_group(self) -> float:
         """Return how many instructions a group has, on average."""
-        graphs = [each.graph for each in self.programs]
-        issued = [sum(runs_of_all(graph.instructions, graph.loops_around)) for graph in graphs]
+        issued = [sum(each.runs) for each in self.programs]
         return sum(issued[program] for program in self.order) / len(self.order) * self.execution.warps_per_group
 
     def _shortened(self, share: float, fewest: int) -> tuple[float, float]:

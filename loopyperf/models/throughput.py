@@ -29,10 +29,10 @@ from loopyperf.counts.sizes import admitted_values, priced
 from loopyperf.counts.touched_cells import TouchedCells
 from loopyperf.device.description import Device
 from loopyperf.device.lambdas import DRAM, bytes_per_cycle
-from loopyperf.device.parts import Substitute
+from loopyperf.device.parts import Substitute, Substitution
 from loopyperf.device.substitutes import completed
 from loopyperf.hypertext import Formula
-from loopyperf.models.on_device.timing import Substitution, Timing
+from loopyperf.models.on_device.timing import Timing
 from loopyperf.polyhedral.closed_forms.evaluation import IntegerArray
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 from loopyperf.properties.vector import Totals

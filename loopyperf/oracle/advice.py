@@ -80,4 +80,4 @@ def advise(
     merged = merged_sizes(parameters, sizes)
     kernel = timed_kernel(program, described, typical, merged)
     launches = tuple(advice_on(launch) for launch in kernel.launches)
-    return AdviceOnKernel(kernel.profile.kernel, dict(merged), described.slug, launches, dict(typical or {}))
+    return AdviceOnKernel(kernel.kernel, dict(merged), described.slug, launches, dict(typical or {}))

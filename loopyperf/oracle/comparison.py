@@ -14,13 +14,13 @@ from loopyperf.errors import LoopyperfError, OccupancyError, ParameterError, Unk
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import find_model
 from loopyperf.models.interface import DeviceModel
-from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.models_table import below_roofline, models_table
 from loopyperf.oracle.refusals import unanswered
+from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.case import Case, one_size, prepared
 from loopyperf.predict.choice import WITHOUT_FIT, FitChoice, chosen_device
-from loopyperf.predict.instruction_graph import timed_kernel
+from loopyperf.predict.instruction_graph import profile_of, staged, stages_of
 from loopyperf.predict.several import check_is_asked, device_for, models_named, predictions, record_among
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
 from loopyperf.units import duration, number_of
@@ -196,7 +196,7 @@ def compare(
     slug, known = device_for(device, record)
     check_is_asked(record, [slug])
     if isinstance(known, Device):
-        timed_kernel(program, known, typical, merged)  # what is wrong with the kernel is raised once
+        profile_of(program, known, typical, merged)  # what is wrong with the kernel is raised once
     estimates, refusals = predictions(names, Case(program, merged, typical), slug, known, record)
     if isinstance(known, UnknownDeviceError) and not estimates:
         raise known
@@ -223,23 +223,22 @@ def compare_occupancies(
     and for no number of groups, and what :func:`compare` raises.
     """
     names, merged = models_named(models), one_size(parameters, sizes)
-    full = timed_kernel(program, chosen_device(device), typical, merged)
+    found = stages_of(program, chosen_device(device), typical, merged)
+    full, described = found.timed, found.timed.device
     if not full.launches:
-        raise ParameterError(f"at {merged} {full.profile.kernel} launches no groups, so that none reside at once")
+        raise ParameterError(f"at {merged} {full.kernel} launches no groups, so that none reside at once")
     longest = max(full.launches, key=lambda launch: launch.warps_of_core)
     most = min(launch.execution.concurrent_groups for launch in full.launches)
     asked = tuple(range(1, most + 1)) if concurrent_groups is None else _checked(concurrent_groups)
-    kernels = [TimedKernel(full.profile, full.device, groups) for groups in asked]
-    for kernel in kernels:
-        _ = kernel.launches  # refused before any model is asked
+    kernels = [staged(found.profile, described, concurrent_groups=groups).timed for groups in asked]
     seconds, refusals = _over_occupancy(names, kernels)
-    warps = tuple(groups * longest.launch.warps_per_group for groups in asked)
-    stated, name, slug = dict(typical or {}), full.profile.kernel, full.device.slug
+    warps = tuple(groups * longest.warps_per_group for groups in asked)
+    stated, name, slug = dict(typical or {}), full.kernel, described.slug
     return OccupancyComparison(name, merged, slug, asked, warps, seconds, refusals, stated)
 
 
 def _over_occupancy(
-    names: Iterable[str], kernels: Sequence[TimedKernel]
+    names: Iterable[str], kernels: Sequence[TimedProgram]
 ) -> tuple[dict[str, NDArray[np.float64]], dict[str, str]]:
     """Return the seconds of each of *kernels* by the models called *names*, and why others have none."""
     seconds: dict[str, NDArray[np.float64]] = {}

@@ -11,7 +11,7 @@ from loopyperf.device.description import Device
 from loopyperf.errors import MissingNumberError
 from loopyperf.kernel import Program
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
-from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.cache.recent import Kind
 from loopyperf.predict.case import CountingOptions, count_at, found_once
 from loopyperf.predict.instruction_graph import timed_kernel
@@ -57,7 +57,7 @@ def _busy(
     return dict(found_once(BUSY, program, (device, typical, sizes), busy))
 
 
-def busy_if_described(timed: Callable[[], TimedKernel | None]) -> dict[str, float]:
+def busy_if_described(timed: Callable[[], TimedProgram | None]) -> dict[str, float]:
     """Return the seconds that pipelines are busy with a kernel; nothing where the description lacks a number of it."""
     try:
         kernel = timed()

@@ -12,10 +12,11 @@ from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import ParameterError
 from loopyperf.files import write_file
 from loopyperf.kernel import Program
-from loopyperf.models.on_device.timed_launch import TimedLaunch
+from loopyperf.models.on_device.substitutions import notes_of
 from loopyperf.models.pipeline import Explicit, explicit_part
 from loopyperf.pipeline import Profile, profile_of
 from loopyperf.pipeline.chrome_trace import OF_A_CYCLE, Track, trace_document
+from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.predict.case import merged_sizes
 from loopyperf.predict.estimate import given_or_named
 from loopyperf.predict.instruction_graph import timed_kernel
@@ -205,8 +206,8 @@ def trace(
     most = max(FEWEST, events // max(1, len(launches)))
     traces = tuple(_traced(launch, most, clock) for launch in launches)
     said = [sentence for each in traces for sentence in each.said]
-    notes = dict.fromkeys([*said, *kernel.notes])
-    return Trace(kernel.profile.kernel, dict(merged), described.slug, traces, tuple(notes), dict(typical or {}))
+    notes = dict.fromkeys([*said, *notes_of(kernel)])
+    return Trace(kernel.kernel, dict(merged), described.slug, traces, tuple(notes), dict(typical or {}))
 
 
 def _simulated(given: Predictor | None, device: DeviceChoice | None) -> Device:
@@ -220,4 +221,4 @@ def _simulated(given: Predictor | None, device: DeviceChoice | None) -> Device:
 
 def _traced(launch: TimedLaunch, most: int, clock: float) -> LaunchTrace:
     explicit = explicit_part(launch, most // EACH)
-    return LaunchTrace(launch.launch.name, explicit, launch.execution.total_groups, launch.launch.times, clock, most)
+    return LaunchTrace(launch.name, explicit, launch.execution.total_groups, launch.times, clock, most)

@@ -15,6 +15,7 @@ from pymbolic import substitute
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Loop, loops_in
+from loopyperf.pipeline.expressions import decoded, decoded_body, decoded_edge
 from loopyperf.polyhedral.affine import Opaque
 from loopyperf.polyhedral.ranges import Range, bounds, mentions, periods, truth, variation
 
@@ -40,16 +41,17 @@ class AlikePasses:
         self.name, self.level = loop.name, len(around)
         self.outer_names = [each.name for each in around]
         depth = len(around)
-        inside = dict.fromkeys(
-            place
+        inside = {
+            place: [each.name for each in loops]
             for place, loops in enumerate(graph.loops_around)
             if len(loops) > depth and loops[depth].number == loop.number
-        )
-        edges = [edge for place in inside for edge in graph.definitions[place]]
-        conditions = (*(graph.instructions[place].condition for place in inside), *(edge.condition for edge in edges))
+        }
+        edges = [decoded_edge(edge, names) for place, names in inside.items() for edge in graph.definitions[place]]
+        own = (decoded(graph.instructions[place].condition, names) for place, names in inside.items())
+        conditions = (*own, *(edge.condition for edge in edges))
         self.conditions = [each for each in dict.fromkeys(conditions) if mentions(each, self.name)]
         self.edges = [edge for edge in edges if edge.source in inside and not self._is_steady(edge)]
-        self.inner = list(loops_in(loop.body))
+        self.inner = list(loops_in(decoded_body(loop.body, [*self.outer_names, loop.name])))
         self.period = lcm(*(period for each in self._expressions() for period in periods(each)))
 
     def _is_steady(self, edge: Edge) -> bool:

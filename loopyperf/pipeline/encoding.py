@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
 from loopyperf.errors import GraphError
-from loopyperf.idg.graph import Idg, executions_away
-from loopyperf.idg.program import Item, Loop, Opcode, loops_in
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.program import Edge, Item, Loop, Opcode, common_depth, loops_in
 from loopyperf.idg.unrolling import number_of_runs
 from loopyperf.pipeline import memory as at
 from loopyperf.pipeline.clock import Clock
-from loopyperf.pipeline.expressions import ExpressionCode
+from loopyperf.pipeline.expressions import Code, ExpressionCode, codes_of, decoded_graph
 from loopyperf.pipeline.memory import END, ENTER, INSTRUCTION, REPEAT, Memory, laid_out
 from loopyperf.pipeline.scenario import Scenario
 
@@ -128,23 +128,21 @@ class _Steps:
     def add(self, graph: Idg, offset: int, code: ExpressionCode) -> int:
         """Append the program of *graph*, whose instructions are counted from *offset*; return where it begins."""
         begin = len(self.kinds)
-        self._body(graph, graph.body, (), offset, code)
+        self._body(graph, graph.body, 0, offset, code)
         self._step(END, 0, -1)
         return begin
 
-    def _body(
-        self, graph: Idg, body: Sequence[Item], names: tuple[str, ...], offset: int, code: ExpressionCode
-    ) -> None:
+    def _body(self, graph: Idg, body: Sequence[Item], depth: int, offset: int, code: ExpressionCode) -> None:
         for item in body:
             if isinstance(item, Loop):
-                self.deepest = max(self.deepest, len(names) + 1)
-                enter = self._step(ENTER, len(names), code.add(item.trips, names))
-                self._body(graph, item.body, (*names, item.name), offset, code)
-                repeat = self._step(REPEAT, len(names), -1)
+                self.deepest = max(self.deepest, depth + 1)
+                enter = self._step(ENTER, depth, code.add(item.trips))
+                self._body(graph, item.body, depth + 1, offset, code)
+                repeat = self._step(REPEAT, depth, -1)
                 self.jumps[enter], self.jumps[repeat] = repeat + 1, enter + 1
             else:
                 condition = graph.instructions[item].condition
-                self._step(INSTRUCTION, offset + item, -1 if condition is None else code.add(condition, names))
+                self._step(INSTRUCTION, offset + item, -1 if condition is None else code.add(condition))
 
     def _step(self, kind: int, argument: int, expression: int) -> int:
         self.kinds.append(kind)
@@ -171,34 +169,34 @@ class _Edges:
     def add(self, graph: Idg, offset: int, code: ExpressionCode) -> None:
         """Append the edges of *graph*, whose instructions are counted from *offset*."""
         self.apart += _ticks_apart(graph, self.issue[offset:])
-        away = executions_away(graph)
-        for target, edges in enumerate(graph.definitions):
-            names = [loop.name for loop in graph.loops_around[target]]
+        for edges in graph.definitions:
             # A warp that a barrier holds issues nothing, so nothing ever waits for the barrier by an edge.
             for edge in (each for each in edges if graph.instructions[each.source].kind != Opcode.BARRIER):
                 source = offset + edge.source
                 self.sources.append(source)
-                self.conditions.append(-1 if edge.condition is None else code.add(edge.condition, names))
+                self.conditions.append(-1 if edge.condition is None else code.add(edge.condition))
                 self.levels.append(len(self.passes))
-                self.passes += [code.add(each, names) for each in edge.passes]
-                self.kept[source] = max(self.kept[source], self._outstanding(graph, edge.source, source, away[edge]))
+                self.passes += map(code.add, codes_of(edge))
+                self.kept[source] = max(self.kept[source], self._outstanding(graph, edge, source))
             self.begins.append(len(self.sources))
 
-    def _outstanding(self, graph: Idg, place: int, source: int, away: int | None) -> int:
-        """Return how many results of *place*, encoded as *source*, an edge may ask for that goes back so far."""
+    def _outstanding(self, graph: Idg, edge: Edge, source: int) -> int:
+        """Return how many of the latest results of *source* *edge* may ask for."""
         completion, apart = self.completion[source], self.apart[source]
         if not completion:
             return 0
+        away = _executions_away(graph, edge)
         known = [] if away is None else [away + 1]
         # In the last Λ there were so many.
         known += [-(-completion // apart)] if apart else []
-        return min(known) if known else _runs(graph, place)
+        return min(known) if known else _runs(graph, edge.source)
 
 
 def _runs(graph: Idg, place: int) -> int:
     """Return how often *place*, which takes no time, is executed: all of its results may be waited for at once."""
-    instruction = graph.instructions[place]
-    if (runs := number_of_runs(instruction.condition, graph.loops_around[place])) > MOST:
+    known = decoded_graph(graph)
+    instruction = known.instructions[place]
+    if (runs := number_of_runs(instruction.condition, known.loops_around[place])) > MOST:
         raise GraphError(f"{instruction.kind!r} takes no time: {runs} results at once are more than {MOST}")
     return runs
 
@@ -217,3 +215,15 @@ def _ticks_apart(graph: Idg, issue: Memory) -> Memory:
         for place, instruction in places:
             found[place] = always[instruction.subsystem] + (0 if instruction.condition is None else issue[place])
     return found
+
+
+def _executions_away(graph: Idg, edge: Edge) -> int | None:
+    """Return how many executions of its source *edge* goes back; None if that is not the same in all passes."""
+    if not edge.passes:
+        return 0
+    loops = graph.loops_around[edge.source]
+    if common_depth(loops, graph.loops_around[edge.target]) < len(loops):
+        return None
+    passes = zip(codes_of(edge), range(len(loops)), strict=True)
+    *around, innermost = (each.lag(level) if isinstance(each, Code) else None for each, level in passes)
+    return None if any(each != 0 for each in around) or innermost is None else max(0, innermost)

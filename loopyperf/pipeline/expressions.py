@@ -1,17 +1,21 @@
-"""Expressions of the passes of loops as lists of numbers, for a stack machine that machine code can be made of.
+"""Expressions of the passes of loops as plain numbers, for a stack machine that machine code can be made of.
 
 Numbers of passes, conditions, and where edges come from are expressions (:mod:`loopyperf.idg.program`). Each becomes a
-row of operations in the order in which a stack evaluates them. Nearly all are one operation: a constant, or the pass of
-a loop plus a constant.
+:class:`Code`, operations in the order in which a stack evaluates them. Nearly all are one operation: a constant, or the
+pass of a loop plus a constant.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import add, mul
 from typing import Any, cast
 
 import pymbolic.primitives as prim
 from pymbolic.mapper import Mapper
 
 from loopyperf.errors import GraphError
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.program import Edge, Item, Iteration, Loop
 from loopyperf.pipeline.memory import CODE_BEGINS, DEEPEST, FIRST, OPERATIONS, PASSES, SECOND, STACK, Memory
 from loopyperf.polyhedral.affine import Affine, Symbol
 
@@ -20,6 +24,145 @@ EQUAL, UNEQUAL, LESS, AT_MOST, AND, OR, NOT, CHOOSE = range(8, 16)
 
 COMPARISONS = {"==": EQUAL, "!=": UNEQUAL, "<": LESS, "<=": AT_MOST}
 SWAPPED = {">": LESS, ">=": AT_MOST}
+
+
+PassExpression = Any
+"""an integer, or an expression of pymbolic over the passes of loops by name"""
+
+Change = Callable[[Any, Sequence[str]], Any]
+"""what makes an expression of another one, given the names of the loops around"""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """An expression of the passes of the loops around the place where it stands."""
+
+    operations: tuple[tuple[int, int, int], ...]
+    """each with a constant, or with the level of a loop and what is added to its pass; the outermost loop is 0"""
+    refusal: str = ""
+    """why there are none"""
+
+    def lag(self, level: int) -> int | None:
+        """Return how much less it is than the pass of the loop of that *level*; None where that is no constant."""
+        match self.operations:
+            case ((operation, loop, added),) if (operation, loop) == (PASS, level):
+                return -added
+            case _:
+                return None
+
+    def expression(self, names: Sequence[str]) -> PassExpression:
+        """Return it over the loops of these *names*, the outermost first."""
+        stack: list[Any] = []
+        for operation, first, second in self.operations:
+            if operation == CONSTANT:
+                stack.append(first)
+            elif operation == PASS:
+                stack.append(prim.Variable(names[first]) + second)
+            elif operation == NOT:
+                stack.append(prim.LogicalNot(stack.pop()))
+            elif operation == CHOOSE:
+                *stack, condition, then, otherwise = stack
+                stack.append(prim.If(condition, then, otherwise))
+            else:
+                *stack, one, other = stack
+                stack.append(_MADE[operation](one, other))
+        return stack[-1]
+
+
+_MADE: Mapping[int, Callable[[Any, Any], Any]] = {
+    ADD: add,
+    MULTIPLY: mul,
+    FLOOR: prim.FloorDiv,
+    REMAINDER: prim.Remainder,
+    MINIMUM: lambda one, other: prim.Min((one, other)),
+    MAXIMUM: lambda one, other: prim.Max((one, other)),
+    EQUAL: lambda one, other: prim.Comparison(one, "==", other),
+    UNEQUAL: lambda one, other: prim.Comparison(one, "!=", other),
+    LESS: lambda one, other: prim.Comparison(one, "<", other),
+    AT_MOST: lambda one, other: prim.Comparison(one, "<=", other),
+    AND: lambda one, other: prim.LogicalAnd((one, other)),
+    OR: lambda one, other: prim.LogicalOr((one, other)),
+}
+"""what an operation on two expressions makes"""
+
+
+def coded(expression: PassExpression | Code, names: Sequence[str]) -> Code | int | None:
+    """Return *expression*, which may mention the loops of these *names*, the outermost first, without pymbolic.
+
+    What the machine has no operation for is refused when it is executed.
+    """
+    if expression is None or isinstance(expression, (bool, int, Code)):
+        return expression
+    operations: list[tuple[int, int, int]] = []
+
+    def append(operation: int, first: int = 0, second: int = 0) -> None:
+        operations.append((operation, first, second))
+
+    try:
+        _Encoder(append, names)(expression)
+    except GraphError as error:
+        return Code((), str(error))
+    return Code(tuple(operations))
+
+
+def decoded(expression: Code | int | None, names: Sequence[str]) -> PassExpression:
+    """Return what :func:`coded` was told."""
+    return expression.expression(names) if isinstance(expression, Code) else expression
+
+
+def coded_graph(graph: Idg) -> Idg:
+    """Return *graph* with all expressions as :class:`Code`."""
+    return _in_graph(graph, coded, coded_edge)
+
+
+def decoded_graph(graph: Idg) -> Idg:
+    """Return *graph* with all expressions of pymbolic."""
+    return _in_graph(graph, decoded, decoded_edge)
+
+
+def _in_graph(graph: Idg, change: Change, of_edge: Callable[[Edge, Sequence[str]], Edge]) -> Idg:
+    names = [[loop.name for loop in loops] for loops in graph.loops_around]
+    instructions = tuple(
+        each if each.condition is None else replace(each, condition=change(each.condition, own))
+        for each, own in zip(graph.instructions, names, strict=True)
+    )
+    edges = tuple(of_edge(edge, names[edge.target]) for edge in graph.edges)
+    return Idg(instructions, edges, _in_body(graph.body, (), change))
+
+
+def coded_edge(edge: Edge, names: Sequence[str]) -> Edge:
+    """Return *edge*, into the loops of these *names*, with all expressions as :class:`Code`."""
+    return _changed(edge, names, coded)
+
+
+def decoded_edge(edge: Edge, names: Sequence[str]) -> Edge:
+    """Return *edge*, into the loops of these *names*, with expressions of pymbolic, and sums of multiples."""
+    found = _changed(edge, names, decoded)
+    return replace(found, passes=tuple(map(Affine.around, found.passes)))
+
+
+def decoded_body(body: Sequence[Item], names: Sequence[str] = ()) -> tuple[Item, ...]:
+    """Return *body*, in the loops of these *names*, with expressions of pymbolic."""
+    return _in_body(body, names, decoded)
+
+
+def _changed(edge: Edge, names: Sequence[str], change: Change) -> Edge:
+    passes = tuple(change(each, names) for each in edge.passes)
+    return replace(edge, passes=cast("tuple[Iteration, ...]", passes), condition=change(edge.condition, names))
+
+
+def codes_of(edge: Edge) -> tuple[Code | int, ...]:
+    """Return the passes that *edge*, of a coded graph, comes from."""
+    return cast("tuple[Code | int, ...]", edge.passes)
+
+
+def _in_body(body: Sequence[Item], names: Sequence[str], change: Change) -> tuple[Item, ...]:
+    return tuple(
+        replace(item, trips=change(item.trips, names), body=_in_body(item.body, (*names, item.name), change))
+        if isinstance(item, Loop)
+        else item
+        for item in body
+    )
 
 
 class ExpressionCode:
@@ -34,24 +177,21 @@ class ExpressionCode:
         """a constant, or the level of a loop"""
         self.second: list[int] = []
         """what is added to the pass of that loop"""
-        self._known: dict[Any, int] = {}
+        self._known: dict[Code | int, int] = {}
 
-    def add(self, expression: Any, names: Sequence[str]) -> int:
-        """Return the number of *expression*, which may mention the loops of these *names*, the outermost first.
-
-        Raises :class:`GraphError` for what the machine has no operation for.
-        """
-        key = (expression, tuple(names))
-        if key not in self._known:
-            self._known[key] = len(self.begins) - 1
-            _Encoder(self._append, names)(expression)
+    def add(self, expression: Code | int) -> int:
+        """Return the number of *expression*; raises :class:`GraphError` for what the machine has no operation for."""
+        if expression not in self._known:
+            code = expression if isinstance(expression, Code) else Code(((CONSTANT, int(expression), 0),))
+            if code.refusal:
+                raise GraphError(code.refusal)
+            self._known[expression] = len(self.begins) - 1
+            for operation, first, second in code.operations:
+                self.operations.append(operation)
+                self.first.append(first)
+                self.second.append(second)
             self.begins.append(len(self.operations))
-        return self._known[key]
-
-    def _append(self, operation: int, first: int = 0, second: int = 0) -> None:
-        self.operations.append(operation)
-        self.first.append(first)
-        self.second.append(second)
+        return self._known[expression]
 
 
 class _Encoder(Mapper[None, []]):

@@ -14,6 +14,7 @@ from loopyperf.errors import GraphError, SimulationError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.lambdas import Timing, latencies, waited_for
 from loopyperf.pipeline.clock import Clock, clock_for, rational
+from loopyperf.pipeline.expressions import coded_graph
 from loopyperf.pipeline.schedulers import Scheduler
 from loopyperf.pipeline.timed_graph import TimedGraph
 
@@ -63,7 +64,7 @@ class Scenario:
         for graph in every:
             if graph not in distinct:
                 distinct.append(graph)
-        programs = (TimedGraph(graph, tuple(latencies(graph.instructions, timing))) for graph in distinct)
+        programs = (TimedGraph(coded_graph(graph), tuple(latencies(graph.instructions, timing))) for graph in distinct)
         return cls(tuple(programs), tuple(map(distinct.index, every)), execution, scheduler, issue_limit)
 
     @property

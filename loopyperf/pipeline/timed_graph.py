@@ -20,6 +20,18 @@ EXACT = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
+class Shared:
+    """λ on what all cores share, which falls where others ask for less of it."""
+
+    level: str
+    """of memory; empty for what is none"""
+    cycles: float
+    """λ with equal parts of it for all cores"""
+    least: float
+    """λ with all of it"""
+
+
+@dataclass(frozen=True, slots=True)
 class Timed:
     """How long an instruction takes on one pipeline."""
 
@@ -36,6 +48,8 @@ class Timed:
     """share of Λ that rests on numbers that the description lacks"""
     refusal: str = ""
     """why Λ is not known"""
+    shared: Shared | None = None
+    """where all cores share the pipeline"""
 
     @property
     def completion(self) -> Cycles:
@@ -53,6 +67,12 @@ class Timed:
         """Return it with other latencies: what *issue* makes of λ, and *latency* of Λ where that is known."""
         waited = None if self.latency is None else latency(self.latency)
         return replace(self, issue=issue(self.issue), latency=waited)
+
+    def balanced(self, balance: Callable[[str], float]) -> "Timed":
+        """Return it as if the mean core had *balance* of what the core with most work has of each shared level."""
+        if self.shared is None:
+            return self
+        return replace(self, issue=max(self.shared.cycles * balance(self.shared.level), self.shared.least))
 
     def times(self, share: float) -> "Timed":
         """Return a *share* of it: what it takes on average, if it is executed so often."""
@@ -79,9 +99,17 @@ class TimedGraph:
     """of each instruction"""
     split: frozenset[str] = frozenset()
     """pipelines of which each partition of the core has its own"""
+    runs: tuple[float, ...] = ()
+    """of each instruction: how many passes the loops around it make; empty where that is not known"""
 
     @classmethod
-    def of(cls, graph: Idg, timed: Sequence[Sequence[Timed]], start: Timed | None = None) -> "TimedGraph":
+    def of(
+        cls,
+        graph: Idg,
+        timed: Sequence[Sequence[Timed]],
+        start: Timed | None = None,
+        runs: Sequence[float] = (),
+    ) -> "TimedGraph":
         """Take *graph* with what each instruction takes on every pipeline that it needs.
 
         One that needs several becomes as many, one after the other, and what waits for it waits for all of them. Before
@@ -107,7 +135,9 @@ class TimedGraph:
             edges.append(Edge(first, _first(body), through=Dependence.CONTROL))
             body = (first, *body)
         split = frozenset(time.pipeline for times in timed for time in times if time.is_split)
-        return cls(Idg(tuple(instructions), tuple(edges), body), tuple(lambdas), split)
+        own = [number for number, times in zip(runs, timed, strict=False) for _ in times]
+        own += [1.0] if own and start is not None else []
+        return cls(Idg(tuple(instructions), tuple(edges), body), tuple(lambdas), split, tuple(own))
 
     def in_partition(self, number: int, partitions: int) -> "TimedGraph":
         """Return the graph of a warp in partition *number*, whose part of split pipelines is so many times slower."""

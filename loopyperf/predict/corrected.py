@@ -20,14 +20,14 @@ from loopyperf.models.features import Features
 from loopyperf.models.learned import corrected, sampled_features
 from loopyperf.models.on_device.graph_features import counted_features, graph_features, launches_of
 from loopyperf.models.on_device.static_features import static_features
-from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import NO_INTERVAL, Estimate, ModelTime
 from loopyperf.models.sampling import SampledProgram, sampled_time
 from loopyperf.pipeline.machine_code import machine_code
+from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.by_counts import time_by_counts
 from loopyperf.predict.case import Case, CountingOptions, count_at
 from loopyperf.predict.choice import told_device
-from loopyperf.predict.instruction_graph import LANES, kernel_profile
+from loopyperf.predict.instruction_graph import LANES, Stages, kernel_profile, staged
 from loopyperf.predict.on_device import SIMULATED, answered_at, device_estimate, time_by_pipelines
 from loopyperf.predict.predictor import Predictor
 from loopyperf.predict.sampled import samples_of
@@ -68,9 +68,14 @@ class SeenKernel:
         return kernel_profile(self.program, warp_size=lanes, typical=self.typical, parameters=self.sizes)
 
     @cached_property
-    def timed(self) -> TimedKernel | None:
+    def stages(self) -> Stages | None:
+        """Return what becomes of the kernel on its device; None where that is not described."""
+        return staged(self.profile, self.device) if self.device else None
+
+    @property
+    def timed(self) -> TimedProgram | None:
         """Return the kernel on its device; None where that is not described."""
-        return TimedKernel(self.profile, self.device) if self.device else None
+        return None if self.stages is None else self.stages.timed
 
     @cached_property
     def features(self) -> Features:

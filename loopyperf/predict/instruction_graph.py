@@ -1,9 +1,13 @@
-"""The instruction dependence graphs of a kernel, as users ask for them."""
+"""What becomes of a kernel on a device, as users ask for it: its profile, its machine program, its timed program."""
 
 import weakref
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
+from loopyperf.compiler import Placement
+from loopyperf.compiler import machine_program as compiler
+from loopyperf.compiler.machine_program import MachineProgram
 from loopyperf.counts.typical import Typical
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice, given_device
@@ -12,7 +16,8 @@ from loopyperf.errors import ParameterError
 from loopyperf.kernel import Program
 from loopyperf.memory import source_launch as construction
 from loopyperf.memory.kernel_profile import KernelIdg, KernelProfile
-from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.models.on_device import program_timing as on_device
+from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.case import admitted_sizes, merged_sizes, prepared
 from loopyperf.properties.unified import item_named
 
@@ -71,27 +76,104 @@ def kernel_profile(
     return profile
 
 
-def timed_kernel(
-    program: Program, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
-) -> TimedKernel:
-    """Return the graphs of *program* at *sizes* on *device*, what all models of a device begin with.
+def machine_program(
+    program: Program,
+    /,
+    *,
+    device: DeviceChoice,
+    typical: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    **sizes: Any,
+) -> MachineProgram:
+    """Return what the compiler is expected to make of *program* at *sizes* for *device*.
+
+    It has the machine graph of each class of warps, the registers that they take, and how many groups reside at once.
+    Other arguments and errors are those of :func:`kernel_profile`; it also raises :class:`OccupancyError` for a group
+    that fits on no core.
+    """
+    profile = kernel_profile(program, device=device, typical=typical, parameters=merged_sizes(parameters, sizes))
+    return compiler.machine_program(profile, given_device(device))
+
+
+def timed_program(
+    program: Program,
+    /,
+    *,
+    device: DeviceChoice,
+    typical: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    **sizes: Any,
+) -> TimedProgram:
+    """Return what a core of *device* executes of *program* at *sizes*, and how long each instruction takes.
+
+    Models of a device and the simulator are arithmetic on this value. Arguments and errors are those of
+    :func:`machine_program`; it also raises :class:`MissingNumberError` for a throughput that the device's description
+    lacks.
+    """
+    known = given_device(device)
+    return on_device.timed_program(
+        machine_program(program, device=known, typical=typical, parameters=merged_sizes(parameters, sizes)), known
+    )
+
+
+@dataclass(frozen=True)
+class Stages:
+    """What becomes of a kernel on a device: what it does, what the compiler makes of it, what a core executes."""
+
+    profile: KernelProfile
+    machine: MachineProgram
+    timed: TimedProgram
+
+
+def staged(
+    profile: KernelProfile, device: Device, placement: Placement = "likelier", concurrent_groups: int | None = None
+) -> Stages:
+    """Return what becomes of a kernel on *device*; see :func:`loopyperf.compiler.machine_program.machine_program`."""
+    machine = compiler.machine_program(profile, device, placement, concurrent_groups)
+    return Stages(profile, machine, on_device.timed_program(machine, device))
+
+
+def stages_of(program: Program, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> Stages:
+    """Return what becomes of *program* at *sizes* on *device*, what all models of a device begin with.
 
     The latest one is kept, since several models are often asked about the same kernel one after the other. Raises what
-    :func:`instruction_graph` raises.
+    :func:`timed_program` raises.
     """
-    asked = (device, repr(typical), repr(sizes))
-    latest = _latest.get("kernel")
-    if latest is not None and latest[0]() is program and latest[1] == asked:
-        return latest[2]
-    profile = kernel_profile(
-        program, warp_size=completed(device).needed("warp_size"), typical=typical, parameters=sizes
-    )
-    kernel = TimedKernel(profile, device)
-    _latest["kernel"] = (weakref.ref(program), asked, kernel)
-    return kernel
+    asked = device, repr(typical), repr(sizes)
+    return _latest("stages", program, asked, lambda: staged(profile_of(program, device, typical, sizes), device))
 
 
-_latest: dict[str, tuple[weakref.ref[Program], tuple[Any, ...], TimedKernel]] = {}
+def timed_kernel(
+    program: Program, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
+) -> TimedProgram:
+    """Return what a core of *device* executes of *program* at *sizes*; see :func:`stages_of`."""
+    return stages_of(program, device, typical, sizes).timed
+
+
+def profile_of(
+    program: Program, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
+) -> KernelProfile:
+    """Return what *program* does at *sizes* in warps of *device*; the latest one is kept."""
+    lanes = completed(device).needed("warp_size")
+
+    def profile() -> KernelProfile:
+        return kernel_profile(program, warp_size=lanes, typical=typical, parameters=sizes)
+
+    return _latest("profile", program, (lanes, repr(typical), repr(sizes)), profile)
+
+
+Made = TypeVar("Made")
+_known: dict[str, tuple[weakref.ref[Program], tuple[Any, ...], Any]] = {}
+
+
+def _latest(name: str, program: Program, asked: tuple[Any, ...], make: Callable[[], Made]) -> Made:
+    """Return what *make* makes of *program*, which depends on nothing else but what is *asked*: the latest is kept."""
+    known = _known.get(name)
+    if known is not None and known[0]() is program and known[1] == asked:
+        return known[2]
+    made = make()
+    _known[name] = (weakref.ref(program), asked, made)
+    return made
 
 
 def _lanes(device: DeviceChoice | None, warp_size: object) -> int:

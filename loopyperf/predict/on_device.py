@@ -16,24 +16,27 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
+from loopyperf.compiler import Placement
+from loopyperf.compiler.machine_program import MachineProgram
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError
 from loopyperf.models.catalog import DEVICE_MODELS, find_fitted_model
 from loopyperf.models.exact_sum import Seconds, adding_up
 from loopyperf.models.on_device.pipeline_shares import pipeline_shares
-from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.models.on_device.substitutions import notes_of
 from loopyperf.models.result import NO_INTERVAL, Alternative, Breakdown, Estimate, ModelTime, Row, common
 from loopyperf.models.transcription import Answer, read, transcribed
 from loopyperf.pipeline.machine_code import machine_code
+from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.polyhedral.closed_forms.evaluation import integer_array
 from loopyperf.predict.by_counts import extrapolations, interval
 from loopyperf.predict.cache.recent import Kind
 from loopyperf.predict.case import Case, common_shape, found_once, prepared
-from loopyperf.predict.instruction_graph import timed_kernel
+from loopyperf.predict.instruction_graph import Stages, staged, stages_of
 from loopyperf.predict.predictor import Predictor
 from loopyperf.units import listed
 
-Time = Callable[[TimedKernel], ModelTime]
+Time = Callable[[TimedProgram], ModelTime]
 Interval = tuple[Seconds, Seconds]
 SIMULATED = "pipeline"
 """the model that simulates"""
@@ -59,7 +62,7 @@ class DevicePredictor(Predictor):
         """Return how long *case* takes; see :func:`loopyperf.estimate`."""
         return device_estimate(self, case, *answered_at(case, self._answer))
 
-    def time(self, kernel: TimedKernel) -> ModelTime:
+    def time(self, kernel: TimedProgram) -> ModelTime:
         """Return how long *kernel* takes, in seconds, without alternatives."""
         if self.fit is not None:
             return time_by_pipelines(self.fit, kernel)
@@ -83,17 +86,17 @@ class DevicePredictor(Predictor):
         return found_once(ANSWERS, case.kernel, asked, lambda: self._timed_answer(case))
 
     def _timed_answer(self, case: Case) -> Answer:
-        kernel = timed_kernel(case.kernel, self.parameters, case.typical, case.sizes)
-        return kernel.profile.kernel, with_alternatives(kernel, self.time, are_asked=self.alternatives)
+        stages = stages_of(case.kernel, self.parameters, case.typical, case.sizes)
+        return stages.profile.kernel, with_alternatives(stages, self.time, are_asked=self.alternatives)
 
 
-def time_by_pipelines(fit: Fit, kernel: TimedKernel) -> ModelTime:
+def time_by_pipelines(fit: Fit, kernel: TimedProgram) -> ModelTime:
     """Return how long *kernel* takes by a *fit* of the pipelines of its device, with what there is to say of it."""
     shares = pipeline_shares(kernel)
     answer = find_fitted_model(fit.model).time(fit, shares)
     spread, unlike = interval(fit, shares, answer.seconds)
     free = (f"no weight for {name!r} in the fit: taken as described" for name in answer.unfitted)
-    return replace(answer, interval=spread, notes=(*kernel.notes, *free, *extrapolations(fit, shares), *unlike))
+    return replace(answer, interval=spread, notes=(*notes_of(kernel), *free, *extrapolations(fit, shares), *unlike))
 
 
 def device_estimate(predictor: Predictor, case: Case, kernel: str, answer: ModelTime) -> Estimate:
@@ -168,43 +171,43 @@ def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime
 # {{{ private arrays that may live elsewhere
 
 
-def with_alternatives(kernel: TimedKernel, time: Time, *, are_asked: bool = True) -> ModelTime:
-    """Return what *time* says of *kernel*, with the times that it takes if unsure private arrays live elsewhere.
+def with_alternatives(stages: Stages, time: Time, *, are_asked: bool = True) -> ModelTime:
+    """Return what *time* says of a kernel, with the times that it takes if unsure private arrays live elsewhere.
 
     Where it is unsure of several, all of them are taken to be in registers, or in private memory. The interval, where
     there is one, is from the lowest to the highest end of all. What has no answer for the other place is in the notes.
     Where the other times are not asked for, it is only said of which arrays it is unsure.
     """
-    answer = time(kernel)
+    answer, machine, device = time(stages.timed), stages.machine, stages.timed.device
     found: list[Alternative] = []
     spreads = [answer.interval]
     notes: list[str] = []
-    for other in kernel.alternatives if are_asked else ():
-        arrays = moved(kernel, other)
-        assumption = f"{in_words(arrays)} in {other.placement}"
+    for placement in machine.alternatives if are_asked else ():
+        arrays = moved(machine, placement)
+        assumption = f"{in_words(arrays)} in {placement}"
         try:
-            otherwise = time(other)
+            otherwise = time(staged(stages.profile, device, placement).timed)
         except LoopyperfError as error:
             notes.append(f"no time if {assumption}: {error}")
             continue
-        reasons = dict.fromkeys(kernel.unsure[name].reason for name in arrays)
+        reasons = dict.fromkeys(machine.unsure[name].reason for name in arrays)
         found.append(Alternative(otherwise.seconds, arrays, assumption, "; ".join(reasons)))
         spreads.append(otherwise.interval)
     return replace(
         answer,
         interval=_from_lowest_to_highest(spreads),
         notes=(*answer.notes, *notes),
-        unsure=tuple(kernel.unsure),
+        unsure=tuple(machine.unsure),
         alternatives=tuple(found),
     )
 
 
-def moved(kernel: TimedKernel, other: TimedKernel) -> tuple[str, ...]:
-    """Return the private arrays that live in one place in *kernel*, and in another one in *other*."""
+def moved(machine: MachineProgram, placement: Placement) -> tuple[str, ...]:
+    """Return the private arrays that live in one place in *machine*, and in another one by *placement*."""
     return tuple(
         name
-        for name, array in kernel.unsure.items()
-        if array.is_in_memory_by(kernel.placement) != array.is_in_memory_by(other.placement)
+        for name, array in machine.unsure.items()
+        if array.is_in_memory_by(machine.placement) != array.is_in_memory_by(placement)
     )
 
 

@@ -302,7 +302,7 @@ def described_saturations(
         return {}
     try:
         launches = timed_kernel(program, device, typical, sizes).launches
-        return {each.launch.name: each.execution.concurrent_groups * device.needed("cores") for each in launches}
+        return {each.name: each.execution.concurrent_groups * device.needed("cores") for each in launches}
     except LoopyperfError:  # the runtime's answer will do
         return {}
 

@@ -138,7 +138,7 @@ def test_a_kernel_is_made_of_opcodes_and_of_what_executes_them(dtype: type) -> N
     )
     unit = lp.split_iname(unit, "i", 32, outer_tag="g.0", inner_tag="l.0")
     (launch,) = timed_kernel(unit, lpp.load_device("nvidia-v100"), None, {"n": 1024}).launches
-    graphs = [*launch.machine.values(), lpp.instruction_graph(unit, n=1024)]
+    graphs = [*(program.graph for program in launch.programs.values()), lpp.instruction_graph(unit, n=1024)]
     every = [each for graph in graphs for each in graph.instructions]
     assert len({each.kind for each in every}) > 5
     assert {type(each.kind) for each in every} == {Opcode}

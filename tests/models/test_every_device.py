@@ -10,8 +10,8 @@ import pytest
 import loopyperf as lpp
 from loopyperf.device.library import BUNDLED
 from loopyperf.models.catalog import DEVICE_MODELS
-from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.oracle.answering import Answering
+from loopyperf.predict.instruction_graph import staged
 
 SLUGS = sorted(path.stem for path in BUNDLED.glob("*.toml"))
 N = 64
@@ -76,7 +76,7 @@ def test_every_model_answers_for_every_device(make: Callable[[], lp.TranslationU
     graphs = cache(lambda lanes: lpp.kernel_profile(unit, warp_size=lanes, n=N))
     for slug in SLUGS:
         device = lpp.load_device(slug)
-        kernel = TimedKernel(graphs(device.warp_size), device)
+        kernel = staged(graphs(device.warp_size), device).timed
         for model in DEVICE_MODELS.values():
             found = model.time(kernel)
             assert 0 < float(found.seconds) < 0.1, (slug, model.name)

@@ -5,7 +5,7 @@ from functools import cache
 import loopyperf as lpp
 from loopyperf.models.literature.gpuperf import Analysis
 from loopyperf.models.literature.gpuperf_inputs import LaunchInputs
-from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.predict.instruction_graph import staged
 from test_kernels.optimization_steps.fast_multipole import fast_multipole
 
 C2050 = lpp.load_device("nvidia-tesla-c2050")
@@ -16,7 +16,7 @@ STEPS = ((), ("vecpack",), ("vecpack", "rsqrt"), ("vecpack", "rsqrt", "shmem"), 
 @cache
 def analysis(step: tuple[str, ...]) -> Analysis:
     graphs = lpp.kernel_profile(fast_multipole(frozenset(step)), leaves=256)
-    return LaunchInputs(TimedKernel(graphs, C2050).launches[0]).analysis
+    return LaunchInputs(staged(graphs, C2050).timed.launches[0]).analysis
 
 
 def test_each_step_is_faster_than_the_one_before() -> None:

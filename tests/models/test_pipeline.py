@@ -13,8 +13,8 @@ from loopyperf.device.description import Device, Throughput
 from loopyperf.errors import MissingNumberError, OccupancyError, UnknownDeviceError
 from loopyperf.models import pipeline
 from loopyperf.models.on_device.representative_groups import shared_out
-from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.predict.cache import recent
+from loopyperf.predict.instruction_graph import staged
 
 V100 = lpp.load_device("nvidia-v100")
 CORES, CLOCK = 80, 1.38e9
@@ -230,7 +230,7 @@ def test_registers_are_those_of_the_device() -> None:
     unit = lp.split_iname(unit, "i", 768, outer_tag="g.0", inner_tag="l.0")
     graphs = lpp.kernel_profile(unit, n=768)
     fermi, volta = (
-        TimedKernel(graphs, lpp.load_device(name)).launches[0].compiled.registers for name in ("tesla-c2050", "v100")
+        staged(graphs, lpp.load_device(name)).timed.launches[0].registers for name in ("tesla-c2050", "v100")
     )
     assert fermi == 40
     assert 63 < volta <= 80

@@ -10,7 +10,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.models.literature.gpuperf import Analysis
 from loopyperf.models.literature.gpuperf_inputs import LaunchInputs
-from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.predict.instruction_graph import staged
 from test_kernels.optimization_steps.reduction import STEPS, reduction
 
 C2050 = lpp.load_device("nvidia-tesla-c2050")
@@ -21,7 +21,7 @@ CASES = pytest.mark.parametrize(("group", "n"), [(128, 2**22), (256, 2**24)])
 @cache
 def analysis(step: str, group: int, n: int) -> Analysis:
     graphs = lpp.kernel_profile(reduction(step, group), **STEPS[step].sizes(group, n))
-    return LaunchInputs(TimedKernel(graphs, C2050).launches[0]).analysis
+    return LaunchInputs(staged(graphs, C2050).timed.launches[0]).analysis
 
 
 @CASES

@@ -18,7 +18,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
-from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.instruction_graph import timed_kernel
 
 DEVICE = lpp.load_device("nvidia-titan-v")
@@ -37,7 +37,7 @@ MAY_FALL = {"transit": 1, "mwp-cwp-corrected": 4, "wfg-corrected": 4, "pipeline"
 """model -> of how many of two hundred kernels it may take less time with more work, as docs/errata.md says"""
 
 
-def timed(kernel: lp.TranslationUnit, **sizes: int) -> TimedKernel:
+def timed(kernel: lp.TranslationUnit, **sizes: int) -> TimedProgram:
     return timed_kernel(kernel, DEVICE, None, sizes)
 
 
@@ -162,7 +162,7 @@ def drawn(random: Random) -> Drawn:
     )
 
 
-def times(kernel: TimedKernel) -> Mapping[str, float]:
+def times(kernel: TimedProgram) -> Mapping[str, float]:
     """Return the seconds of each model that has the law, and of each pipeline that fits know."""
     found = {model: float(DEVICE_MODELS[model].time(kernel).seconds) for model in LAWFUL}
     return {**found, **{f"column {name}": each for name, each in busy_seconds(kernel).items()}}

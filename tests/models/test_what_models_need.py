@@ -10,8 +10,9 @@ from kernels import doubled, triangle
 import loopyperf as lpp
 from loopyperf.device.description import Device
 from loopyperf.models.catalog import DEVICE_MODELS
-from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import ModelTime
+from loopyperf.pipeline.timed_program import TimedProgram
+from loopyperf.predict.instruction_graph import staged
 
 KNOWN = lpp.load_device("nvidia-v100")
 SIZE = {"n": 256}
@@ -32,8 +33,8 @@ def without_latencies(device: Device) -> Device:
 
 
 @cache
-def timed(device: Device) -> TimedKernel:
-    return TimedKernel(lpp.kernel_profile(triangle(), device=device, parameters=SIZE), device)
+def timed(device: Device) -> TimedProgram:
+    return staged(lpp.kernel_profile(triangle(), device=device, parameters=SIZE), device).timed
 
 
 def asked(model: str, device: Device) -> ModelTime:

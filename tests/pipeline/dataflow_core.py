@@ -17,6 +17,7 @@ from loopyperf.idg.program import Opcode
 from loopyperf.idg.unrolling import executions
 from loopyperf.pipeline.clock import NEVER, Clock
 from loopyperf.pipeline.core import Run
+from loopyperf.pipeline.expressions import decoded_graph
 from loopyperf.pipeline.memory import AT_START, COLUMNS
 from loopyperf.pipeline.scenario import Scenario
 
@@ -35,7 +36,7 @@ class _Flat:
     """An unrolled graph, with latencies in ticks."""
 
     def __init__(self, program: int, offset: int, scenario: Scenario, clock: Clock) -> None:
-        graph = scenario.graphs[program]
+        graph = decoded_graph(scenario.graphs[program])
         flat = graph.unrolled()
         found = [place for place, _ in executions(graph.instructions, graph.body)]
         latencies = scenario.latencies[program]

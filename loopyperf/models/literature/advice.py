@@ -11,10 +11,10 @@ from typing import Any
 
 from loopyperf.idg.program import Opcode
 from loopyperf.models.literature.gpuperf import Analysis
-from loopyperf.models.literature.gpuperf_inputs import SPECIAL, LaunchInputs, Request
+from loopyperf.models.literature.gpuperf_inputs import SPECIAL, LaunchInputs, MemoryRequest
 from loopyperf.models.on_device.demand import is_floating_point
-from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.pipeline_names import LAUNCHES, START
+from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import amount, duration, in_percent, number_of
 
@@ -168,7 +168,7 @@ def advice_on(launch: TimedLaunch) -> Advice:
                 tuple(_serialization(seen, found)), _OF_SERIALIZATION),
     ]  # fmt: skip
     ordered = tuple(sorted(benefits, key=lambda each: -each.seconds))
-    return Advice(launch.launch.name, clock, found, ordered, tuple(_requests(seen, WASTEFUL)))
+    return Advice(launch.name, clock, found, ordered, tuple(_requests(seen, WASTEFUL)))
 
 
 _OF_PARALLELISM = (
@@ -217,18 +217,18 @@ def _parallelism(launch: TimedLaunch, found: Analysis) -> Iterator[str]:
         f"{float(found.itilp):.3g} under way, {float(found.itilp_max):.3g} would hide latencies of "
         f"{number_of(float(found.avg_inst_lat), 'cycle')}"
     )
-    yield f"no more groups fit for {' and '.join(launch.compiled.room.bound_by)}"
+    yield f"no more groups fit for {' and '.join(launch.bound_by)}"
 
 
 def _requests(seen: LaunchInputs, least: float = 0.0) -> Iterator[str]:
     """Yield what the costliest accesses ask for, of those of *least* times the sectors that they need."""
-    costs: dict[str, list[Request]] = {}
+    costs: dict[str, list[MemoryRequest]] = {}
     for each in (each for each in seen.requests if each.sectors >= least * each.fewest_sectors):
         costs.setdefault(each.instruction.label, []).append(each)
     for source in _costliest({name: sum(map(seen.cost, found)) for name, found in costs.items()}):
-        of_array: dict[tuple[str, str], Request] = {}
+        of_array: dict[tuple[str, str], MemoryRequest] = {}
         for each in costs[source]:
-            key = each.instruction.kind, each.instruction.reference.array
+            key = each.instruction.kind, each.array
             if key not in of_array or seen.cost(each) > seen.cost(of_array[key]):
                 of_array[key] = each
         for (kind, array), each in of_array.items():

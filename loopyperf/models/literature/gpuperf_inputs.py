@@ -18,9 +18,9 @@ from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.models.literature.gpuperf import Analysis, Inputs, Parameters, analyse
 from loopyperf.models.on_device.demand import MEMORY, is_floating_point, is_memory
-from loopyperf.models.on_device.timed_launch import TimedLaunch
-from loopyperf.models.on_device.traffic import Served, sectors_touched
+from loopyperf.models.on_device.timing import Timing
 from loopyperf.pipeline.timed_graph import Timed
+from loopyperf.pipeline.timed_program import Served, TimedLaunch
 
 ROUNDING = 1e-9
 """share by which numbers of sectors differ that are the same"""
@@ -29,12 +29,13 @@ SPECIAL = Opcode.MUFU
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class MemoryRequest:
     """An access of global or private memory."""
 
     executions: float
     """of a warp, on average"""
     instruction: Instruction
+    array: str
     transactions: float
     """lines that it asks for"""
     sectors: float
@@ -74,7 +75,7 @@ class LaunchInputs:
 
     def __init__(self, launch: TimedLaunch) -> None:
         """Take the launch; what is asked for is found then."""
-        self.launch = launch
+        self.launch, self.timing = launch, Timing(launch.device)
 
     @cached_property
     def analysis(self) -> Analysis:
@@ -84,17 +85,14 @@ class LaunchInputs:
     # {{{ instructions
 
     @cached_property
-    def requests(self) -> Sequence[Request]:
+    def requests(self) -> Sequence[MemoryRequest]:
         """Return the accesses of global and private memory."""
-        launch, found = self.launch, list[Request]()
-        for kind, share in launch.shares.items():
-            accesses = launch.accesses[kind]
-            for number, each in enumerate(launch.machine[kind].instructions):
-                if is_memory(each):
-                    asked, executions = accesses.asked(number), share * float(each.executions)
-                    lines, lanes = max(1.0, asked.lines), launch.device.needed("warp_size")
-                    found.append(Request(executions, each, lines, asked.sectors, launch.serving(each), lanes))
-        return found
+        lanes = self.launch.device.needed("warp_size")
+        return [
+            MemoryRequest(executions, each, asked.array, max(1.0, asked.lines), asked.sectors, asked.served, lanes)
+            for executions, each, asked in self.launch.requested()
+            if asked.served is not None
+        ]
 
     @cached_property
     def others(self) -> Sequence[Executed]:
@@ -111,7 +109,7 @@ class LaunchInputs:
         conflicts = 0.0
         if instruction.subsystem == MemorySpace.LOCAL and not instruction.is_idle:
             words = max(1, instruction.bits // 32)
-            alone = self.launch.timing.local_memory(words)
+            alone = self.timing.local_memory(words)
             conflicts = max(0.0, issue - float(alone.issue))
         return Executed(executions, instruction, issue - conflicts, completion - conflicts, conflicts)
 
@@ -152,7 +150,7 @@ class LaunchInputs:
             simd_width=device.needed("warp_size") / issue,
             sfu_width=device.needed("warp_size") / float(device.issue_latency("special", "f32")),
             fp_lat=latency,
-            dram_lat=self.launch.timing.latency(DRAM),
+            dram_lat=self.timing.latency(DRAM),
             delta=self.delta,
             gamma=0.0,  # equation 8 as printed makes a kernel faster the more instructions it has (docs/models.md)
             hit_lat=self._hit,
@@ -186,7 +184,7 @@ class LaunchInputs:
         special = self._number(lambda each: each.kind == SPECIAL)
         computing = self.computing
         active = launch.active_cores
-        touched = sectors_touched(launch.launch) * SECTOR / self._moved
+        touched = launch.sectors * SECTOR / self._moved
         return Inputs(
             insts=sum(each.executions for each in self.others) - special + requests,
             mem_insts=requests,
@@ -195,9 +193,9 @@ class LaunchInputs:
             fp_insts=self._number(is_floating_point),
             total_warps=launch.warps_of_core * active,
             active_sms=active,
-            n=min(launch.execution.concurrent_warps, launch.warps_of_core / launch.launch.times),
+            n=min(launch.execution.concurrent_warps, launch.warps_of_core / launch.times),
             avg_trans_warp=self._mean([(each.executions, each.transactions) for each in self.requests], 1.0),
-            size_of_data=launch.launch.times * touched / active,
+            size_of_data=launch.times * touched / active,
             ilp=self._over_programs(lambda graph: float(ilp(graph))),
             mlp=self._over_programs(lambda graph: float(mlp(graph, MEMORY))),
             avg_inst_lat=self._mean([(each.executions, each.completion) for each in computing], 1.0),
@@ -212,7 +210,7 @@ class LaunchInputs:
             return None
         return self._mean([(each.executions, self.latency(each)) for each in self.requests], 1.0)
 
-    def latency(self, request: Request) -> float:
+    def latency(self, request: MemoryRequest) -> float:
         """Return the average cycles of a request, by equations 12 and 13: hit_lat, and the latency of what serves it.
 
         A request that the nearest cache does not serve waits for one of the farther levels, whose latencies are those
@@ -224,9 +222,7 @@ class LaunchInputs:
         reached = [share for _, share in farther]
         served = [here - beyond for here, beyond in zip(reached, [*reached[1:], 0.0], strict=True)]
         waited = [
-            share * self.launch.timing.latency(name)
-            for (name, _), share in zip(farther, served, strict=True)
-            if share > 0
+            share * self.timing.latency(name) for (name, _), share in zip(farther, served, strict=True) if share > 0
         ]
         return self._hit + served[-1] * self._queued + sum(waited)
 
@@ -234,14 +230,14 @@ class LaunchInputs:
     def _hit(self) -> float:
         """Return hit_lat, in cycles: of the nearest level whose latency is stated."""
         levels = global_levels(self.launch.device)
-        return self.launch.timing.latency(next((each.name for each in levels if each.latency is not None), DRAM))
+        return self.timing.latency(next((each.name for each in levels if each.latency is not None), DRAM))
 
     @cached_property
     def _queued(self) -> float:
         """Return the cycles that the transactions of a request wait for each other, on average (equation 13)."""
         return (self._mean([(each.executions, each.transactions) for each in self.requests], 1.0) - 1) * self.delta
 
-    def cost(self, request: Request) -> float:
+    def cost(self, request: MemoryRequest) -> float:
         """Return the cycles of all executions of a request in a warp."""
         return request.executions * self.latency(request)
 
@@ -251,8 +247,8 @@ class LaunchInputs:
         return sum(each.executions for each in self.others if is_counted(each.instruction))
 
     def _over_programs(self, value: Callable[[Idg], float]) -> float:
-        shares, programs = self.launch.shares, self.launch.machine
-        return fmean([value(programs[each]) for each in shares], weights=list(shares.values()))
+        shares, programs = zip(*self.launch.shared(), strict=True)
+        return fmean([value(each.graph) for each in programs], weights=shares)
 
     # }}}
 

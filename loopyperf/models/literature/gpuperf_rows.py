@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from loopyperf.idg.program import Opcode
 from loopyperf.models.literature.gpuperf_inputs import SPECIAL, LaunchInputs
-from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.result import Row
+from loopyperf.pipeline.timed_program import TimedLaunch
 
 Costs = dict[tuple[str, str], tuple[float, float]]
 """property and source -> how often a core executes it, and the cycles that it costs"""

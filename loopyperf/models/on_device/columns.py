@@ -4,8 +4,8 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Per
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.program import Instruction
-from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.pipeline_names import in_files
+from loopyperf.pipeline.timed_program import TimedLaunch
 
 CORE_MEMORIES = tuple(MemorySpace)
 """subsystems of a machine graph whose accesses a pipeline of the core may have in common"""

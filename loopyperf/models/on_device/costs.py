@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from loopyperf.idg.program import Opcode
 from loopyperf.models.aspects import Aspect
 from loopyperf.models.exact_sum import adding_up
-from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
+from loopyperf.models.on_device.substitutions import notes_of
 from loopyperf.models.pipeline_names import ISSUE, LATENCY, LAUNCHES, START
 from loopyperf.models.result import Breakdown, ModelTime, Row
+from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
 from loopyperf.units import duration
 
 Rows = Callable[[TimedLaunch], Iterable[Row]]
@@ -19,31 +20,31 @@ MOST = 0.5
 """of the time: where more rests on assumed numbers, an answer has the time that stated ones alone tell"""
 
 
-def kernel_time(kernel: TimedKernel, rows_of: Rows, notes_of: Notes, sees: Collection[Aspect]) -> ModelTime:
+def kernel_time(kernel: TimedProgram, rows_of: Rows, rows_notes: Notes, sees: Collection[Aspect]) -> ModelTime:
     """Return how long *kernel* takes, in seconds, given the rows of each launch: launches add up, and cost something.
 
-    *notes_of* tells what the rows of a launch assume, beyond what is in its own notes; *sees* tells what these may be.
+    *rows_notes* tells what the rows of a launch assume, beyond its own notes; *sees* tells what these may be.
 
-    Raises :class:`MissingNumberError` and :class:`OccupancyError` as :attr:`TimedKernel.launches` does.
+    Raises :class:`MissingNumberError` for a latency that the model needs and the description of the device lacks.
     """
     device = kernel.device
     rows: list[Row] = []
-    notes = list(kernel.notes_for(sees))
+    notes = list(notes_of(kernel, sees))
     assumed = stated = 0.0
     for launch in kernel.launches:
         own = list(rows_of(launch))
         rows += own
-        notes += notes_of(launch)
-        if any(launch.substitutions):
+        notes += rows_notes(launch)
+        if launch.substitutions:
             shares = launch.once(AssumedShares.of)
             assumed, stated = assumed + shares.seconds(own), stated + shares.stated
     if (overhead := device.launch_overhead) is None:
         notes.append(f"what a launch costs on {device.slug} is not described: taken as nothing")
     else:
-        for launch in kernel.profile.launches:
-            cost = launch.times * overhead
+        for name, times in kernel.launched:
+            cost = times * overhead
             stated += cost
-            rows.append(Row(LAUNCHES, f"launch of {launch.name}", launch.times, overhead, cost))
+            rows.append(Row(LAUNCHES, f"launch of {name}", times, overhead, cost))
     seconds, costs = adding_up([row.seconds for row in rows])
     notes = [*_lower_bound(float(seconds), assumed, stated), *notes]
     exact = (Row(row.property, row.source, row.count, row.weight, cost) for row, cost in zip(rows, costs, strict=True))
@@ -60,7 +61,7 @@ def busiest_and_rest(launch: TimedLaunch, cycles: float) -> Iterator[Row]:
 
     The rest is the time in which results are waited for.
     """
-    clock, times, name = launch.device.needed("clock"), launch.launch.times, launch.launch.name
+    clock, times, name = launch.device.needed("clock"), launch.times, launch.name
     seconds = times * cycles / clock
     busy = busy_cycles(launch)
     totals = {pipeline: sum(each * number for (_, each), number in costs.items()) for pipeline, costs in busy.items()}

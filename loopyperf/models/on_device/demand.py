@@ -11,17 +11,14 @@ from statistics import fmean
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import ARITHMETIC
-from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics import Lambdas, waited_for, work_flow_graph
 from loopyperf.idg.program import Instruction, Opcode
-from loopyperf.idg.unrolling import runs_of_all
-from loopyperf.models.on_device.batches import MakeUp
-from loopyperf.models.on_device.timed_launch import TimedLaunch
-from loopyperf.models.on_device.timing import partitions
 from loopyperf.models.pipeline_names import ISSUE, START
 from loopyperf.models.workload import FlowNode, Share, WarpDemand, WorkFlow
 from loopyperf.pipeline import Interval, intervals, warp_latency
+from loopyperf.pipeline.batches import MakeUp
 from loopyperf.pipeline.timed_graph import Timed, TimedGraph
+from loopyperf.pipeline.timed_program import TimedLaunch, TimedWarps
 
 MEMORY = (MemorySpace.GLOBAL, MemorySpace.PRIVATE)
 """the subsystems of a machine graph whose instructions ask for memory beyond the core"""
@@ -33,13 +30,13 @@ class LaunchDemand(WarpDemand):
     def __init__(self, launch: TimedLaunch, group: MakeUp | None = None) -> None:
         """Take the launch, or the warps of one *group* of it; each quantity is computed on first use."""
         self.launch, self.group = launch, group
-        size = launch.launch.warps_per_group
+        size = launch.warps_per_group
         self.shares = launch.shares if group is None else {program: each / size for program, each in group.items()}
 
     @cached_property
     def warps_per_group(self) -> int:
         """Return how many warps meet at a barrier."""
-        return self.launch.launch.warps_per_group
+        return self.launch.warps_per_group
 
     @cached_property
     def memory_instruction(self) -> float:
@@ -117,7 +114,7 @@ class LaunchDemand(WarpDemand):
         The launch takes no less. Raises :class:`GraphError` as
         :func:`loopyperf.pipeline.warp_latency` does.
         """
-        for warp in (self.launch.graphs[program] for program in self.shares):
+        for warp in (self.launch.programs[program].timed_graph for program in self.shares):
             if _one_after_the_other(warp) > least:
                 least = max(least, _alone(warp))
         return least
@@ -125,16 +122,15 @@ class LaunchDemand(WarpDemand):
     @cached_property
     def work_flows(self) -> Sequence[tuple[float, WorkFlow]]:
         """Return the work flow of each kind of warps, with its share of them."""
-        launch = self.launch
-        return [(share, _work_flow(launch.machine[kind], launch.timed[kind])) for kind, share in self.shares.items()]
+        return [(share, _work_flow(program)) for share, program in self.launch.shared(self.shares)]
 
     @cached_property
     def intervals(self) -> Sequence[Interval]:
         """Return the intervals of GPUMech, of all kinds of warps, each with its share."""
         found: list[Interval] = []
-        for kind, share in self.shares.items():
-            graph, timed = self.launch.machine[kind], self.launch.timed[kind]
-            every = zip(graph.instructions, timed, strict=True)
+        for share, program in self.launch.shared(self.shares):
+            graph = program.graph
+            every = zip(graph.instructions, program.times, strict=True)
             own = intervals(graph, [_single(each, times) for each, times in every if each.subsystem in MEMORY], MEMORY)
             found += [Interval(each.instructions, each.stall, each.number * share) for each in own]
         return found
@@ -149,11 +145,10 @@ def of_groups(launch: TimedLaunch) -> tuple[LaunchDemand, ...]:
 
 def _latencies(launch: TimedLaunch) -> Callable[[int], float]:
     """Return what tells how long a warp takes alone in its partition that executes a program."""
-    parts = partitions(launch.device)
 
     @cache
     def latency(program: int) -> float:
-        return _alone(launch.alone[program].in_partition(0, parts))
+        return _alone(launch.alone[program].timed_graph.in_partition(0, launch.partitions))
 
     return latency
 
@@ -189,15 +184,15 @@ def _alone(warp: TimedGraph) -> float:
 
 def _one_after_the_other(warp: TimedGraph) -> float:
     """Return how long a warp takes whose instructions wait for each other, in cycles: none takes longer."""
-    runs = runs_of_all(warp.graph.instructions, warp.graph.loops_around)
     return sum(
         number * float(max(lambdas.issue, lambdas.completion))
-        for number, (_, lambdas) in zip(runs, warp.issued, strict=True)
+        for number, lambdas in zip(warp.runs, warp.lambdas, strict=True)
     )
 
 
-def _work_flow(graph: Idg, timed: Sequence[Sequence[Timed]]) -> WorkFlow:
+def _work_flow(program: TimedWarps) -> WorkFlow:
     """Return the work flow of a machine graph, with the mean latencies of each node."""
+    graph, timed = program.graph, program.times
     flow = work_flow_graph(graph, MEMORY)
     nodes: list[FlowNode] = []
     for number, node in enumerate(flow.nodes):

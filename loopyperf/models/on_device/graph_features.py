@@ -4,21 +4,21 @@ Ratios and shares are as they are; what spans orders of magnitude is ln(1 + x). 
 share of all instructions that are executed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import log, log1p
 
 from loopyperf.compiler import lowered
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics import ilp, mlp
 from loopyperf.idg.program import Instruction, Opcode
-from loopyperf.memory.kernel_profile import KernelProfile, LaunchProfile
+from loopyperf.memory.kernel_profile import KernelProfile, LaunchProfile, WarpClass
 from loopyperf.memory.sectors import SECTOR
 from loopyperf.models.features import Features
 from loopyperf.models.on_device.demand import MEMORY, is_floating_point, is_memory
-from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.on_device.warp_accesses import WarpAccesses
 from loopyperf.models.pipeline_names import LAUNCHES
+from loopyperf.pipeline.timed_program import Request, TimedLaunch
 
 ALONE = (LAUNCHES, "work-groups")
 """properties that are of no group"""
@@ -29,46 +29,70 @@ class WarpProgram:
     """The machine graph of one kind of warps."""
 
     graph: Idg
-    accesses: WarpAccesses
+    requests: Sequence[Request | None]
+    """of each instruction, what it asks of memory beyond the core"""
     share: float
     """of all warps of the launch"""
+
+    @classmethod
+    def of(cls, warps: WarpClass, share: float) -> "WarpProgram":
+        """Return what *warps* execute, with their *share* of all."""
+        accesses = WarpAccesses(warps)
+        asked = (accesses.request(each) if is_memory(each) else None for each in warps.graph.instructions)
+        return cls(warps.graph, tuple(asked), share)
 
 
 @dataclass(frozen=True)
 class LaunchPrograms:
     """A launch with a program for each kind of its warps."""
 
-    launch: LaunchProfile
+    warps_per_group: int
+    work_items: int
+    """of a group"""
+    local_memory: int
+    """bytes of a group"""
+    warps: int
+    """of all executions"""
+    lanes: int
+    """of a warp"""
     programs: tuple[WarpProgram, ...]
 
     @classmethod
     def lowered(cls, launch: LaunchProfile) -> "LaunchPrograms":
         """Return the programs of *launch* as the compiler makes them for no device in particular."""
         warps = sum(kind.warps for kind in launch.classes)
-        graphs = [(kind, lowered(kind.graph)) for kind in launch.classes]
+        classes = (replace(kind, graph=lowered(kind.graph)) for kind in launch.classes)
         return cls(
-            launch, tuple(WarpProgram(graph, WarpAccesses(kind, graph), kind.warps / warps) for kind, graph in graphs)
+            launch.warps_per_group,
+            launch.work_items,
+            launch.local_memory or 0,
+            launch.groups * launch.warps_per_group * launch.times,
+            launch.representative.example.size,
+            tuple(WarpProgram.of(kind, kind.warps / warps) for kind in classes),
         )
 
     @classmethod
     def timed(cls, timed: TimedLaunch) -> "LaunchPrograms":
         """Return the programs of a launch on its device."""
-        programs = (
-            WarpProgram(timed.machine[kind], timed.accesses[kind], share) for kind, share in timed.shares.items()
+        return cls(
+            timed.warps_per_group,
+            timed.work_items,
+            timed.local_memory,
+            timed.all_groups * timed.warps_per_group * timed.times,
+            timed.device.needed("warp_size"),
+            tuple(WarpProgram(each.graph, each.requests, share) for share, each in timed.shared()),
         )
-        return cls(timed.launch, tuple(programs))
 
-    def executed(self) -> Iterator[tuple[float, WarpProgram, int, Instruction]]:
-        """Yield how often a warp executes each instruction on average, and its program, place and self."""
+    def executed(self) -> Iterator[tuple[float, Instruction, Request | None]]:
+        """Yield how often a warp executes each instruction on average, it, and what it asks of memory."""
         for program in self.programs:
-            for place, each in enumerate(program.graph.instructions):
-                yield program.share * float(each.executions), program, place, each
+            for each, request in zip(program.graph.instructions, program.requests, strict=True):
+                yield program.share * float(each.executions), each, request
 
     @property
     def instructions(self) -> float:
         """Return how many instructions all warps execute."""
-        warps = self.launch.groups * self.launch.warps_per_group * self.launch.times
-        return warps * sum(executions for executions, _, _, _ in self.executed())
+        return self.warps * sum(executions for executions, _, _ in self.executed())
 
 
 def graph_features(launches: Iterable[LaunchPrograms]) -> Features:
@@ -97,33 +121,31 @@ def counted_features(counts: Mapping[str, float], groups: int) -> Features:
 
 
 def _told(launch: LaunchPrograms) -> Iterator[tuple[str, float]]:
-    warps = launch.launch.warps_per_group
-    yield "warps of a group", log1p(warps)
-    yield "work-items of a group", log1p(launch.launch.work_items)
-    yield "local memory", log1p((launch.launch.local_memory or 0) / 1024)
+    yield "warps of a group", log1p(launch.warps_per_group)
+    yield "work-items of a group", log1p(launch.work_items)
+    yield "local memory", log1p(launch.local_memory / 1024)
     yield "kinds of warps", log1p(len(launch.programs))
     yield "machine code", log1p(max(len(each.graph.instructions) for each in launch.programs))
-    number = sum(executions for executions, _, _, _ in launch.executed())
-    in_memory = sum(executions for executions, _, _, each in launch.executed() if is_memory(each))
-    arithmetic = sum(executions for executions, _, _, each in launch.executed() if is_floating_point(each))
+    number = sum(executions for executions, _, _ in launch.executed())
+    in_memory = sum(executions for executions, each, _ in launch.executed() if is_memory(each))
+    arithmetic = sum(executions for executions, each, _ in launch.executed() if is_floating_point(each))
     yield "instructions", log1p(number)
     yield "compute intensity", log1p((number - in_memory) / in_memory) if in_memory else log1p(number)
     yield "floating-point intensity", log1p(arithmetic / in_memory) if in_memory else log1p(arithmetic)
     yield "ILP", log(_mean((each.share, float(ilp(each.graph))) for each in launch.programs))
     yield "MLP", log(_mean((each.share, float(mlp(each.graph, MEMORY))) for each in launch.programs))
-    for name, quantity in REQUESTS.items():
-        requests = (
-            (executions, quantity(program.accesses, place, each))
-            for executions, program, place, each in launch.executed()
-            if is_memory(each)
-        )
-        yield name, log1p(_mean(requests))
+    requests = [(executions, each, asked) for executions, each, asked in launch.executed() if is_memory(each) and asked]
+    yield "sectors of a request", log1p(_mean((executions, asked.sectors) for executions, _, asked in requests))
+    # over those of a full warp for neighbouring elements
+    over_fewest = ((often, asked.sectors / (launch.lanes * each.bits / 8 / SECTOR)) for often, each, asked in requests)
+    yield "sectors over fewest", log1p(_mean(over_fewest))
+    yield "lines of a request", log1p(_mean((executions, asked.lines) for executions, _, asked in requests))
 
 
 def _mix(launch: LaunchPrograms) -> Iterator[tuple[str, float]]:
     """Yield the share of each sort of instructions."""
     sorts: dict[str, float] = {}
-    for executions, _, _, each in launch.executed():
+    for executions, each, _ in launch.executed():
         sorts[_sort(each)] = sorts.get(_sort(each), 0.0) + executions
     whole = sum(sorts.values())
     yield from ((f"share of {sort}", number / whole) for sort, number in sorts.items())
@@ -138,36 +160,8 @@ def _sort(instruction: Instruction) -> str:
     return f"{instruction.dtype} {instruction.kind}" if instruction.dtype.startswith("f") else instruction.kind
 
 
-# {{{ requests
-
-
-def _sectors(accesses: WarpAccesses, place: int, _: Instruction) -> float:
-    return accesses.asked(place).sectors
-
-
-def _over_fewest(accesses: WarpAccesses, place: int, instruction: Instruction) -> float:
-    """Return the sectors over those of a full warp for neighbouring elements."""
-    lanes = accesses.warps.example.size
-    return _sectors(accesses, place, instruction) / (lanes * instruction.bits / 8 / SECTOR)
-
-
-def _lines(accesses: WarpAccesses, place: int, _: Instruction) -> float:
-    return accesses.asked(place).lines
-
-
-REQUESTS: Mapping[str, Callable[[WarpAccesses, int, Instruction], float]] = {
-    "sectors of a request": _sectors,
-    "sectors over fewest": _over_fewest,
-    "lines of a request": _lines,
-}
-"""what a request for memory beyond the core asks for, on average"""
-
-
 def _mean(values: Iterable[tuple[float, float]]) -> float:
     """Return the mean of values by their weights, 0 where there are none."""
     every = list(values)
     whole = sum(weight for weight, _ in every)
     return sum(weight * value for weight, value in every) / whole if whole else 0.0
-
-
-# }}}

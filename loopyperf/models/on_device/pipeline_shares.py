@@ -12,8 +12,8 @@ from loopyperf.device.parts import Lanes
 from loopyperf.models.on_device.columns import column_of
 from loopyperf.models.on_device.demand import LaunchDemand, of_groups
 from loopyperf.models.on_device.processor_shares import cycles_of_work_items
-from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
 from loopyperf.models.pipeline_names import ISSUE, LATENCY, LAUNCHES, START
+from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
 
 Busy = dict[str, dict[str, float]]
 """column -> source -> seconds; of launches, their number"""
@@ -21,10 +21,10 @@ OfWarp = Callable[[TimedLaunch, LaunchDemand], Iterator[tuple[str, str, float]]]
 """columns of a warp, each with a source and its cycles"""
 
 
-def pipeline_shares(kernel: TimedKernel) -> Busy:
+def pipeline_shares(kernel: TimedProgram) -> Busy:
     """Return column -> source -> the seconds that the core with most groups is busy, over all launches.
 
-    Raises :class:`MissingNumberError` and :class:`OccupancyError` as :attr:`TimedKernel.launches` does.
+    Raises :class:`MissingNumberError` for a latency that the description of the device lacks.
     """
     found: Busy = {}
     of_warp = cycles_of_warp if kernel.device.lanes == Lanes.TOGETHER else cycles_of_work_items
@@ -32,18 +32,18 @@ def pipeline_shares(kernel: TimedKernel) -> Busy:
         for column, source, busy in _of_core(launch, of_warp):
             sources = found.setdefault(column, {})
             sources[source] = sources.get(source, 0.0) + busy / kernel.device.needed("clock")
-    found[LAUNCHES] = {f"launch of {each.name}": float(each.times) for each in kernel.profile.launches}
+    found[LAUNCHES] = {f"launch of {name}": float(times) for name, times in kernel.launched}
     return found
 
 
-def busy_seconds(kernel: TimedKernel) -> dict[str, float]:
+def busy_seconds(kernel: TimedProgram) -> dict[str, float]:
     """Return column -> the seconds of all its sources; of launches their number. Raises as :func:`pipeline_shares`."""
     return {column: sum(sources.values()) for column, sources in pipeline_shares(kernel).items()}
 
 
 def cycles_of_warp(launch: TimedLaunch, demand: LaunchDemand) -> Iterator[tuple[str, str, float]]:
     """Yield the columns of a warp on a core whose warps execute together, each with a source and its cycles."""
-    name = f"launch of {launch.launch.name}"
+    name = f"launch of {launch.name}"
     for executions, instruction, times in launch.executed(demand.shares):
         for time in times:
             column = column_of(time.pipeline, instruction, launch)
@@ -70,7 +70,7 @@ def _of_core(launch: TimedLaunch, of_warp: OfWarp) -> Iterator[tuple[str, str, f
 
 def _most(launch: TimedLaunch, of_warp: OfWarp) -> dict[str, float]:
     """Return column -> the cycles of the core with most of it, in all executions of a launch whose groups differ."""
-    size, demands = launch.launch.warps_per_group, launch.once(of_groups)
+    size, demands = launch.warps_per_group, launch.once(of_groups)
     groups = [_columns(of_warp(launch, demand)) for demand in demands]
     names = dict.fromkeys(name for each in groups for name in each)
     most = {
@@ -80,7 +80,7 @@ def _most(launch: TimedLaunch, of_warp: OfWarp) -> dict[str, float]:
     if LATENCY in most:
         latency = [demand.latency for demand in demands]
         most[LATENCY] = max(most[LATENCY], *(batch.most(latency) for _, batch in launch.batches.every))
-    return {name: cycles * launch.launch.times for name, cycles in most.items()}
+    return {name: cycles * launch.times for name, cycles in most.items()}
 
 
 def _columns(rows: Iterable[tuple[str, str, float]]) -> dict[str, float]:

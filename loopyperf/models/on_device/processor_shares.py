@@ -12,9 +12,9 @@ from loopyperf.idg.metrics import executed_one_by_one, slowest_recurrence
 from loopyperf.idg.program import Instruction
 from loopyperf.models.on_device.columns import column_of, is_of_device
 from loopyperf.models.on_device.demand import LaunchDemand
-from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.pipeline_names import ISSUE, START, in_files
 from loopyperf.pipeline.timed_graph import Timed
+from loopyperf.pipeline.timed_program import Request, TimedLaunch
 
 RECURRENCES = "recurrences"
 ONE_BY_ONE = "one by one"
@@ -22,10 +22,10 @@ ONE_BY_ONE = "one by one"
 
 def cycles_of_work_items(launch: TimedLaunch, demand: LaunchDemand) -> Iterator[tuple[str, str, float]]:
     """Yield the columns of a warp on a core that loops over work-items, each with a source and its cycles."""
-    name = f"launch of {launch.launch.name}"
-    work_items = launch.launch.work_items / launch.launch.warps_per_group
-    for kind, share in demand.shares.items():
-        graph, timed = launch.machine[kind], launch.timed[kind]
+    name = f"launch of {launch.name}"
+    work_items = launch.work_items / launch.warps_per_group
+    for share, program in launch.shared(demand.shares):
+        graph, timed, requests = program.graph, program.times, program.requests
         alone = executed_one_by_one(graph)
         for place, (instruction, times) in enumerate(zip(graph.instructions, timed, strict=True)):
             executed = share * float(instruction.executions)
@@ -44,25 +44,23 @@ def cycles_of_work_items(launch: TimedLaunch, demand: LaunchDemand) -> Iterator[
                     yield (
                         f"{in_files(time.pipeline)}: {ONE_BY_ONE}",
                         source,
-                        numbers * _of_one(launch, instruction, time),
+                        numbers * (float(time.issue) if requests[place] is None else _of_one(launch, instruction)),
                     )
         waited = slowest_recurrence(graph, [_completion(times) for times in timed], alone)
         for place, cycles in waited.items():
             each = graph.instructions[place]
-            yield f"{RECURRENCES}: {_kind(each)}", each.label, cycles * work_items * share
+            yield f"{RECURRENCES}: {_kind(each, requests[place])}", each.label, cycles * work_items * share
     if (start := launch.device.group_start) is not None:
-        yield START, name, start / launch.launch.warps_per_group
+        yield START, name, start / launch.warps_per_group
 
 
-def _of_one(launch: TimedLaunch, instruction: Instruction, time: Timed) -> float:
-    """Return the cycles of a port that *instruction* takes for one work-item."""
-    if instruction.reference is None or instruction.is_idle:
-        return float(time.issue)
+def _of_one(launch: TimedLaunch, instruction: Instruction) -> float:
+    """Return the cycles of a port that an access takes for one work-item."""
     return launch.device.issue_latency(f"{instruction.kind} global", "b32")
 
 
-def _kind(instruction: Instruction) -> str:
-    if instruction.reference is not None:
+def _kind(instruction: Instruction, request: Request | None) -> str:
+    if request is not None:
         return "memory"
     return f"{instruction.kind} {instruction.dtype}" if instruction.dtype.startswith("f") else "integers"
 

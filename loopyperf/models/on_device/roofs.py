@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from loopyperf.counts.item import MemorySpace
 from loopyperf.device.description import Device
 from loopyperf.device.lambdas import level_issue
 from loopyperf.device.substitutes import completed
@@ -23,11 +22,12 @@ from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.memory.sectors import SECTOR
 from loopyperf.models import roofline
 from loopyperf.models.analytic import launch_cycles
-from loopyperf.models.on_device.demand import LaunchDemand, is_memory
-from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
-from loopyperf.models.on_device.timing import WAVEFRONT, Timing, reaching
+from loopyperf.models.on_device.demand import LaunchDemand
+from loopyperf.models.on_device.substitutions import notes_of
+from loopyperf.models.on_device.timing import WAVEFRONT, Timing
 from loopyperf.models.pipeline_names import ISSUE
 from loopyperf.models.workload import busy_sides
+from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
 from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import duration, number_of, prefixed
 
@@ -150,17 +150,17 @@ def _intensities(launch: LaunchUnderRoofs, memories: Iterable[str]) -> Iterator[
     return (f"{found[memory]:.3g}" if memory in found else "" for memory in memories)
 
 
-def roofline_of(kernel: TimedKernel, sizes: Mapping[str, Any], typical: Mapping[str, Any] | None = None) -> Roofline:
+def roofline_of(kernel: TimedProgram, sizes: Mapping[str, Any], typical: Mapping[str, Any] | None = None) -> Roofline:
     """Return the data of the chart of *kernel*, at *sizes* and with *typical* values as they were asked for.
 
-    Raises :class:`MissingNumberError` and :class:`OccupancyError` as :attr:`TimedKernel.launches` does.
+    Raises :class:`MissingNumberError` for a number that the description of the device lacks.
     """
     roofs = _Roofs(kernel.device)
     bandwidths, peaks = roofs.bandwidths(), roofs.peaks()
     launches = tuple(_under_roofs(launch, roofs, bandwidths) for launch in kernel.launches)
     missing = (f"{name} is not described: there is no such roof" for name in roofs.missing)
-    notes = [*missing, *kernel.notes_for(())]
-    stated, name, slug = dict(typical or {}), kernel.profile.kernel, kernel.device.slug
+    notes = [*missing, *notes_of(kernel, ())]
+    stated, name, slug = dict(typical or {}), kernel.kernel, kernel.device.slug
     return Roofline(name, dict(sizes), slug, bandwidths, peaks, launches, tuple(notes), stated)
 
 
@@ -225,10 +225,9 @@ class _Roofs:
 
 
 def _under_roofs(launch: TimedLaunch, roofs: _Roofs, bandwidths: Mapping[str, float]) -> LaunchUnderRoofs:
-    graphs = launch.launch
-    groups = graphs.groups * graphs.times
-    warps = groups * graphs.warps_per_group
-    work_items = groups * graphs.work_items
+    groups = launch.all_groups * launch.times
+    warps = groups * launch.warps_per_group
+    work_items = groups * launch.work_items
     executed = list(launch.executed())
     flops = sum(executions * _flops(each) for executions, each, _ in executed) * work_items
     arithmetic = {each.subsystem for _, each, _ in executed if _flops(each)}
@@ -238,10 +237,10 @@ def _under_roofs(launch: TimedLaunch, roofs: _Roofs, bandwidths: Mapping[str, fl
         moved[memory] = moved.get(memory, 0.0) + of_warp * warps
     busy = launch.once(LaunchDemand).busy
     bound = max(busy, key=lambda name: busy[name])
-    seconds = launch_cycles(roofline.cycles, launch, busy_sides) * graphs.times / launch.device.needed("clock")
+    seconds = launch_cycles(roofline.cycles, launch, busy_sides) * launch.times / launch.device.needed("clock")
     slopes = [moved[memory] / bandwidth for memory, bandwidth in bandwidths.items() if memory in moved]
     return LaunchUnderRoofs(
-        name=graphs.name,
+        name=launch.name,
         flops=flops,
         moved={memory: moved[memory] for memory in map(" and ".join, roofs.levels.values()) if memory in moved},
         seconds=seconds,
@@ -257,18 +256,11 @@ def _flops(instruction: Instruction) -> int:
 
 def _moved_by_warp(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
     """Yield levels of memory, each with bytes that an access of the mean warp moves by way of it."""
-    for kind, share in launch.shares.items():
-        accesses = launch.accesses[kind]
-        for number, each in enumerate(launch.machine[kind].instructions):
-            executions = share * float(each.executions)
-            if each.reference is None or each.is_idle:
-                continue
-            if each.subsystem == MemorySpace.LOCAL:
-                yield "local", executions * accesses.wavefronts(number) * WAVEFRONT
-            elif is_memory(each):
-                moved = executions * accesses.asked(number).sectors * SECTOR
-                shares = reaching(each.kind, launch.serving(each))
-                yield from ((level, moved * reached) for level, reached in shares.items() if reached > 0)
+    for executions, each, request in launch.requested():
+        if request.served is None:
+            yield "local", executions * request.wavefronts * WAVEFRONT
+        reached = request.reaching(each.kind).items()
+        yield from ((level, executions * sectors * SECTOR) for level, sectors in reached if sectors > 0)
 
 
 # }}}

@@ -23,14 +23,14 @@ from loopyperf.models.literature.gpuperf_inputs import LaunchInputs
 from loopyperf.models.on_device.demand import LaunchDemand
 from loopyperf.models.on_device.graph_features import LaunchPrograms, graph_features
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
-from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
 from loopyperf.models.pipeline_names import LATENCY, LAUNCHES
+from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
 
 
-def static_features(kernel: TimedKernel) -> Features:
+def static_features(kernel: TimedProgram) -> Features:
     """Return the features of *kernel*: nothing where it launches nothing.
 
-    Raises what :attr:`TimedKernel.launches` does, and :class:`MissingNumberError` where latencies are not described.
+    Raises :class:`MissingNumberError` where latencies are not described.
     """
     busy = [max(launch.once(LaunchDemand).busy.values()) * launch.warps_of_core for launch in kernel.launches]
     told: dict[str, float] = {}
@@ -62,8 +62,8 @@ def _residence(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
     yield "runs", log1p(runs)
     yield "last run", 1 + runs - ceil(runs)
     yield "share of cores", launch.balance
-    yield "registers", log1p(launch.compiled.registers)
-    yield "registers spilled", log1p(launch.compiled.spilled)
+    yield "registers", log1p(launch.registers)
+    yield "registers spilled", log1p(launch.spilled)
 
 
 def _accesses(launch: TimedLaunch) -> Iterator[tuple[str, float]]:

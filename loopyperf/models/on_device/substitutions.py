@@ -1,43 +1,26 @@
 """What was assumed in place of numbers that a device's description lacks, and the notes that say so."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal
 
 from loopyperf.device.description import Device
-from loopyperf.device.parts import Substitute
-from loopyperf.models.aspects import Aspect
-from loopyperf.units import prefixed
+from loopyperf.device.parts import Of, Substitute, Substitution
+from loopyperf.kernel.launches import sentences
+from loopyperf.models.aspects import ASPECTS, Aspect
+from loopyperf.pipeline.timed_program import TimedProgram
 
-Of = Literal["limit", "throughput", "latency of computation", "latency of memory"]
 LATENCIES: tuple[Of, ...] = ("latency of computation", "latency of memory")
 IN_WORDS: Mapping[Of, str] = {"limit": "limits of a core", "throughput": "throughputs"}
 """of what there is one note; latencies have one for both kinds"""
 
 
-@dataclass(frozen=True, slots=True)
-class Substitution:
-    """A number that the description lacks, and what was assumed for it."""
+def notes_of(program: TimedProgram, sees: Collection[Aspect] = ASPECTS) -> tuple[str, ...]:
+    """Return what was assumed of all launches, and of the device, in sentences.
 
-    of: Of
-    """whether models that know no latencies, or none of computation, need it"""
-    number: str
-    """with its name, e.g. ``"barrier 23 cycles"``"""
-    as_what: str
-    """e.g. ``"as local memory here"``"""
-
-    def __str__(self) -> str:
-        """Return the number, and as what it is."""
-        return f"{self.number} ({self.as_what})"
-
-    @classmethod
-    def made(cls, of: Of, name: str, number: Substitute) -> "Substitution":
-        """Return that the number called *name* was assumed."""
-        if of == "limit":
-            value = f"{number.value:,}"
-        else:
-            value = prefixed(number.value, "B/s") if number.unit == "B/s" else f"{number.value:.3g} {number.unit}"
-        return cls(of, f"{name} {value}", number.source)
+    For a model that *sees* so much, what is assumed of other latencies is not in them.
+    """
+    assumed = sentences(each for launch in program.launches for each in launch.assumed)
+    substitutions = [each for launch in program.launches for each in launch.substitutions]
+    return (*assumed, *substitution_notes(substitutions, program.device.slug, sees))
 
 
 def limit_substitutions(device: Device) -> Iterator[Substitution]:

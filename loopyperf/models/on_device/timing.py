@@ -23,15 +23,14 @@ from loopyperf.device.lambdas import (
     level_issue,
     level_latency,
 )
-from loopyperf.device.parts import ARITHMETIC, Lanes, Per, Pipeline, Quantity, Substitute
+from loopyperf.device.parts import ARITHMETIC, Lanes, Of, Per, Pipeline, Quantity, Substitute, Substitution
 from loopyperf.device.substitutes import completed
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.memory.sectors import LINE, SECTOR
-from loopyperf.models.on_device.substitutions import Of, Substitution
-from loopyperf.models.on_device.traffic import Served
 from loopyperf.models.pipeline_names import LOAD_STORE, LOCAL_MEMORY, START
-from loopyperf.pipeline.timed_graph import STEADY, Timed
+from loopyperf.pipeline.timed_graph import STEADY, Shared, Timed
+from loopyperf.pipeline.timed_program import Served
 
 WAVEFRONT = 128
 """bytes that a pass through the banks moves"""
@@ -64,14 +63,9 @@ class Asked:
 class Timing:
     """Times instructions on a device."""
 
-    def __init__(self, device: Device, balance: float = 1.0, balances: Mapping[str, float] | None = None) -> None:
-        """Take the *device*, and the groups of its mean core over those of the core with most, which is timed.
-
-        What all cores share waits for no more than all of them ask for: a core that has more groups than others, as
-        where there are fewer groups than cores, has more than its equal part of it. *balances* is the same for what
-        these groups ask of each level of memory, where groups do not all ask for the same.
-        """
-        self.device, self.balance, self.balances = completed(device), balance, balances or {}
+    def __init__(self, device: Device) -> None:
+        """Take the *device*, of whose shared levels each core has an equal part."""
+        self.device = completed(device)
         self.substituted: dict[Substitution, None] = {}
         """what was assumed of the instructions that were timed"""
         # What others are assumed by is asked for first, so that it is what a refusal names.
@@ -90,7 +84,8 @@ class Timing:
         if start is None and rate is None:
             return None
         issue = 0.0 if rate is None else self.device.needed("cores") / rate / warps_per_group
-        return Timed(START, max(issue * self.balance, 1 / STEADY), 1 if start is None else start)
+        least = 1 / STEADY
+        return Timed(START, max(issue, least), 1 if start is None else start, shared=Shared("", issue, least))
 
     def arithmetic(self, instruction: Instruction) -> Timed:
         """Return how long an instruction takes that accesses no memory, or that no lane takes part in."""
@@ -165,7 +160,7 @@ class Timing:
 
         So it is from Maxwell on, for what has a lane in each partition or more; a Kepler's lanes are shared.
         """
-        lanes, parts = self.device.needed("warp_size"), partitions(self.device)
+        lanes, parts = self.device.needed("warp_size"), self.device.limits.partitions or 1
         return parts <= lanes / issue <= parts * lanes
 
     def local_memory(self, wavefronts: float) -> Timed:
@@ -207,32 +202,30 @@ class Timing:
         )
         part = 0.0 if latency is None or not assumed else assumed / float(latency)
         waiting = Timed("", 0, latency, assumed_latency=part, refusal=refusal)
-        return tuple(self._on_levels(reaching(kind, served), asked, waiting))
+        return tuple(self._on_levels(served.reaching(kind), asked, waiting))
 
     def _on_levels(self, reaching: Mapping[str, float], asked: Asked, waiting: Timed) -> Iterator[Timed]:
         """Yield how long the share of an access takes that reaches each level; all are *waiting* as long."""
         for name, share in reaching.items():
             if share > 0:
                 level = self.device.level(name)
-                issue = self._issue(level, asked.times(share))
+                issue, shared = self._issue(level, asked.times(share))
                 is_assumed = self._assumes("throughput", name, bandwidth(level))
-                timed = replace(waiting, pipeline=self.pipeline_of(name), issue=issue, is_issue_assumed=is_assumed)
-                yield timed.changed(lambda cycles: max(cycles, 1 / STEADY), lambda cycles: max(cycles, 1.0))
+                pipeline = self.pipeline_of(name)
+                timed = replace(waiting, pipeline=pipeline, issue=issue, is_issue_assumed=is_assumed, shared=shared)
+                yield timed.changed(lambda cycles: cycles, lambda cycles: max(cycles, 1.0))
 
-    def _issue(self, level: MemoryLevel, asked: Asked) -> float:
-        """Return for how many cycles that takes what a core has of a level."""
+    def _issue(self, level: MemoryLevel, asked: Asked) -> tuple[float, Shared | None]:
+        """Return for how many cycles that takes what a core has of a level, and what that is where all share it."""
         moved = max(asked.sectors, 1e-3) * SECTOR
-        if level.name == DRAM:
-            return self._of_shared(level, float(level_issue(self.device, DRAM, moved)), moved)
-        cycles = moved / bytes_per_cycle(self.device, level)
-        if level.per == Per.CORE:
-            return max(cycles, asked.lines / LINES_A_CYCLE, 1.0)
-        return self._of_shared(level, cycles, moved)
-
-    def _of_shared(self, level: MemoryLevel, cycles: float, moved: float) -> float:
-        """Return for how many cycles a core takes a level that all share, for which it is *cycles* with equal parts."""
-        balance = self.balances.get(level.name, self.balance)
-        return max(cycles * balance, min(cycles, moved / (LINE * LINES_A_CYCLE)))
+        if level.name != DRAM:
+            cycles = moved / bytes_per_cycle(self.device, level)
+            if level.per == Per.CORE:
+                return max(cycles, asked.lines / LINES_A_CYCLE, 1.0), None
+        else:
+            cycles = float(level_issue(self.device, DRAM, moved))
+        least = max(min(cycles, moved / (LINE * LINES_A_CYCLE)), 1 / STEADY)
+        return max(cycles, least), Shared(level.name, cycles, least)
 
     def latency(self, name: str) -> float:
         """Return the latency of a level, in cycles."""
@@ -251,16 +244,6 @@ class Timing:
     def _levels(self) -> frozenset[str]:
         """Return the names of the levels of memory."""
         return frozenset(level.name for level in self.device.memory)
-
-
-def reaching(kind: str, served: Served) -> dict[str, float]:
-    """Return level -> the share of what a load or store moves that goes by way of it, the nearest first."""
-    return {name: 1.0 if kind == Opcode.STORE and name != DRAM else share for name, share in served.asked.items()}
-
-
-def partitions(device: Device) -> int:
-    """Return how many parts a core's warps are dealt out to, each with pipelines of its own; 1 if that is not known."""
-    return device.limits.partitions or 1
 
 
 def _known(find: Callable[[], Cycles]) -> tuple[Cycles | None, str]:

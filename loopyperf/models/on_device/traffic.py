@@ -6,7 +6,6 @@ a cache has it is moved twice.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from loopyperf.device.description import Device
@@ -16,17 +15,7 @@ from loopyperf.memory.footprints import FIRST, working_sets
 from loopyperf.memory.kernel_profile import LaunchProfile
 from loopyperf.memory.private_reuse import Moved, StackReuse
 from loopyperf.models.on_device.cached_groups import CachedGroups, Groups, Residence, Way, neighbours
-
-
-@dataclass(frozen=True)
-class Served:
-    """How far accesses go, level by level, the nearest first."""
-
-    asked: Mapping[str, float]
-    """level -> the share of the sectors asked for that is moved from there, 1 for the nearest"""
-    waited: Mapping[str, float]
-    """level -> the share of accesses that wait for it, 1 for the nearest: those that find what another access has
-    asked for already in the same pass wait as long as that one"""
+from loopyperf.pipeline.timed_program import Served
 
 
 def levels_that_serve(
@@ -72,22 +61,22 @@ def sectors_touched(launch: LaunchProfile) -> float:
 
 
 def levels_that_serve_stacks(
-    launch: LaunchProfile, device: Device, residence: Residence, stacks: Sequence[StackReuse]
+    launch: LaunchProfile, device: Device, residence: Residence, stacks: Mapping[int, StackReuse], order: Sequence[int]
 ) -> dict[str, Served]:
     """Return ``"load"`` and ``"store"`` -> how far accesses of private memory go, given those of warps of each kind.
 
-    The caches keep as much of the *stacks* of all warps. Where the size of one is not stated, it keeps them.
+    *order* has the kinds of the warps of some groups. The caches keep as much of the *stacks* of all warps. Where the
+    size of one is not stated, it keeps them.
     """
     levels = global_levels(device)
     asked: dict[str, dict[str, float]] = {kind: {levels[0].name: 1.0} for kind in ("load", "store")}
     fetched = written = 1.0
-    distinct = {id(stack): stack for stack in stacks}
     for level, farther in pairwise(levels):
         if level.size is not None:
             groups = residence.on_device if level.per == Per.DEVICE else residence.on_core
             room = CachedGroups(launch, level, residence).room / (groups * launch.warps_per_group)
-            by_stack = {key: stack.moved(room) for key, stack in distinct.items()}
-            moved = sum((by_stack[id(stack)] for stack in stacks), Moved())
+            by_kind = {kind: stack.moved(room) for kind, stack in stacks.items()}
+            moved = sum((by_kind[kind] for kind in order), Moved())
             fetched = min(fetched, moved.fetched / moved.loads) if moved.loads else 0.0
             # Each cache gathers stores on its own: one of a core writes them on at once.
             written = moved.written / moved.stores if moved.stores else 0.0

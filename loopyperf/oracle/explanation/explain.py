@@ -14,11 +14,11 @@ from loopyperf.kernel import Program
 from loopyperf.models.catalog import find_model
 from loopyperf.models.literature.advice import advice_on
 from loopyperf.models.on_device.roofs import roofline_of
-from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.explanation.costs import with_others
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
 from loopyperf.oracle.explanation.listing import listing_of
+from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.case import Case, admitted_sizes, one_size, prepared
 from loopyperf.predict.choice import WITHOUT_FIT, FitChoice, device_or_error, usual_answer
 from loopyperf.predict.instruction_graph import timed_kernel
@@ -124,7 +124,7 @@ class _Question:
     def _on(self, slug: str, device: Device | UnknownDeviceError) -> OnDevice:
         """Return the answers on a device; without its parameters, only fits of counts answer."""
 
-        def kernel() -> TimedKernel:
+        def kernel() -> TimedProgram:
             if isinstance(device, UnknownDeviceError):
                 raise device
             return timed_kernel(self.case.kernel, device, self.case.typical, self.case.sizes)

@@ -11,7 +11,7 @@ import loopyperf as lpp
 from loopyperf.models.literature.advice import Advice
 from loopyperf.models.literature.gpuperf import Analysis, Inputs, Parameters, analyse
 from loopyperf.models.literature.gpuperf_inputs import LaunchInputs
-from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.predict.instruction_graph import staged
 
 V100 = lpp.load_device("nvidia-v100")
 C2050 = lpp.load_device("nvidia-tesla-c2050")
@@ -53,7 +53,7 @@ def by_banks(stride: int) -> lp.TranslationUnit:
 
 
 def inputs(unit: lp.TranslationUnit, device: lpp.Device = V100, **sizes: int) -> LaunchInputs:
-    return LaunchInputs(TimedKernel(lpp.kernel_profile(unit, **sizes), device).launches[0])
+    return LaunchInputs(staged(lpp.kernel_profile(unit, **sizes), device).timed.launches[0])
 
 
 # {{{ what it is told

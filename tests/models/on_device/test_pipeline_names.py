@@ -7,9 +7,9 @@ import pytest
 import loopyperf as lpp
 from loopyperf.device.library import a_processor
 from loopyperf.models.on_device.pipeline_shares import pipeline_shares
-from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.on_device.timing import Timing
 from loopyperf.models.pipeline_names import shown
+from loopyperf.predict.instruction_graph import staged
 
 V100 = lpp.load_device("nvidia-v100")
 
@@ -47,7 +47,7 @@ def test_a_kernel_without_local_memory_is_not_said_to_be_bound_by_it(model: str)
 
 
 def test_files_of_fits_keep_their_columns_and_answers_show_names() -> None:
-    kernel = TimedKernel(lpp.kernel_profile(column_sums(), n=2**14), V100)
+    kernel = staged(lpp.kernel_profile(column_sums(), n=2**14), V100).timed
     assert "local: global" in pipeline_shares(kernel)
     fit = lpp.fit([(column_sums(), {"n": n}, 1e-9 * n) for n in (2**12, 2**13, 2**14)], device="nvidia-v100")
     assert "local: global" in fit.weights
@@ -68,7 +68,7 @@ def test_files_of_fits_of_processors_keep_their_columns() -> None:
     processor = a_processor()
     assert Timing(processor).pipeline_of("local") == "local memory"
     graphs = lpp.kernel_profile(unit, n=2**14, warp_size=processor.warp_size)
-    named = [name for name in pipeline_shares(TimedKernel(graphs, processor)) if name.startswith("lo")]
+    named = [name for name in pipeline_shares(staged(graphs, processor).timed) if name.startswith("lo")]
     assert named
     assert all(name.partition(":")[0] == "local" for name in named)
 

@@ -7,7 +7,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.device.library import a_processor
 from loopyperf.models.on_device.pipeline_shares import pipeline_shares
-from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.predict.instruction_graph import staged
 
 N, GROUP, LANES = 256, 64, 16
 CLOCK = a_processor().clock
@@ -18,7 +18,7 @@ def columns(domain: str, text: str) -> dict[str, float]:
     unit = lp.make_kernel(domain, text, [lp.GlobalArg("a, out", np.float32, shape=lp.auto), ...])
     unit = lp.split_iname(lp.assume(unit, "n >= 64"), "i", GROUP, outer_tag="g.0", inner_tag="l.0")
     graphs = lpp.kernel_profile(unit, warp_size=LANES, n=N)
-    shares = pipeline_shares(TimedKernel(graphs, a_processor()))
+    shares = pipeline_shares(staged(graphs, a_processor()).timed)
     sums = {name: sum(sources.values()) for name, sources in shares.items()}
     return {name: each if name == "launches" else each * CLOCK for name, each in sums.items()}
 

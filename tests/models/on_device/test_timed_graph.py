@@ -10,9 +10,9 @@ from loopyperf.device.library import load_device
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg import Idg, Instruction
 from loopyperf.models.on_device.timing import Asked, Timing
-from loopyperf.models.on_device.traffic import Served
 from loopyperf.pipeline import Execution, simulate
-from loopyperf.pipeline.timed_graph import Timed, TimedGraph
+from loopyperf.pipeline.timed_graph import Shared, Timed, TimedGraph
+from loopyperf.pipeline.timed_program import Served
 
 ALU, NEAR, FAR = (Timed(name, issue, 20) for name, issue in (("alu", 1), ("near", 2), ("far", 10)))
 SERVED = Served({"L1": 1.0, "L2": 0.5, "DRAM": 0.25}, {"L1": 1.0, "L2": 1.0, "DRAM": 0.5})
@@ -93,7 +93,8 @@ def test_what_all_cores_share_is_asked_for_by_the_groups_there_are(groups: int, 
     assert found.moved["DRAM"] == 256 * groups * 8
     if groups > 1:  # one group takes longer to be issued
         assert found.seconds == pytest.approx(found.moved["DRAM"] / roofline.bandwidths["DRAM"], rel=0.01)
-    timings = [Timing(load_device("v100"), each).memory("load", SERVED, Asked(8, 2)) for each in (1.0, balance)]
+    every = Timing(load_device("v100")).memory("load", SERVED, Asked(8, 2))
+    timings = [every, [each.balanced(lambda _: balance) for each in every]]
     assert timings[0][0] == timings[1][0]
     for level, share in ((1, 1 / 2), (2, 1 / 4)):  # a line a cycle is the most that a core takes
         shared, own = (float(each[level].issue) for each in timings)
@@ -102,8 +103,8 @@ def test_what_all_cores_share_is_asked_for_by_the_groups_there_are(groups: int, 
 
 def test_groups_begin_at_the_rate_of_the_device_and_after_others_on_their_places() -> None:
     # 80 cores, half a group a cycle: a core begins one every 160 cycles, each of its 4 warps after 40.
-    assert Timing(load_device("v100")).start(4) == Timed("start", 40, 350)
-    assert Timing(load_device("h100-pcie")).start(4) == Timed("start", 1 / 64, 437)
+    assert Timing(load_device("v100")).start(4) == Timed("start", 40, 350, shared=Shared("", 40, 1 / 64))
+    assert Timing(load_device("h100-pcie")).start(4) == Timed("start", 1 / 64, 437, shared=Shared("", 0, 1 / 64))
     assert Timing(load_device("gtx-280")).start(4) is None
     graph = Idg.from_edges(["alu"], [])
     timed = TimedGraph.of(graph, [[ALU]], Timed("start", 40, 350))

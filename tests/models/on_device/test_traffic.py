@@ -9,7 +9,8 @@ from loopyperf.compiler import lowered
 from loopyperf.memory.kernel_profile import LaunchProfile
 from loopyperf.memory.private_reuse import StackReuse
 from loopyperf.models.on_device.cached_groups import Residence, Way
-from loopyperf.models.on_device.traffic import Served, levels_that_serve, levels_that_serve_stacks
+from loopyperf.models.on_device.traffic import levels_that_serve, levels_that_serve_stacks
+from loopyperf.pipeline.timed_program import Served
 
 V100 = lpp.load_device("nvidia-v100")
 """128 KiB of L1 on a core, 6 MiB of L2"""
@@ -122,9 +123,10 @@ def test_what_is_changed_in_place_takes_as_long_as_what_is_written_elsewhere(mod
 # {{{ private memory
 
 
-def stacks(found: LaunchProfile) -> list[StackReuse]:
-    """Return the accesses of private memory of one warp of each kind."""
-    return [StackReuse.of(lowered(kind.graph), 32) for kind in found.classes]
+def of_stacks(found: LaunchProfile, residence: Residence) -> dict[str, Served]:
+    """Return how far the accesses of private memory of *found* go."""
+    stacks = {kind: StackReuse.of(lowered(each.graph), 32) for kind, each in enumerate(found.classes)}
+    return levels_that_serve_stacks(found, V100, residence, stacks, tuple(stacks))
 
 
 def walked(passes: int, elements: int) -> LaunchProfile:
@@ -141,8 +143,7 @@ def test_stacks_go_to_the_nearest_level_that_has_room() -> None:
     # not; 6 MiB have room for 61 groups.
     found = walked(10, 100)
     here, both, nowhere = (
-        levels_that_serve_stacks(found, V100, Residence(groups, all_), stacks(found))["load"].asked
-        for groups, all_ in ((1, 60), (2, 60), (2, 160))
+        of_stacks(found, Residence(groups, all_))["load"].asked for groups, all_ in ((1, 60), (2, 60), (2, 160))
     )
     assert here == {"L1": 1, "L2": 0, "DRAM": 0}
     assert both == {"L1": 1, "L2": 1, "DRAM": 0}
@@ -151,19 +152,16 @@ def test_stacks_go_to_the_nearest_level_that_has_room() -> None:
 
 def test_what_is_stored_is_written_once_for_each_time_that_it_is_given_up() -> None:
     found = walked(10, 100)
-    load, store = (
-        levels_that_serve_stacks(found, V100, Residence(2, 160), stacks(found))[kind].asked["DRAM"]
-        for kind in ("load", "store")
-    )
+    load, store = (of_stacks(found, Residence(2, 160))[kind].asked["DRAM"] for kind in ("load", "store"))
     assert (load, store) == (1, 1)
     # The elements are the same 10 again and again: nothing is given up before it is loaded, and stored, again.
     found = walked(100, 10)
-    assert levels_that_serve_stacks(found, V100, Residence(2, 160), stacks(found))["store"].asked["DRAM"] == 0
+    assert of_stacks(found, Residence(2, 160))["store"].asked["DRAM"] == 0
 
 
 def test_a_launch_without_stacks_asks_for_nothing_of_them() -> None:
     found = launch("{[i]: 0<=i<n}", "b[i] = a[i]", floats("a", "n"), floats("b", "n"), n=2**20)
-    served = levels_that_serve_stacks(found, V100, Residence(2, 160), stacks(found))
+    served = of_stacks(found, Residence(2, 160))
     assert {kind: each.asked["DRAM"] for kind, each in served.items()} == {"load": 0, "store": 0}
 
 

@@ -17,8 +17,9 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.cli.program import program
 from loopyperf.errors import MissingNumberError, ParameterError
 from loopyperf.models.catalog import DEVICE_MODELS
-from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import ModelTime
+from loopyperf.pipeline.timed_program import TimedProgram
+from loopyperf.predict.instruction_graph import Stages, staged
 from loopyperf.predict.on_device import in_words, together, with_alternatives
 
 V100 = lpp.load_device("nvidia-v100")
@@ -57,13 +58,17 @@ def unsure_of_two() -> lp.TranslationUnit:
     return lp.prioritize_loops(lp.prioritize_loops(lp.tag_inames(unit, {"t": "l.0"}), "sa,pa"), "sb,pb")
 
 
-def timed(unit: lp.TranslationUnit, **options: Any) -> TimedKernel:
+def stages(unit: lp.TranslationUnit, **options: Any) -> Stages:
     sizes = {"n": N} if "n" in unit.default_entrypoint.arg_dict else {}
-    return TimedKernel(lpp.kernel_profile(unit, parameters=sizes), V100, **options)
+    return staged(lpp.kernel_profile(unit, parameters=sizes), V100, **options)
 
 
-def private_accesses(kernel: TimedKernel) -> int:
-    graphs = (graph for launch in kernel.launches for graph in launch.machine.values())
+def otherwise(unit: lp.TranslationUnit) -> list[Stages]:
+    return [stages(unit, placement=place) for place in stages(unit).machine.alternatives]
+
+
+def private_accesses(found: Stages) -> int:
+    graphs = (each.graph for launch in found.timed.launches for each in launch.programs.values())
     return sum(each.subsystem == "private" for graph in graphs for each in graph.instructions)
 
 
@@ -73,8 +78,8 @@ def test_the_other_time_is_that_of_the_array_in_the_other_place(name: str) -> No
     (other,) = found.alternatives
     time = DEVICE_MODELS[name].time
     assert found.is_unsure
-    assert found.seconds == time(timed(unsure(), placement="registers")).seconds
-    assert other.seconds == time(timed(unsure(), placement="private memory")).seconds
+    assert found.seconds == time(stages(unsure(), placement="registers").timed).seconds
+    assert other.seconds == time(stages(unsure(), placement="private memory").timed).seconds
     assert (other.arrays, other.assumption) == (("a",), "the private array a is in private memory")
     assert other.reason == REASON
 
@@ -82,9 +87,9 @@ def test_the_other_time_is_that_of_the_array_in_the_other_place(name: str) -> No
 def test_a_kernel_of_whose_arrays_it_is_sure_has_one_time() -> None:
     builds = {**kernels.REGISTERS, **kernels.PRIVATE_MEMORY}
     too_large = builds.pop("more than all registers")  # before Turing, it is unsure where such an array is
-    assert timed(too_large()).alternatives
+    assert stages(too_large()).machine.alternatives
     for build in builds.values():
-        assert timed(build()).alternatives == ()
+        assert stages(build()).machine.alternatives == ()
     found = lpp.estimate(kernels.copied(8), n=N, device=V100, model="roofline")
     assert not found.is_unsure
     assert found.to_dict()["alternatives"] == found.to_dict()["unsure"] == []
@@ -92,10 +97,10 @@ def test_a_kernel_of_whose_arrays_it_is_sure_has_one_time() -> None:
 
 
 def test_in_memory_the_array_is_loaded_and_stored_and_in_registers_it_is_not() -> None:
-    (other,) = timed(unsure()).alternatives
-    assert private_accesses(timed(unsure())) == 0 < private_accesses(other)
-    assert other.alternatives[0].placement == "registers"
-    assert private_accesses(other.alternatives[0]) == 0
+    (other,) = otherwise(unsure())
+    assert private_accesses(stages(unsure())) == 0 < private_accesses(other)
+    assert other.machine.alternatives == ("registers",)
+    assert private_accesses(stages(unsure(), placement="registers")) == 0
 
 
 def test_where_likelier_places_differ_all_arrays_are_taken_to_be_in_either() -> None:
@@ -104,8 +109,8 @@ def test_where_likelier_places_differ_all_arrays_are_taken_to_be_in_either() -> 
         (("b",), "the private array b is in registers"),
         (("a",), "the private array a is in private memory"),
     ]
-    none, both = timed(unsure_of_two()).alternatives
-    assert private_accesses(none) == 0 < private_accesses(timed(unsure_of_two())) < private_accesses(both)
+    none, both = otherwise(unsure_of_two())
+    assert private_accesses(none) == 0 < private_accesses(stages(unsure_of_two())) < private_accesses(both)
 
 
 def test_what_a_batch_takes_otherwise_is_an_array_over_its_sizes() -> None:
@@ -119,8 +124,8 @@ def test_what_a_batch_takes_otherwise_is_an_array_over_its_sizes() -> None:
 
 
 def test_a_size_at_which_it_is_sure_takes_the_same_otherwise() -> None:
-    sure = DEVICE_MODELS["roofline"].time(timed(kernels.copied(8)))
-    doubtful = with_alternatives(timed(unsure()), DEVICE_MODELS["roofline"].time)
+    sure = DEVICE_MODELS["roofline"].time(stages(kernels.copied(8)).timed)
+    doubtful = with_alternatives(stages(unsure()), DEVICE_MODELS["roofline"].time)
     (found,) = together([sure, doubtful, sure], (3,))
     assert np.asarray(found.seconds).tolist() == [sure.seconds, doubtful.alternatives[0].seconds, sure.seconds]
     assert (found.arrays, found.reason) == (("a",), REASON)
@@ -167,12 +172,12 @@ def test_a_size_that_is_called_alternatives_goes_through_parameters() -> None:
 
 
 def test_what_has_no_answer_otherwise_is_said() -> None:
-    def only_in_registers(kernel: TimedKernel) -> ModelTime:
-        if kernel.placement == "private memory":
+    def only_in_registers(kernel: TimedProgram) -> ModelTime:
+        if any(each.subsystem == "private" for launch in kernel.launches for _, each, _ in launch.executed()):
             raise MissingNumberError("no local memory")
         return DEVICE_MODELS["roofline"].time(kernel)
 
-    found = with_alternatives(timed(unsure()), only_in_registers)
+    found = with_alternatives(stages(unsure()), only_in_registers)
     assert (found.unsure, found.alternatives) == (("a",), ())
     assert found.notes[-1] == "no time if the private array a is in private memory: no local memory"
 

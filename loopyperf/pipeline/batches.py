@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from loopyperf.memory.kernel_profile import LaunchProfile
-from loopyperf.models.on_device.dealing import Machines
-from loopyperf.models.on_device.shortened import Light
+from loopyperf.pipeline.dealing import Machines
+from loopyperf.pipeline.shortened import Light
 
 MakeUp = Mapping[int, float]
 """program -> number of warps of a group that execute it"""

@@ -1,0 +1,235 @@
+"""What a compiler makes of a kernel for a device: machine graphs, registers, and how many groups reside at once.
+
+A :class:`MachineProgram` is plain, as the profile is that it is made from. It has all of the profile that later stages
+need; latencies are not in it.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from loopyperf.compiler import OF_GPUS, Placement, PrivateArray, lowered, private_arrays_of
+from loopyperf.compiler.early_loads import with_early_loads
+from loopyperf.compiler.entry import HOPPER, Capability
+from loopyperf.compiler.functions import exponent_of, is_described, sequence_of
+from loopyperf.compiler.register_pressure import with_few_registers
+from loopyperf.compiler.registers import NVIDIA, RegisterFile, Registers, estimated_registers
+from loopyperf.compiler.spilling import with_spills
+from loopyperf.counts.sizes import numbered
+from loopyperf.device.description import LATENCY_FIELDS, Device
+from loopyperf.device.occupancy import Execution, Occupancy, execution_on, occupancy
+from loopyperf.device.parts import Lanes, Substitute
+from loopyperf.device.substitutes import completed
+from loopyperf.errors import MissingNumberError, OccupancyError, UncountableError
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.program import Instruction, Opcode
+from loopyperf.kernel.launches import SUBJECTS, Assumed, Assumption
+from loopyperf.memory.kernel_profile import KernelProfile, LaunchProfile
+from loopyperf.sheet import Sheet, Shown, Table, called
+from loopyperf.units import number_of
+
+VOLTA: Capability = (7, 0)
+PLACES: Mapping[Placement, bool] = {"registers": False, "private memory": True}
+"""where all private arrays may live whose place is unsure, and whether that is in memory"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineLaunch(LaunchProfile):
+    """What a launch does as the compiler is expected to leave it: the graphs of its warp classes are machine graphs."""
+
+    registers: int
+    """of 32 bits, that a work-item has"""
+    spilled: int
+    """registers of a work-item that it needs beyond them"""
+    unsure: Mapping[str, PrivateArray]
+    """the private arrays of which it is unsure where they live, by name"""
+    room: Occupancy
+    """that the core has for groups, and the resources that have no room for another"""
+    execution: Execution
+    """of the core with most groups"""
+
+
+@dataclass(frozen=True, repr=False)
+class MachineProgram(Shown):
+    """What a compiler makes of a kernel for a device: machine graphs, registers, and how many groups reside at once."""
+
+    kernel: str
+    """its name"""
+    sizes: Mapping[str, int]
+    """of the kernel, those that are given"""
+    device: str
+    """its short name"""
+    placement: Placement
+    """where private arrays live of which that is unsure"""
+    launches: tuple[MachineLaunch, ...]
+    """those that execute anything, in the order of the program"""
+    launched: tuple[tuple[str, int], ...]
+    """name of each launch -> how often it is executed; 0 where it executes nothing"""
+
+    @property
+    def unsure(self) -> Mapping[str, PrivateArray]:
+        """Return the private arrays of all launches of which it is unsure where they live, by name."""
+        return {name: array for launch in self.launches for name, array in launch.unsure.items()}
+
+    @property
+    def alternatives(self) -> tuple[Placement, ...]:
+        """Return where these arrays may live instead, all in registers or all in memory.
+
+        There are none where it is sure of all arrays; there are two where some likelier are here, and others there.
+        """
+        here = {array.is_in_memory_by(self.placement) for array in self.unsure.values()}
+        return tuple(place for place, has in PLACES.items() if not here <= {has})
+
+    def sheet(self) -> Sheet:
+        """Return the registers of each launch, how many groups reside at once, and what limits that."""
+        rows = [
+            (
+                launch.name,
+                f"{sum(len(each.graph.instructions) for each in launch.classes):,}",
+                str(launch.registers),
+                str(launch.spilled),
+                str(launch.execution.concurrent_groups),
+                " and ".join(launch.room.bound_by),
+            )
+            for launch in self.launches
+        ]
+        headings = ("launch", "instructions", "registers", "spilled", "groups at once", "limited by")
+        arrays = (f"{each.name} is {each.home}: {each.reason}" for each in self.unsure.values())
+        return Sheet(
+            asked=called(self.kernel, self.sizes),
+            answer=f"{number_of(len(self.launches), 'launch')}, compiled for {self.device}",
+            tables=[Table(headings, rows, last=1)],
+            remarks=list(arrays),
+        )
+
+
+def machine_program(
+    profile: KernelProfile, device: Device, placement: Placement = "likelier", concurrent_groups: int | None = None
+) -> MachineProgram:
+    """Return what the compiler makes of a kernel for *device*.
+
+    *placement* is where private arrays live of which that is unsure. *concurrent_groups* reside on a core at once, as
+    if something else took the rest of the room; all that fit where it is None.
+
+    Raises :class:`MissingNumberError` for a number that the device's description does not state,
+    :class:`OccupancyError` for a group that fits on no core, and for more *concurrent_groups* than do, and
+    :class:`UncountableError` where local memory depends on a parameter.
+    """
+    known, executed = completed(device), [launch for launch in profile.launches if launch.classes]
+    with numbered(profile.sizes):
+        launches = tuple(machine_launch(each, known, placement, concurrent_groups) for each in executed)
+    launched = tuple((each.name, each.times) for each in profile.launches)
+    return MachineProgram(profile.kernel, profile.sizes, device.slug, placement, launches, launched)
+
+
+def machine_launch(
+    launch: LaunchProfile, device: Device, placement: Placement, concurrent_groups: int | None
+) -> MachineLaunch:
+    """Return what the compiler makes of *launch* for *device*; see :func:`machine_program`."""
+    if launch.local_memory is None:
+        raise UncountableError(f"how much local memory {launch.name} takes depends on a parameter")
+    capability, file = _capability(device), _register_file(device)
+    arrays = private_arrays_of((kind.graph for kind in launch.classes), capability, file.most)
+    in_memory = frozenset(each.name for each in arrays if each.is_in_memory_by(placement))
+    unsure = {each.name: each for each in arrays if each.is_unsure}
+
+    def estimated(graph: Idg) -> Registers:
+        return estimated_registers(graph, launch.work_items, file)
+
+    described, leave_out = _described(device), OF_GPUS if device.lanes == Lanes.IN_TURN else frozenset[str]()
+    low = partial(lowered, leave_out=leave_out, capability=capability, in_memory=in_memory, described=described)
+    ordered = [_ordered(low(each.graph), estimated) for each in launch.classes]
+    with_stacks = [with_spills(graph, each.room) for graph, each, _ in ordered]
+    registers = max(each.allocated for _, each, _ in ordered)
+    room = occupancy(device, launch.work_items, registers, launch.local_memory)
+    pairs = zip(with_stacks, ordered, strict=True)
+    machine = [with_early_loads(graph, registers=left) for (graph, _), (_, _, left) in pairs]
+    assumed = [*launch.assumed, *_assumed(unsure, in_memory, max(nbytes for _, nbytes in with_stacks))]
+    instructions = [each for kind in launch.classes for each in kind.graph.instructions]
+    if not leave_out:
+        made = [each for each in instructions if not is_described(each, described)]
+        assumed += _of_sequences(device, made, capability)
+    return MachineLaunch(
+        name=launch.name,
+        classes=tuple(replace(each, graph=graph) for each, graph in zip(launch.classes, machine, strict=True)),
+        grid=launch.grid,
+        local_memory=launch.local_memory,
+        dispatch=launch.dispatch,
+        footprints=launch.footprints,
+        assumed=tuple(assumed),
+        registers=registers,
+        spilled=max(each.spilled for _, each, _ in ordered),
+        unsure=unsure,
+        room=room,
+        execution=_execution(launch, device, room, concurrent_groups),
+    )
+
+
+def _ordered(graph: Idg, estimated: Callable[[Idg], Registers]) -> tuple[Idg, Registers, int]:
+    """Return *graph* in the order of its execution, the registers that it takes, and those left for early loads.
+
+    Instructions are moved where they do not fit otherwise; where fewer registers let more groups in, about as well.
+    """
+    reordered = with_few_registers(graph)
+    found = estimated(reordered)
+    own = found if reordered is graph else estimated(graph)
+    return (reordered, found, found.left) if own.spilled else (graph, found, min(own.left, found.left))
+
+
+def _assumed(unsure: Collection[str], in_memory: Collection[str], spilled: int) -> Iterator[Assumed]:
+    for name in unsure:
+        home = "memory" if name in in_memory else "registers"
+        yield Assumption(f"where the private array {SUBJECTS} is, is not sure: taken as in {home}", name, name)
+    if spilled:
+        yield f"registers do not suffice: a work-item spills {spilled} bytes to local (stack) memory"
+
+
+def _of_sequences(device: Device, instructions: Collection[Instruction], capability: Capability) -> Iterator[str]:
+    """Yield what is assumed of functions and divisions, which are sequences of instructions."""
+    is_measured = device.vendor == "NVIDIA" and capability >= VOLTA
+    if not is_measured and any(sequence_of(each, capability) for each in instructions):
+        yield f"functions and divisions on {device.slug} are assumed to be the instructions that they are on Volta"
+    if any(each.kind == Opcode.POWI and exponent_of(each) is None for each in instructions):
+        yield "integer powers whose exponents are data are timed as with the exponent 5"
+
+
+def _described(device: Device) -> frozenset[str]:
+    """Return the instructions of whose latencies the description of *device* tells both, e.g. ``"div f64"``.
+
+    What takes less than a reciprocal, as a division with fast math may, is none of what nvcc makes without.
+    """
+    try:
+        least = device.issue_latency("special", "f32")
+    except MissingNumberError:
+        least = 0.0
+    return frozenset(
+        each.name
+        for each in device.instructions
+        if each.issue is not None and each.completion is not None and each.issue >= least
+        if not any(isinstance(each.source(field), Substitute) for field in LATENCY_FIELDS)
+    )
+
+
+def _execution(launch: LaunchProfile, device: Device, room: Occupancy, concurrent_groups: int | None) -> Execution:
+    """Return what the core with most groups executes, of which *concurrent_groups* reside at once."""
+    found = execution_on(room, launch.groups, device.needed("cores"))
+    if concurrent_groups is None:
+        return found
+    if not 1 <= concurrent_groups <= room.groups:
+        raise OccupancyError(
+            f"concurrent_groups is {concurrent_groups}: from 1 to {room.groups} groups of {launch.name} "
+            f"reside on a core of {device.slug!r} at once, limited by {' and '.join(room.bound_by)}"
+        )
+    return replace(found, concurrent_groups=concurrent_groups)
+
+
+def _register_file(device: Device) -> RegisterFile:
+    """Return what the description says of the registers of a core; where it says nothing, as NVIDIA's."""
+    limits = device.limits
+    return RegisterFile(limits.registers or NVIDIA.size, limits.registers_per_work_item or NVIDIA.most)
+
+
+def _capability(device: Device) -> Capability:
+    """Return the compute capability of *device*; of others than NVIDIA's, that of Hopper."""
+    major, dot, minor = device.target.partition(".")
+    return (int(major), int(minor)) if dot and major.isdigit() and minor.isdigit() else HOPPER

@@ -1,0 +1,262 @@
+"""From the machine program of a kernel to what a core executes of it: latencies, and how far accesses go."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from loopyperf.compiler.machine_program import MachineLaunch, MachineProgram
+from loopyperf.counts.item import MemorySpace
+from loopyperf.counts.sizes import numbered
+from loopyperf.device.description import Device
+from loopyperf.device.parts import Per
+from loopyperf.device.substitutes import completed
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.program import Instruction
+from loopyperf.idg.unrolling import runs_of_all
+from loopyperf.memory.private_reuse import StackReuse
+from loopyperf.models.on_device.cached_groups import Residence, Way
+from loopyperf.models.on_device.representative_groups import dealt_out
+from loopyperf.models.on_device.substitutions import limit_substitutions
+from loopyperf.models.on_device.timing import Asked, Timing
+from loopyperf.models.on_device.traffic import levels_that_serve, levels_that_serve_stacks, sectors_touched
+from loopyperf.models.on_device.warp_accesses import WarpAccesses
+from loopyperf.pipeline.batches import Batches
+from loopyperf.pipeline.expressions import coded_graph
+from loopyperf.pipeline.shortened import Light, light
+from loopyperf.pipeline.timed_graph import Timed, steady
+from loopyperf.pipeline.timed_program import Request, Served, TimedLaunch, TimedProgram, TimedWarps, moved_sectors
+
+Requests = tuple[Request | None, ...]
+TimedOnce = dict[Hashable, tuple[Timed, ...]]
+"""what decides how long an instruction takes -> how long it takes: most are copies of others"""
+
+
+def timed_program(machine: MachineProgram, device: Device) -> TimedProgram:
+    """Return what a core of *device* executes of a kernel.
+
+    Raises :class:`MissingNumberError` for a number that the device's description does not state, and
+    :class:`ParameterError` for sizes at which addresses are more than can be numbered.
+    """
+    known = completed(device)
+    with numbered(machine.sizes):
+        launches = tuple(_LaunchTiming(each, known).timed() for each in machine.launches)
+    return TimedProgram(machine.kernel, machine.sizes, device, launches, machine.launched)
+
+
+@dataclass(frozen=True)
+class _LaunchTiming:
+    """The steps from a launch to what a core executes of it."""
+
+    launch: MachineLaunch
+    device: Device
+
+    def timed(self) -> TimedLaunch:
+        """Return the launch with latencies."""
+        launch, device, execution = self.launch, self.device, self.launch.execution
+        balance, balances = launch.groups / (self.cores * execution.total_groups), dict(self._balances())
+        timing = Timing(device)
+        programs = self._programs(timing, lambda level: balances.get(level, balance))
+        accesses = [self.accesses[number] for number in programs]
+        return TimedLaunch(
+            name=launch.name,
+            device=device,
+            times=launch.times,
+            all_groups=launch.groups,
+            warps_per_group=launch.warps_per_group,
+            work_items=launch.work_items,
+            local_memory=launch.local_memory or 0,
+            registers=launch.registers,
+            spilled=launch.spilled,
+            bound_by=tuple(launch.room.bound_by),
+            sectors=sectors_touched(launch),
+            execution=execution,
+            programs=programs,
+            shares=launch.shares,
+            order=self.order,
+            batches=self.batches,
+            are_alike=launch.dispatch.is_uniform,
+            groups=execution.total_groups,
+            active_cores=min(self.cores, launch.groups),
+            balance=balance,
+            balances=balances,
+            balances_alone=dict(self._balances(one_group=True)),
+            assumed=(*launch.assumed, *(each for one in accesses for each in one.assumed), *launch.footprints.assumed),
+            substitutions=(*limit_substitutions(device), *timing.substituted),
+        )
+
+    # {{{ programs of warps
+
+    @cached_property
+    def cores(self) -> int:
+        """Return the cores of the device."""
+        return self.device.needed("cores")
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """Return the classes of the warps of one or more groups one after the other."""
+        return tuple(dealt_out(self.launch))
+
+    @cached_property
+    def lights(self) -> Mapping[int, Light]:
+        """Return the classes of warps of unequal work, each with its light program, if groups differ."""
+        classes = self.launch.classes
+        if self.launch.dispatch.is_uniform:
+            return {}
+        found = {kind: light(each.graph, len(classes) + kind, each.unequal_loops) for kind, each in enumerate(classes)}
+        return {kind: each for kind, each in found.items() if each is not None}
+
+    @cached_property
+    def graphs(self) -> Mapping[int, Idg]:
+        """Return program -> its machine graph: those of the classes of warps, then light ones."""
+        own = {kind: each.graph for kind, each in enumerate(self.launch.classes)}
+        return own | {each.program: each.graph for each in self.lights.values()}
+
+    @cached_property
+    def batches(self) -> Batches:
+        """Return the groups in the order in which they start."""
+        return Batches.of(self.launch, self.lights)
+
+    def _programs(self, timing: Timing, balance: Callable[[str], float]) -> dict[int, TimedWarps]:
+        start, known = timing.start(self.launch.warps_per_group), TimedOnce()
+        found: dict[int, TimedWarps] = {}
+        for program, graph in self.graphs.items():
+            kind = program % len(self.launch.classes)
+            asked = zip(graph.instructions, self.requests[program], strict=True)
+            found[program] = TimedWarps(
+                kind=kind,
+                place=self.launch.classes[kind].example.number,
+                graph=_bare(graph),
+                runs=tuple(runs_of_all(graph.instructions, graph.loops_around)),
+                times=found[kind].times
+                if kind in found
+                else tuple(_timed(timing, balance, known, *each) for each in asked),
+                requests=self.requests[program],
+                start=None if start is None else start.balanced(balance),
+            )
+        return found
+
+    # }}}
+
+    # {{{ what accesses ask of memory, and how far they go
+
+    @cached_property
+    def accesses(self) -> Mapping[int, WarpAccesses]:
+        """Return program -> what its loads and stores ask of memory."""
+        own = [WarpAccesses(each) for each in self.launch.classes]
+        return {program: own[program % len(own)] for program in self.graphs}
+
+    @cached_property
+    def residence(self) -> Residence:
+        """Return how many groups reside at once."""
+        execution = self.launch.execution
+        at_once = min(execution.concurrent_groups, execution.total_groups)
+        return Residence(at_once, min(self.launch.groups, at_once * self.cores))
+
+    @cached_property
+    def requests(self) -> Mapping[int, Requests]:
+        """Return program -> what each of its instructions asks of memory."""
+        served, of_stacks = self._served(), self._served_stacks()
+        found: dict[int, Requests] = {}
+        for program, accesses in self.accesses.items():
+            kind = program % len(self.launch.classes)
+            found[program] = found[kind] if kind in found else tuple(accesses.requests(served, of_stacks))
+        return found
+
+    def _served(self) -> Mapping[Way, Served]:
+        """Return how far accesses go: those of the mean group, by the one in the middle of those that access most."""
+        launch = self.launch
+        sectors = self._sectors({kind: share * launch.warps_per_group for kind, share in launch.shares.items()})
+        middle = sectors if launch.dispatch.is_uniform else self._sectors(launch.middle)
+        mean_of = {way: number / middle[way] for way, number in sectors.items() if middle.get(way)}
+        return levels_that_serve(launch, self.device, self.residence, sectors, mean_of)
+
+    def _sectors(self, warps: Mapping[int, float]) -> dict[Way, float]:
+        """Return the sectors that the loads of each array, and the stores to it, ask for in so many *warps*."""
+        found: dict[Way, float] = {}
+        for kind, number in warps.items():
+            for way, sectors in self.accesses[kind].sectors_by_way.items():
+                found[way] = found.get(way, 0.0) + number * sectors
+        return found
+
+    def _served_stacks(self) -> Mapping[str, Served]:
+        """Return ``"load"`` and ``"store"`` -> how far accesses of private memory go; nothing where there are none."""
+        if not any(_has_stack(graph) for graph in self.graphs.values()):
+            return {}
+        lanes = self.device.needed("warp_size")
+        stacks = {kind: StackReuse.of(graph, lanes) for kind, graph in self.graphs.items()}
+        return levels_that_serve_stacks(self.launch, self.device, self.residence, stacks, self.order)
+
+    def _balances(self, *, one_group: bool = False) -> Iterator[tuple[str, float]]:
+        """Yield each level that all cores share, and what the mean core moves over what the core moves with most.
+
+        With *one_group*, a core has no more than one group. Nothing is yielded where all groups do the same work.
+        """
+        if self.launch.dispatch.is_uniform:
+            return
+        batches = self.batches
+        moved = {program: moved_sectors(graph, self.requests[program]) for program, graph in self.graphs.items()}
+        for level in (each.name for each in self.device.memory if each.per == Per.DEVICE):
+            of_groups = [
+                sum(number * moved[program].get(level, 0.0) for program, number in each.items())
+                for each in batches.make_ups
+            ]
+            longest = max(batch.value(of_groups) for _, batch in batches.every) if one_group else None
+            most = batches.most(of_groups, self.cores) if longest is None else longest
+            every = batches.total(of_groups) / batches.executions
+            yield level, min(1.0, every / (self.cores * most)) if most else 1.0
+
+    # }}}
+
+
+def _has_stack(graph: Idg) -> bool:
+    return any(each.subsystem == MemorySpace.PRIVATE and not each.is_idle for each in graph.instructions)
+
+
+def _bare(graph: Idg) -> Idg:
+    """Return *graph* without what only a compiler asks of instructions, and with plain expressions."""
+    instructions = tuple(
+        Instruction(
+            each.kind,
+            each.dtype,
+            each.subsystem,
+            each.source,
+            each.text,
+            executions=each.executions,
+            condition=each.condition,
+            origin=each.origin,
+            is_idle=each.is_idle,
+        )
+        for each in graph.instructions
+    )
+    return coded_graph(replace(graph, instructions=instructions))
+
+
+def _timed(
+    timing: Timing,
+    balance: Callable[[str], float],
+    known: TimedOnce,
+    instruction: Instruction,
+    request: Request | None,
+) -> tuple[Timed, ...]:
+    """Return how long an instruction takes on each pipeline that it needs."""
+    what, find = _question(timing, instruction, request)
+    if what not in known:
+        known[what] = tuple(steady(each.balanced(balance)) for each in find())
+    return known[what]
+
+
+def _question(
+    timing: Timing, instruction: Instruction, request: Request | None
+) -> tuple[Hashable, Callable[[], Iterable[Timed]]]:
+    """Return what decides how long an instruction takes, and what tells it."""
+    kind, subsystem = instruction.kind, instruction.subsystem
+    if request is None:
+        what = kind, instruction.dtype, subsystem, instruction.is_idle, instruction.text
+        return what, lambda: [timing.arithmetic(instruction)]
+    served = request.served
+    if served is None:
+        return (subsystem, request.wavefronts), lambda: [timing.local_memory(request.wavefronts)]
+    asked = Asked(request.sectors, request.lines)
+    return (kind, subsystem, "" if subsystem == MemorySpace.PRIVATE else request.array, asked), lambda: timing.memory(
+        kind, served, asked
+    )
