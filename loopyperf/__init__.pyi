@@ -66,6 +66,8 @@ from .predict.estimate import estimate as estimate
 from .predict.estimate import predictor as predictor
 from .predict.instruction_graph import instruction_graph as instruction_graph
 from .predict.instruction_graph import kernel_profile as kernel_profile
+from .predict.instruction_graph import machine_program as machine_program
+from .predict.instruction_graph import timed_program as timed_program
 from .predict.predictor import Predictor as Predictor
 from .predict.throughput import crossover as crossover
 from .predict.throughput import throughput_bounds as throughput_bounds

@@ -6,10 +6,11 @@ ends are apart, so a loop of a million passes costs one body. :meth:`Idg.unrolle
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
 from loopyperf.errors import GraphError
 from loopyperf.idg.program import Edge, Idle, Instruction, Item, Loop, numbered, placed
@@ -40,6 +41,10 @@ class Idg(Shown):
             raise GraphError(f"edge {strangers[0].source} -> {strangers[0].target} leads out of {number} instructions")
         if any(source >= target for source, target in self._in_pass):  # most are numbered in the order of the program
             _order(number, self._in_pass)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields: what was derived from them is not pickled."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @classmethod
     def from_edges(cls, kinds: Sequence[str], edges: Sequence[tuple[int, ...]], trips: int = 1) -> "Idg":

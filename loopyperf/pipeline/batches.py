@@ -22,11 +22,13 @@ class Batch:
     """Groups that start one after the other, and do the same work."""
 
     groups: int
+    """how many they are"""
     light: int
     """number of a make-up"""
     mean: int
     """number of a make-up; the same one where the warps of each kind do equal work"""
     share: float
+    """of a group, along the line between them"""
     longest: float
     """the share of the warp with most work in a group"""
 
@@ -56,6 +58,7 @@ class Batches:
     """The groups of a launch in the order in which they start."""
 
     make_ups: tuple[MakeUp, ...]
+    """of groups, by number"""
     orders: tuple[tuple[float, tuple[Batch, ...]], ...]
     """(how many executions of the launch start their groups so, the batches)"""
 

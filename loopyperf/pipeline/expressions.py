@@ -7,6 +7,7 @@ pass of a loop plus a constant.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from operator import add, mul
 from typing import Any, cast
 
@@ -26,6 +27,8 @@ COMPARISONS = {"==": EQUAL, "!=": UNEQUAL, "<": LESS, "<=": AT_MOST}
 SWAPPED = {">": LESS, ">=": AT_MOST}
 
 
+KNOWN = 1 << 14
+"""expressions whose code is remembered"""
 PassExpression = Any
 """an integer, or an expression of pymbolic over the passes of loops by name"""
 
@@ -57,7 +60,8 @@ class Code:
             if operation == CONSTANT:
                 stack.append(first)
             elif operation == PASS:
-                stack.append(prim.Variable(names[first]) + second)
+                loop = prim.Variable(names[first])
+                stack.append(loop + second if second else loop)
             elif operation == NOT:
                 stack.append(prim.LogicalNot(stack.pop()))
             elif operation == CHOOSE:
@@ -91,8 +95,11 @@ def coded(expression: PassExpression | Code, names: Sequence[str]) -> Code | int
 
     What the machine has no operation for is refused when it is executed.
     """
-    if expression is None or isinstance(expression, (bool, int, Code)):
-        return expression
+    return expression if expression is None or isinstance(expression, (int, Code)) else _coded(expression, tuple(names))
+
+
+@lru_cache(maxsize=KNOWN)
+def _coded(expression: PassExpression, names: tuple[str, ...]) -> Code:
     operations: list[tuple[int, int, int]] = []
 
     def append(operation: int, first: int = 0, second: int = 0) -> None:
@@ -147,6 +154,8 @@ def decoded_body(body: Sequence[Item], names: Sequence[str] = ()) -> tuple[Item,
 
 
 def _changed(edge: Edge, names: Sequence[str], change: Change) -> Edge:
+    if not edge.passes and edge.condition is None:
+        return edge
     passes = tuple(change(each, names) for each in edge.passes)
     return replace(edge, passes=cast("tuple[Iteration, ...]", passes), condition=change(edge.condition, names))
 

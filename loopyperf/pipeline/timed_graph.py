@@ -36,6 +36,7 @@ class Timed:
     """How long an instruction takes on one pipeline."""
 
     pipeline: str
+    """that it takes"""
     issue: Cycles
     """λ"""
     latency: Cycles | None
@@ -95,6 +96,7 @@ class TimedGraph:
     """The graph of a warp whose subsystems are pipelines, with the latencies of its instructions."""
 
     graph: Idg
+    """of instructions on one pipeline each"""
     lambdas: tuple[Lambdas, ...]
     """of each instruction"""
     split: frozenset[str] = frozenset()

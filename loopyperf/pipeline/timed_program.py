@@ -18,8 +18,10 @@ from loopyperf.device.occupancy import Execution
 from loopyperf.device.parts import Substitution
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Instruction, Opcode
+from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.kernel.launches import Assumed
 from loopyperf.pipeline.batches import Batches, MakeUp
+from loopyperf.pipeline.expressions import decoded_graph
 from loopyperf.pipeline.timed_graph import Timed, TimedGraph, steady
 from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import amount, number_of
@@ -84,8 +86,6 @@ class TimedWarps:
     """the number in its group of one of them"""
     graph: Idg
     """the machine graph; its expressions are :class:`~loopyperf.pipeline.expressions.Code`"""
-    runs: tuple[float, ...]
-    """of each instruction: how many passes the loops around it make"""
     times: tuple[tuple[Timed, ...], ...]
     """of each instruction: how long it takes on each pipeline that it needs"""
     requests: tuple[Request | None, ...]
@@ -96,6 +96,12 @@ class TimedWarps:
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields: what was derived from them is not pickled."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @cached_property
+    def runs(self) -> tuple[int, ...]:
+        """Return for each instruction how many passes the loops around it make in which its condition holds."""
+        known = decoded_graph(self.graph)
+        return tuple(runs_of_all(known.instructions, known.loops_around))
 
     @cached_property
     def timed_graph(self) -> TimedGraph:
@@ -135,6 +141,7 @@ class TimedLaunch:
     all_groups: int
     """of one execution"""
     warps_per_group: int
+    """how many warps a group has"""
     work_items: int
     """of a group"""
     local_memory: int

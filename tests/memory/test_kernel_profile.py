@@ -1,22 +1,27 @@
-"""What a kernel does, as a plain value: equal to itself made anew and after a round trip, of plain parts only."""
+"""A kernel's profile and what becomes of it are plain: equal if made anew and after a round trip, of plain parts."""
 
 import dataclasses
 import pickle
+import pickletools
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from fractions import Fraction
 from itertools import islice
 from typing import Any
 
+import msgspec
 import pytest
 
 import loopyperf as lpp
 from loopyperf.measurement.backends.interface import Limits
 from loopyperf.measurement.kernel_files import Configuration, bundled_folder, load_kernel_files
 from loopyperf.memory.kernel_profile import KernelProfile
+from loopyperf.models.on_device.demand import LaunchDemand
+from loopyperf.predict.instruction_graph import staged
 
 LIMITS = Limits(group_size=256, local_memory=2**15, global_memory=2**32, cores=80, warp_size=32)
 FOLDERS = ("test_kernels", "test_kernels/rodinia", "test_kernels/optimization_steps")
+V100 = lpp.load_device("v100")
 PLAIN = (str, int, float, bool, Fraction, Enum, type(None))
 FORMS = {
     f"{file.name} {form.label}": form
@@ -35,6 +40,8 @@ def leaves(value: Any) -> Iterator[Any]:
     if dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
             yield from leaves(getattr(value, field.name))
+    elif isinstance(value, msgspec.Struct):
+        yield from leaves(msgspec.structs.asdict(value))
     elif isinstance(value, Mapping):
         for key, each in value.items():
             yield from leaves(key)
@@ -46,12 +53,41 @@ def leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
+def rooms_of(value: Any) -> set[str]:
+    """Return the packages whose classes and functions a pickle of *value* names."""
+    operations = pickletools.genops(pickle.dumps(value, protocol=0))
+    return {str(named).partition(".")[0].partition(" ")[0] for each, named, _ in operations if each.name == "GLOBAL"}
+
+
 @pytest.mark.parametrize("name", sorted(FORMS))
-def test_a_profile_is_the_same_after_a_round_trip(name: str) -> None:
-    profile = profiled(FORMS[name])
-    assert pickle.loads(pickle.dumps(profile)) == profile
-    strange = {type(each) for each in leaves(profile) if not isinstance(each, PLAIN)}
-    assert strange == set()
+def test_what_becomes_of_a_kernel_is_plain_and_the_same_after_a_round_trip(name: str) -> None:
+    stages = staged(profiled(FORMS[name]), V100)
+    for value in (stages.profile, stages.machine, stages.timed):
+        assert pickle.loads(pickle.dumps(value)) == value
+        assert str(value).startswith(stages.profile.kernel)
+        strange = {type(each) for each in leaves(value) if not isinstance(each, PLAIN)}
+        assert strange == set()
+    assert rooms_of(stages.timed) <= {"__builtin__", "copy_reg", "fractions", "loopyperf"}
+
+
+def test_what_was_derived_of_a_value_is_not_pickled() -> None:
+    stages = staged(profiled(next(iter(FORMS.values()))), V100)
+    (launch,) = stages.timed.launches
+    before = len(pickle.dumps(launch.programs))
+    assert launch.warps
+    assert launch.once(LaunchDemand).latency > 0
+    assert len(pickle.dumps(launch.programs)) == before
+    again = pickle.loads(pickle.dumps(launch))
+    assert set(vars(again)) == {field.name for field in dataclasses.fields(launch)}
+    assert again.once(LaunchDemand).latency == launch.once(LaunchDemand).latency
+
+
+def test_timed_programs_are_equal_by_what_they_say() -> None:
+    profile = profiled(next(iter(FORMS.values())))
+    one, same, other = (staged(profile, lpp.load_device(name)) for name in ("v100", "v100", "nvidia-a100"))
+    assert one == same
+    assert one.machine.launches == same.machine.launches
+    assert one.timed != other.timed
 
 
 def test_two_profiles_of_a_kernel_are_equal_and_of_other_sizes_are_not() -> None:

@@ -12,7 +12,6 @@ from loopyperf.device.parts import Per
 from loopyperf.device.substitutes import completed
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Instruction
-from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.memory.private_reuse import StackReuse
 from loopyperf.models.on_device.cached_groups import Residence, Way
 from loopyperf.models.on_device.representative_groups import dealt_out
@@ -126,7 +125,6 @@ class _LaunchTiming:
                 kind=kind,
                 place=self.launch.classes[kind].example.number,
                 graph=_bare(graph),
-                runs=tuple(runs_of_all(graph.instructions, graph.loops_around)),
                 times=found[kind].times
                 if kind in found
                 else tuple(_timed(timing, balance, known, *each) for each in asked),
