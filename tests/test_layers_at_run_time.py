@@ -1,0 +1,131 @@
+"""Data moves one way at run time too: no function of a lower room calls one of a higher room.
+
+``test_layers.py`` sees imports, but not a function, a bound method or a generator that is passed down and called there.
+Here answers are profiled. What is left of such calls is listed, each with its reason.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import loopy as lp
+import numpy as np
+import pytest
+from test_layers import LEVEL, PACKAGE
+
+import loopyperf as lpp
+from loopyperf.files import said
+from loopyperf.testing.predictors import KERNELS
+
+Upward = tuple[str, str, str]
+"""file and name of the function that calls, and the room of what it calls"""
+
+LEFT = {
+    ("models/result.py", "_ExplainedLater.__getattr__", "predict"): "a search reads thousands of times and few reasons",
+    ("kernel/launches.py", "sentences", "models"): "assumptions are handed down as a generator",
+    ("pipeline/timed_graph.py", "Timed.changed", "models"): "how a latency changes is handed down as a function",
+    ("pipeline/timed_graph.py", "Timed.balanced", "models"): "a core's share of a level is handed down as a function",
+    ("pipeline/timed_program.py", "TimedLaunch.once", "models"): "the launch keeps what models have found of it",
+}
+"""calls upward that there still are; none is to be added"""
+
+
+def path_of(code: CodeType) -> str | None:
+    """Return the path in the package of the file that *code* stands in; None for code of others."""
+    path = Path(code.co_filename)
+    return path.relative_to(PACKAGE).as_posix() if path.is_relative_to(PACKAGE) else None
+
+
+def level_of(path: str) -> int:
+    return LEVEL.get(path.split("/")[0].removesuffix(".py"), 0)
+
+
+@contextmanager
+def profiled() -> Iterator[tuple[set[Upward], set[str]]]:
+    """Yield the calls upward that are made meanwhile, and the files whose functions are called."""
+    upward: set[Upward] = set()
+    files: set[str] = set()
+    paths: dict[CodeType, str | None] = {}
+
+    def path(frame: FrameType) -> str | None:
+        if frame.f_code not in paths:
+            paths[frame.f_code] = path_of(frame.f_code)
+        return paths[frame.f_code]
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        called = path(frame) if event == "call" else None
+        if called is None:
+            return
+        files.add(called)
+        caller = frame.f_back
+        while caller is not None and path(caller) is None:
+            caller = caller.f_back
+        calling = None if caller is None else path(caller)
+        if caller is not None and calling is not None and level_of(called) > level_of(calling):
+            upward.add((calling, caller.f_code.co_qualname, called.split("/")[0]))
+
+    sys.setprofile(note)
+    try:
+        yield upward, files
+    finally:
+        sys.setprofile(None)
+
+
+def built(name: str) -> lp.TranslationUnit:
+    """Return a kernel that nothing is known of."""
+    return KERNELS[name][0]()
+
+
+def explained(kernel: str, **options: Any) -> object:
+    return lpp.estimate(built(kernel), **options).breakdown
+
+
+PIPELINE = {"device": "nvidia-v100", "model": "pipeline"}
+VARIANTS = {"one": "matmul", "other": "triangle", "third": "column_sums"}
+QUESTIONS: dict[str, Callable[[], object]] = {
+    "a count": lambda: lpp.count(built("matmul")).properties().evaluate(length=64),
+    "a fitted estimate": lambda: lpp.estimate(built("matmul"), length=256, device="amd-r9-fury"),
+    "a fitted batch": lambda: lpp.estimate(built("scaled"), length=np.array([64, 128]), device="amd-r9-fury"),
+    "a fitted estimate with its reason": partial(explained, "scaled", length=256, device="amd-r9-fury"),
+    "an estimate of pipelines": partial(explained, "matmul", length=256, **PIPELINE),
+    "an estimate of divergent warps": partial(explained, "triangle", length=128, **PIPELINE),
+    "an estimate of two launches": partial(explained, "two_launches", length=256, **PIPELINE),
+    "a ranking": lambda: lpp.rank(
+        {name: built(kernel) for name, kernel in VARIANTS.items()}, length=256, height=64, device="amd-r9-fury"
+    ),
+    "a ranking with bounds": lambda: lpp.rank(
+        {name: built(kernel) for name, kernel in VARIANTS.items()},
+        length=256,
+        height=64,
+        device="nvidia-v100",
+        model="pipeline",
+        bounds=["roofline"],
+        top=1,
+    ),
+}
+ONE_WAY = {"a count", "a fitted estimate", "a fitted batch"}
+"""what is answered without any call upward"""
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_lower_room_calls_no_higher_one_but_for_what_is_listed(question: str) -> None:
+    with profiled() as (upward, files):
+        QUESTIONS[question]()
+    assert len(files) > 20
+    assert upward <= (set() if question in ONE_WAY else LEFT.keys())
+
+
+def test_a_call_upward_is_found_through_code_of_others() -> None:
+    class CallingUpwardError(OSError):
+        """Says why by a function of a higher room."""
+
+        def __str__(self) -> str:
+            return str(max([1.0], key=lambda _: lpp.occupancy("nvidia-v100", 64).share))
+
+    with profiled() as (upward, _):
+        said(CallingUpwardError())
+    assert {(caller, name) for caller, name, room in upward if room == "device"} == {("files.py", "said")}
