@@ -26,9 +26,6 @@ Upward = tuple[str, str, str]
 
 LEFT = {
     ("models/result.py", "_ExplainedLater.__getattr__", "predict"): "a search reads thousands of times and few reasons",
-    ("kernel/launches.py", "sentences", "models"): "assumptions are handed down as a generator",
-    ("pipeline/timed_graph.py", "Timed.changed", "models"): "how a latency changes is handed down as a function",
-    ("pipeline/timed_graph.py", "Timed.balanced", "models"): "a core's share of a level is handed down as a function",
     ("pipeline/timed_program.py", "TimedLaunch.once", "models"): "the launch keeps what models have found of it",
 }
 """calls upward that there still are; none is to be added"""

@@ -4,7 +4,7 @@
 :class:`TimedGraph`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -64,20 +64,19 @@ class Timed:
         """Return both; raises what :attr:`completion` raises."""
         return Lambdas(self.issue, self.completion)
 
-    def changed(self, issue: Callable[[Cycles], Cycles], latency: Callable[[Cycles], Cycles]) -> "Timed":
-        """Return it with other latencies: what *issue* makes of λ, and *latency* of Λ where that is known."""
-        waited = None if self.latency is None else latency(self.latency)
-        return replace(self, issue=issue(self.issue), latency=waited)
+    def balanced(self, balance: float, balances: Mapping[str, float]) -> "Timed":
+        """Return it as if the mean core had *balance* of what the core with most work has of each shared level.
 
-    def balanced(self, balance: Callable[[str], float]) -> "Timed":
-        """Return it as if the mean core had *balance* of what the core with most work has of each shared level."""
+        Of the levels in *balances* it has that much.
+        """
         if self.shared is None:
             return self
-        return replace(self, issue=max(self.shared.cycles * balance(self.shared.level), self.shared.least))
+        part = balances.get(self.shared.level, balance)
+        return replace(self, issue=max(self.shared.cycles * part, self.shared.least))
 
     def times(self, share: float) -> "Timed":
         """Return a *share* of it: what it takes on average, if it is executed so often."""
-        return self.changed(lambda cycles: cycles * share, lambda cycles: cycles * share)
+        return replace(self, issue=self.issue * share, latency=None if self.latency is None else self.latency * share)
 
 
 def steady(timed: Timed) -> Timed:
@@ -85,10 +84,8 @@ def steady(timed: Timed) -> Timed:
 
     λ is rounded up, so that no pipeline is faster than it is described: bounds stay bounds.
     """
-    return timed.changed(
-        lambda cycles: max(1, ceil(cycles * STEADY - EXACT)) / STEADY,
-        lambda cycles: max(1, round(cycles * STEADY)) / STEADY,
-    )
+    latency = None if timed.latency is None else max(1, round(timed.latency * STEADY)) / STEADY
+    return replace(timed, issue=max(1, ceil(timed.issue * STEADY - EXACT)) / STEADY, latency=latency)
 
 
 @dataclass(frozen=True)

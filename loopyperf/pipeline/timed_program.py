@@ -122,10 +122,10 @@ class TimedWarps:
         """Return level of memory -> the sectors that a warp moves by way of it."""
         return moved_sectors(self.graph, self.requests)
 
-    def balanced(self, balance: Callable[[str], float]) -> "TimedWarps":
+    def balanced(self, balance: float, balances: Mapping[str, float]) -> "TimedWarps":
         """Return them where a core has another part of each level that all share; see :meth:`Timed.balanced`."""
-        times = tuple(tuple(steady(time.balanced(balance)) for time in times) for times in self.times)
-        return replace(self, times=times, start=None if self.start is None else self.start.balanced(balance))
+        times = tuple(tuple(steady(time.balanced(balance, balances)) for time in times) for times in self.times)
+        return replace(self, times=times, start=None if self.start is None else self.start.balanced(balance, balances))
 
 
 @dataclass(frozen=True)
@@ -306,9 +306,7 @@ class TimedLaunch:
 def _balanced(launch: TimedLaunch, balance: float, balances: Mapping[str, float]) -> Mapping[int, TimedWarps]:
     if (balance, balances) == (launch.balance, launch.balances):
         return launch.programs
-    return {
-        number: each.balanced(lambda level: balances.get(level, balance)) for number, each in launch.programs.items()
-    }
+    return {number: each.balanced(balance, balances) for number, each in launch.programs.items()}
 
 
 def _evenly(launch: TimedLaunch) -> TimedLaunch:

@@ -54,7 +54,7 @@ class _LaunchTiming:
         launch, device, execution = self.launch, self.device, self.launch.execution
         balance, balances = launch.groups / (self.cores * execution.total_groups), dict(self._balances())
         timing = Timing(device)
-        programs = self._programs(timing, lambda level: balances.get(level, balance))
+        programs = self._programs(timing, balance, balances)
         accesses = [self.accesses[number] for number in programs]
         return TimedLaunch(
             name=launch.name,
@@ -115,7 +115,7 @@ class _LaunchTiming:
         """Return the groups in the order in which they start."""
         return Batches.of(self.launch, self.lights)
 
-    def _programs(self, timing: Timing, balance: Callable[[str], float]) -> dict[int, TimedWarps]:
+    def _programs(self, timing: Timing, balance: float, balances: Mapping[str, float]) -> dict[int, TimedWarps]:
         start, known = timing.start(self.launch.warps_per_group), TimedOnce()
         found: dict[int, TimedWarps] = {}
         for program, graph in self.graphs.items():
@@ -127,9 +127,9 @@ class _LaunchTiming:
                 graph=_bare(graph),
                 times=found[kind].times
                 if kind in found
-                else tuple(_timed(timing, balance, known, *each) for each in asked),
+                else tuple(_timed(timing, balance, balances, known, *each) for each in asked),
                 requests=self.requests[program],
-                start=None if start is None else start.balanced(balance),
+                start=None if start is None else start.balanced(balance, balances),
             )
         return found
 
@@ -231,7 +231,8 @@ def _bare(graph: Idg) -> Idg:
 
 def _timed(
     timing: Timing,
-    balance: Callable[[str], float],
+    balance: float,
+    balances: Mapping[str, float],
     known: TimedOnce,
     instruction: Instruction,
     request: Request | None,
@@ -239,7 +240,7 @@ def _timed(
     """Return how long an instruction takes on each pipeline that it needs."""
     what, find = _question(timing, instruction, request)
     if what not in known:
-        known[what] = tuple(steady(each.balanced(balance)) for each in find())
+        known[what] = tuple(steady(each.balanced(balance, balances)) for each in find())
     return known[what]
 
 

@@ -18,7 +18,7 @@ def notes_of(program: TimedProgram, sees: Collection[Aspect] = ASPECTS) -> tuple
 
     For a model that *sees* so much, what is assumed of other latencies is not in them.
     """
-    assumed = sentences(each for launch in program.launches for each in launch.assumed)
+    assumed = sentences([each for launch in program.launches for each in launch.assumed])
     substitutions = [each for launch in program.launches for each in launch.substitutions]
     return (*assumed, *substitution_notes(substitutions, program.device.slug, sees))
 

@@ -183,7 +183,8 @@ class Timing:
             ),
             refusal=refusal,
         )
-        return one.changed(lambda cycles: (1 + again) * cycles, lambda cycles: cycles + again * issue)
+        latency = None if one.latency is None else one.latency + again * issue
+        return replace(one, issue=(1 + again) * one.issue, latency=latency)
 
     def memory(self, kind: str, served: Served, asked: Asked) -> tuple[Timed, ...]:
         """Return how long a load or store takes on each level that moves some of it, the nearest first.
@@ -201,7 +202,8 @@ class Timing:
             if isinstance(latency_rests_on(self.device, name), Substitute)
         )
         part = 0.0 if latency is None or not assumed else assumed / float(latency)
-        waiting = Timed("", 0, latency, assumed_latency=part, refusal=refusal)
+        completion = None if latency is None else max(latency, 1.0)
+        waiting = Timed("", 0, completion, assumed_latency=part, refusal=refusal)
         return tuple(self._on_levels(served.reaching(kind), asked, waiting))
 
     def _on_levels(self, reaching: Mapping[str, float], asked: Asked, waiting: Timed) -> Iterator[Timed]:
@@ -212,8 +214,7 @@ class Timing:
                 issue, shared = self._issue(level, asked.times(share))
                 is_assumed = self._assumes("throughput", name, bandwidth(level))
                 pipeline = self.pipeline_of(name)
-                timed = replace(waiting, pipeline=pipeline, issue=issue, is_issue_assumed=is_assumed, shared=shared)
-                yield timed.changed(lambda cycles: cycles, lambda cycles: max(cycles, 1.0))
+                yield replace(waiting, pipeline=pipeline, issue=issue, is_issue_assumed=is_assumed, shared=shared)
 
     def _issue(self, level: MemoryLevel, asked: Asked) -> tuple[float, Shared | None]:
         """Return for how many cycles that takes what a core has of a level, and what that is where all share it."""

@@ -94,7 +94,7 @@ def test_what_all_cores_share_is_asked_for_by_the_groups_there_are(groups: int, 
     if groups > 1:  # one group takes longer to be issued
         assert found.seconds == pytest.approx(found.moved["DRAM"] / roofline.bandwidths["DRAM"], rel=0.01)
     every = Timing(load_device("v100")).memory("load", SERVED, Asked(8, 2))
-    timings = [every, [each.balanced(lambda _: balance) for each in every]]
+    timings = [every, [each.balanced(balance, {}) for each in every]]
     assert timings[0][0] == timings[1][0]
     for level, share in ((1, 1 / 2), (2, 1 / 4)):  # a line a cycle is the most that a core takes
         shared, own = (float(each[level].issue) for each in timings)
