@@ -32,7 +32,7 @@ from loopyperf.memory.kernel_profile import KernelProfile
 from loopyperf.models.catalog import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.metrics import mape, mape_shape
 from loopyperf.plots import plot_over_occupancy
-from loopyperf.predict.instruction_graph import staged
+from loopyperf.predict.stages import staged
 
 DEVICES = {
     "v100": "nvidia-v100",

@@ -37,7 +37,7 @@ from loopyperf.models.metrics import mape, mape_shape
 from loopyperf.oracle.measuring import measure
 from loopyperf.oracle.validate import with_empty_kernel
 from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.predict.instruction_graph import Stages, staged
+from loopyperf.predict.stages import Stages, staged
 
 SHORT = Protocol(runs=8, dropped=2, probe_runs=2, longest_run=0.3)
 

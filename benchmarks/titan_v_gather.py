@@ -23,7 +23,7 @@ from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.corrected import SeenKernel
-from loopyperf.predict.instruction_graph import staged
+from loopyperf.predict.stages import staged
 
 Step = tuple[str, Callable[[], None]]
 """what is asked for, and what adds it to what is found"""

@@ -64,11 +64,11 @@ from .predict.case import count as count
 from .predict.choice import devices as devices
 from .predict.estimate import estimate as estimate
 from .predict.estimate import predictor as predictor
-from .predict.instruction_graph import instruction_graph as instruction_graph
-from .predict.instruction_graph import kernel_profile as kernel_profile
-from .predict.instruction_graph import machine_program as machine_program
-from .predict.instruction_graph import timed_program as timed_program
 from .predict.predictor import Predictor as Predictor
+from .predict.stages import instruction_graph as instruction_graph
+from .predict.stages import kernel_profile as kernel_profile
+from .predict.stages import machine_program as machine_program
+from .predict.stages import timed_program as timed_program
 from .predict.throughput import crossover as crossover
 from .predict.throughput import throughput_bounds as throughput_bounds
 from .properties.counted_kernel import KernelCounts as KernelCounts

@@ -7,9 +7,9 @@ from typing import Any, overload
 from loopyperf.device.library import DeviceChoice
 from loopyperf.kernel import Program
 from loopyperf.models.literature.advice import Advice, advice_on
-from loopyperf.predict.case import merged_sizes
+from loopyperf.predict.case import Case, merged_sizes
 from loopyperf.predict.choice import chosen_device
-from loopyperf.predict.instruction_graph import timed_kernel
+from loopyperf.predict.stages import timed_kernel
 from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import duration
 
@@ -78,6 +78,6 @@ def advise(
     """
     described = chosen_device(device)
     merged = merged_sizes(parameters, sizes)
-    kernel = timed_kernel(program, described, typical, merged)
+    kernel = timed_kernel(Case(program, merged, typical), described)
     launches = tuple(advice_on(launch) for launch in kernel.launches)
     return AdviceOnKernel(kernel.kernel, dict(merged), described.slug, launches, dict(typical or {}))

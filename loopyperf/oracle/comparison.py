@@ -20,8 +20,8 @@ from loopyperf.oracle.refusals import unanswered
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.case import Case, one_size, prepared
 from loopyperf.predict.choice import WITHOUT_FIT, FitChoice, chosen_device
-from loopyperf.predict.instruction_graph import profile_of, staged, stages_of
 from loopyperf.predict.several import check_is_asked, device_for, models_named, predictions, record_among
+from loopyperf.predict.stages import profile_of, staged, stages_of
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
 from loopyperf.units import duration, number_of
 
@@ -196,7 +196,7 @@ def compare(
     slug, known = device_for(device, record)
     check_is_asked(record, [slug])
     if isinstance(known, Device):
-        profile_of(program, known, typical, merged)  # what is wrong with the kernel is raised once
+        profile_of(Case(program, merged, typical), known)  # what is wrong with the kernel is raised once
     estimates, refusals = predictions(names, Case(program, merged, typical), slug, known, record)
     if isinstance(known, UnknownDeviceError) and not estimates:
         raise known
@@ -223,7 +223,7 @@ def compare_occupancies(
     and for no number of groups, and what :func:`compare` raises.
     """
     names, merged = models_named(models), one_size(parameters, sizes)
-    found = stages_of(program, chosen_device(device), typical, merged)
+    found = stages_of(Case(program, merged, typical), chosen_device(device))
     full, described = found.timed, found.timed.device
     if not full.launches:
         raise ParameterError(f"at {merged} {full.kernel} launches no groups, so that none reside at once")

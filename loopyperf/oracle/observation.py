@@ -13,8 +13,8 @@ from loopyperf.kernel import Program
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.cache.recent import Kind
-from loopyperf.predict.case import CountingOptions, count_at, found_once
-from loopyperf.predict.instruction_graph import timed_kernel
+from loopyperf.predict.case import Case, CountingOptions, count_at, found_once
+from loopyperf.predict.stages import timed_kernel
 
 BUSY = Kind[dict[str, float]]("busy", 4096, msgspec.json.encode, msgspec.json.Decoder(dict[str, float]).decode)
 """pipeline -> seconds; a fit of the same kernels, made again, need not look at them again"""
@@ -52,7 +52,7 @@ def _busy(
     program: Program, sizes: Mapping[str, Any], device: Device, typical: Mapping[str, Any] | None
 ) -> dict[str, float]:
     def busy() -> dict[str, float]:
-        return busy_if_described(lambda: timed_kernel(program, device, typical, sizes))
+        return busy_if_described(lambda: timed_kernel(Case(program, sizes, typical), device))
 
     return dict(found_once(BUSY, program, (device, typical, sizes), busy))
 

@@ -6,9 +6,9 @@ from typing import Any
 from loopyperf.device.library import DeviceChoice
 from loopyperf.kernel import Program
 from loopyperf.models.on_device.roofs import Roofline, roofline_of
-from loopyperf.predict.case import merged_sizes
+from loopyperf.predict.case import Case, merged_sizes
 from loopyperf.predict.choice import chosen_device
-from loopyperf.predict.instruction_graph import timed_kernel
+from loopyperf.predict.stages import timed_kernel
 
 
 def roofline(
@@ -31,4 +31,4 @@ def roofline(
     2009; Yang et al., 2020.
     """
     described, merged = chosen_device(device), merged_sizes(parameters, sizes)
-    return roofline_of(timed_kernel(program, described, typical, merged), merged, typical)
+    return roofline_of(timed_kernel(Case(program, merged, typical), described), merged, typical)

@@ -17,11 +17,11 @@ from loopyperf.models.pipeline import Explicit, explicit_part
 from loopyperf.pipeline import Profile, profile_of
 from loopyperf.pipeline.chrome_trace import OF_A_CYCLE, Track, trace_document
 from loopyperf.pipeline.timed_program import TimedLaunch
-from loopyperf.predict.case import merged_sizes
+from loopyperf.predict.case import Case, merged_sizes
 from loopyperf.predict.estimate import given_or_named
-from loopyperf.predict.instruction_graph import timed_kernel
 from loopyperf.predict.on_device import SIMULATED
 from loopyperf.predict.predictor import Predictor
+from loopyperf.predict.stages import timed_kernel
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
 
 EVENTS = 30_000
@@ -200,7 +200,7 @@ def trace(
     if isinstance(events, bool) or not isinstance(events, int) or events < FEWEST:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ParameterError(f"events must be {FEWEST} or more; received {events!r}")
     described, merged = _simulated(predictor, device), merged_sizes(parameters, sizes)
-    kernel = timed_kernel(program, described, typical, merged)
+    kernel = timed_kernel(Case(program, merged, typical), described)
     launches = kernel.launches
     clock = float(OF_A_CYCLE) if in_cycles else described.needed("clock")
     most = max(FEWEST, events // max(1, len(launches)))

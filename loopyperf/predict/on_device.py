@@ -32,8 +32,8 @@ from loopyperf.polyhedral.closed_forms.evaluation import integer_array
 from loopyperf.predict.by_counts import extrapolations, interval
 from loopyperf.predict.cache.recent import Kind
 from loopyperf.predict.case import Case, common_shape, found_once, prepared
-from loopyperf.predict.instruction_graph import Stages, staged, stages_of
 from loopyperf.predict.predictor import Predictor
+from loopyperf.predict.stages import Stages, machine_of, profile_of, staged, timed_of
 from loopyperf.units import listed
 
 Time = Callable[[TimedProgram], ModelTime]
@@ -83,11 +83,18 @@ class DevicePredictor(Predictor):
         """Return the kernel's name, and what the model says of it at one size; it is cached by all it depends on."""
         fit = None if self.fit is None else structs.replace(self.fit, created=None)
         asked = (self.model, fit, self.alternatives, self.parameters, case.typical, case.sizes)
-        return found_once(ANSWERS, case.kernel, asked, lambda: self._timed_answer(case))
+        return found_once(ANSWERS, case.kernel, asked, lambda: self._through_all_stages(case))
 
-    def _timed_answer(self, case: Case) -> Answer:
-        stages = stages_of(case.kernel, self.parameters, case.typical, case.sizes)
-        return stages.profile.kernel, with_alternatives(stages, self.time, are_asked=self.alternatives)
+    def _through_all_stages(self, case: Case) -> Answer:
+        """Return the same by every stage of a prediction, in their order: this is where to begin to read."""
+        device = self.parameters
+        profile = profile_of(case, device)  # kernel/, idg/, memory/: what each warp executes and its accesses touch
+        machine = machine_of(profile, device)  # compiler/: which instructions and registers a compiler makes of that
+        timed = timed_of(machine, device)  # pipeline/: how long each instruction takes, how many warps reside at once
+        answer = self.time(timed)  # models/: how long all of them take together, and for what
+        if self.alternatives:
+            answer = with_alternatives(answer, Stages(profile, machine, timed), self.time)
+        return profile.kernel, replace(answer, unsure=tuple(machine.unsure))
 
 
 def time_by_pipelines(fit: Fit, kernel: TimedProgram) -> ModelTime:
@@ -171,18 +178,17 @@ def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime
 # {{{ private arrays that may live elsewhere
 
 
-def with_alternatives(stages: Stages, time: Time, *, are_asked: bool = True) -> ModelTime:
-    """Return what *time* says of a kernel, with the times that it takes if unsure private arrays live elsewhere.
+def with_alternatives(answer: ModelTime, stages: Stages, time: Time) -> ModelTime:
+    """Return the *answer* of *time* with the times that a kernel takes if unsure private arrays live elsewhere.
 
     Where it is unsure of several, all of them are taken to be in registers, or in private memory. The interval, where
     there is one, is from the lowest to the highest end of all. What has no answer for the other place is in the notes.
-    Where the other times are not asked for, it is only said of which arrays it is unsure.
     """
-    answer, machine, device = time(stages.timed), stages.machine, stages.timed.device
+    machine, device = stages.machine, stages.timed.device
     found: list[Alternative] = []
     spreads = [answer.interval]
     notes: list[str] = []
-    for placement in machine.alternatives if are_asked else ():
+    for placement in machine.alternatives:
         arrays = moved(machine, placement)
         assumption = f"{in_words(arrays)} in {placement}"
         try:
@@ -197,7 +203,6 @@ def with_alternatives(stages: Stages, time: Time, *, are_asked: bool = True) -> 
         answer,
         interval=_from_lowest_to_highest(spreads),
         notes=(*answer.notes, *notes),
-        unsure=tuple(machine.unsure),
         alternatives=tuple(found),
     )
 

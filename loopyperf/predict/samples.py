@@ -28,7 +28,8 @@ from loopyperf.measurement.configuration import Sizes
 from loopyperf.measurement.protocol import BATCH, MET_AGAIN, Protocol
 from loopyperf.measurement.watch import NOTHING
 from loopyperf.models.sampling import SampledProgram, Samples, Work, extrapolated
-from loopyperf.predict.instruction_graph import timed_kernel
+from loopyperf.predict.case import Case
+from loopyperf.predict.stages import timed_kernel
 from loopyperf.units import duration, in_percent
 
 SAMPLES = (2, 3)
@@ -301,7 +302,7 @@ def described_saturations(
     if device is None:
         return {}
     try:
-        launches = timed_kernel(program, device, typical, sizes).launches
+        launches = timed_kernel(Case(program, sizes, typical), device).launches
         return {each.name: each.execution.concurrent_groups * device.needed("cores") for each in launches}
     except LoopyperfError:  # the runtime's answer will do
         return {}

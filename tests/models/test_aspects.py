@@ -16,7 +16,7 @@ from loopyperf.models.aspects import ASPECTS, Aspect
 from loopyperf.models.catalog import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.workload import Lambdas, TwoPipelines, Workload
-from loopyperf.predict.instruction_graph import timed_kernel
+from loopyperf.predict.stages import timed_kernel
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "models.md"
 
@@ -90,7 +90,7 @@ def test_linear_and_overlap_of_counts_do_not_see_what_waits_for_what_and_overlap
     )
     chain, pair = ({name: count() for name, count in lpp.count(each).properties().items()} for each in units)
     assert chain == pair
-    chain, pair = (busy_seconds(timed_kernel(each, V100, None, {})) for each in units)
+    chain, pair = (busy_seconds(timed_kernel(lpp.Case(each, {}), V100)) for each in units)
     assert {name for name in chain if chain[name] != pair[name]} == {"latency"}
     assert chain["latency"] > pair["latency"]
 

@@ -11,7 +11,7 @@ import loopyperf as lpp
 from loopyperf.device.library import BUNDLED
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.oracle.answering import Answering
-from loopyperf.predict.instruction_graph import staged
+from loopyperf.predict.stages import staged
 
 SLUGS = sorted(path.stem for path in BUNDLED.glob("*.toml"))
 N = 64

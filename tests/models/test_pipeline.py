@@ -14,7 +14,7 @@ from loopyperf.errors import MissingNumberError, OccupancyError, UnknownDeviceEr
 from loopyperf.models import pipeline
 from loopyperf.models.on_device.representative_groups import shared_out
 from loopyperf.predict.cache import recent
-from loopyperf.predict.instruction_graph import staged
+from loopyperf.predict.stages import staged
 
 V100 = lpp.load_device("nvidia-v100")
 CORES, CLOCK = 80, 1.38e9

@@ -19,7 +19,7 @@ import loopyperf as lpp
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.predict.instruction_graph import timed_kernel
+from loopyperf.predict.stages import timed_kernel
 
 DEVICE = lpp.load_device("nvidia-titan-v")
 CORES = 80
@@ -38,7 +38,7 @@ MAY_FALL = {"transit": 1, "mwp-cwp-corrected": 4, "wfg-corrected": 4, "pipeline"
 
 
 def timed(kernel: lp.TranslationUnit, **sizes: int) -> TimedProgram:
-    return timed_kernel(kernel, DEVICE, None, sizes)
+    return timed_kernel(lpp.Case(kernel, sizes), DEVICE)
 
 
 def seconds(kernel: lp.TranslationUnit, model: str, **sizes: int) -> float:

@@ -21,7 +21,6 @@ from loopyperf.oracle.explanation.listing import listing_of
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.case import Case, admitted_sizes, one_size, prepared
 from loopyperf.predict.choice import WITHOUT_FIT, FitChoice, device_or_error, usual_answer
-from loopyperf.predict.instruction_graph import timed_kernel
 from loopyperf.predict.several import (
     answers_by,
     check_is_asked,
@@ -29,6 +28,7 @@ from loopyperf.predict.several import (
     predictions,
     record_among,
 )
+from loopyperf.predict.stages import timed_kernel
 
 Found = TypeVar("Found")
 DeviceChoices = DeviceChoice | Sequence[DeviceChoice]
@@ -127,7 +127,7 @@ class _Question:
         def kernel() -> TimedProgram:
             if isinstance(device, UnknownDeviceError):
                 raise device
-            return timed_kernel(self.case.kernel, device, self.case.typical, self.case.sizes)
+            return timed_kernel(self.case, device)
 
         estimates, refusals = predictions(self.models, self.case, slug, device, self.record)
         roofline = _or_error(lambda: roofline_of(kernel(), self.case.sizes, self.case.typical))

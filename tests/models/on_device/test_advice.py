@@ -11,7 +11,7 @@ import loopyperf as lpp
 from loopyperf.models.literature.advice import Advice
 from loopyperf.models.literature.gpuperf import Analysis, Inputs, Parameters, analyse
 from loopyperf.models.literature.gpuperf_inputs import LaunchInputs
-from loopyperf.predict.instruction_graph import staged
+from loopyperf.predict.stages import staged
 
 V100 = lpp.load_device("nvidia-v100")
 C2050 = lpp.load_device("nvidia-tesla-c2050")

@@ -7,7 +7,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.device.library import a_processor
 from loopyperf.models.on_device.pipeline_shares import pipeline_shares
-from loopyperf.predict.instruction_graph import staged
+from loopyperf.predict.stages import staged
 
 N, GROUP, LANES = 256, 64, 16
 CLOCK = a_processor().clock

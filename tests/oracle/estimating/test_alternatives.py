@@ -19,8 +19,8 @@ from loopyperf.errors import MissingNumberError, ParameterError
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.result import ModelTime
 from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.predict.instruction_graph import Stages, staged
 from loopyperf.predict.on_device import in_words, together, with_alternatives
+from loopyperf.predict.stages import Stages, staged
 
 V100 = lpp.load_device("nvidia-v100")
 N = 4096
@@ -125,7 +125,8 @@ def test_what_a_batch_takes_otherwise_is_an_array_over_its_sizes() -> None:
 
 def test_a_size_at_which_it_is_sure_takes_the_same_otherwise() -> None:
     sure = DEVICE_MODELS["roofline"].time(stages(kernels.copied(8)).timed)
-    doubtful = with_alternatives(stages(unsure()), DEVICE_MODELS["roofline"].time)
+    model, other = DEVICE_MODELS["roofline"], stages(unsure())
+    doubtful = with_alternatives(model.time(other.timed), other, model.time)
     (found,) = together([sure, doubtful, sure], (3,))
     assert np.asarray(found.seconds).tolist() == [sure.seconds, doubtful.alternatives[0].seconds, sure.seconds]
     assert (found.arrays, found.reason) == (("a",), REASON)
@@ -177,8 +178,9 @@ def test_what_has_no_answer_otherwise_is_said() -> None:
             raise MissingNumberError("no local memory")
         return DEVICE_MODELS["roofline"].time(kernel)
 
-    found = with_alternatives(stages(unsure()), only_in_registers)
-    assert (found.unsure, found.alternatives) == (("a",), ())
+    known = stages(unsure())
+    found = with_alternatives(only_in_registers(known.timed), known, only_in_registers)
+    assert found.alternatives == ()
     assert found.notes[-1] == "no time if the private array a is in private memory: no local memory"
 
 

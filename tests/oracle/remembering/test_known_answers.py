@@ -45,7 +45,7 @@ def forbid(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def forbidden() -> None:
         monkeypatch.setattr(case, "load_kernel", lambda *_: pytest.fail("a pass of Loopy's"))
         for module in (device_estimate, construction):
-            name = "stages_of" if module is device_estimate else "kernel_profile"
+            name = "profile_of" if module is device_estimate else "kernel_profile"
             monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("a graph"))
 
     return forbidden

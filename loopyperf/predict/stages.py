@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, TypeVar
 
 from loopyperf.compiler import Placement
@@ -18,9 +19,11 @@ from loopyperf.memory import source_launch as construction
 from loopyperf.memory.kernel_profile import KernelIdg, KernelProfile
 from loopyperf.models.on_device import program_timing as on_device
 from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.predict.case import admitted_sizes, merged_sizes, prepared
+from loopyperf.predict.case import Case, admitted_sizes, merged_sizes, prepared
 from loopyperf.properties.unified import item_named
 
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 LANES = 32
 """of a warp, on all devices of NVIDIA and some of AMD"""
 
@@ -67,13 +70,7 @@ def kernel_profile(
 
     Arguments and errors are those of :func:`instruction_graph`. All models of a device begin with this value.
     """
-    lanes = _lanes(device, warp_size)
-    merged = merged_sizes(parameters, sizes)
-    kernel = prepared(program, merged)
-    stated = Typical(typical or {}, item_named)
-    profile = construction.kernel_profile(kernel, admitted_sizes(kernel, merged), stated, lanes)
-    stated.check_all_asked(kernel.name)
-    return profile
+    return _profiled(Case(program, merged_sizes(parameters, sizes), typical), _lanes(device, warp_size))
 
 
 def machine_program(
@@ -133,47 +130,64 @@ def staged(
     return Stages(profile, machine, on_device.timed_program(machine, device))
 
 
-def stages_of(program: Program, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> Stages:
-    """Return what becomes of *program* at *sizes* on *device*, what all models of a device begin with.
-
-    The latest one is kept, since several models are often asked about the same kernel one after the other. Raises what
-    :func:`timed_program` raises.
-    """
-    asked = device, repr(typical), repr(sizes)
-    return _latest("stages", program, asked, lambda: staged(profile_of(program, device, typical, sizes), device))
+def stages_of(case: Case, device: Device) -> Stages:
+    """Return what becomes of *case* on *device*, what all models of it begin with; see :func:`timed_program`."""
+    profile = profile_of(case, device)
+    machine = machine_of(profile, device)
+    return Stages(profile, machine, timed_of(machine, device))
 
 
-def timed_kernel(
-    program: Program, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
-) -> TimedProgram:
-    """Return what a core of *device* executes of *program* at *sizes*; see :func:`stages_of`."""
-    return stages_of(program, device, typical, sizes).timed
+def timed_kernel(case: Case, device: Device) -> TimedProgram:
+    """Return what a core of *device* executes of *case*; see :func:`stages_of`."""
+    return stages_of(case, device).timed
 
 
-def profile_of(
-    program: Program, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
-) -> KernelProfile:
-    """Return what *program* does at *sizes* in warps of *device*; the latest one is kept."""
-    lanes = completed(device).needed("warp_size")
-
-    def profile() -> KernelProfile:
-        return kernel_profile(program, warp_size=lanes, typical=typical, parameters=sizes)
-
-    return _latest("profile", program, (lanes, repr(typical), repr(sizes)), profile)
+# {{{ each stage, of which the latest is kept: several models are often asked about the same kernel in turn
 
 
-Made = TypeVar("Made")
-_known: dict[str, tuple[weakref.ref[Program], tuple[Any, ...], Any]] = {}
+def _latest(make: Callable[[Given, Device], Made]) -> Callable[[Given, Device], Made]:
+    """Return *make*, keeping its latest answer."""
+    known: list[tuple[weakref.ref[Any], tuple[Any, ...], Made]] = []
+
+    @wraps(make)
+    def kept(given: Given, device: Device) -> Made:
+        of, stated = (given.kernel, (given.typical, given.sizes)) if isinstance(given, Case) else (given, ())
+        asked = device, repr(stated)
+        if not known or known[0][0]() is not of or known[0][1] != asked:
+            made = make(given, device)
+            known[:] = [(weakref.ref(of), asked, made)]
+        return known[0][2]
+
+    return kept
 
 
-def _latest(name: str, program: Program, asked: tuple[Any, ...], make: Callable[[], Made]) -> Made:
-    """Return what *make* makes of *program*, which depends on nothing else but what is *asked*: the latest is kept."""
-    known = _known.get(name)
-    if known is not None and known[0]() is program and known[1] == asked:
-        return known[2]
-    made = make()
-    _known[name] = (weakref.ref(program), asked, made)
-    return made
+@_latest
+def profile_of(case: Case, device: Device) -> KernelProfile:
+    """Return what *case* does in warps of *device*; see :func:`kernel_profile`."""
+    return _profiled(case, completed(device).needed("warp_size"))
+
+
+@_latest
+def machine_of(profile: KernelProfile, device: Device) -> MachineProgram:
+    """Return what the compiler makes of *profile* for *device*; see :func:`machine_program`."""
+    return compiler.machine_program(profile, device)
+
+
+@_latest
+def timed_of(machine: MachineProgram, device: Device) -> TimedProgram:
+    """Return what a core of *device* executes of *machine*; see :func:`timed_program`."""
+    return on_device.timed_program(machine, device)
+
+
+def _profiled(case: Case, lanes: int) -> KernelProfile:
+    kernel = prepared(case.kernel, case.sizes)
+    stated = Typical(case.typical or {}, item_named)
+    profile = construction.kernel_profile(kernel, admitted_sizes(kernel, case.sizes), stated, lanes)
+    stated.check_all_asked(kernel.name)
+    return profile
+
+
+# }}}
 
 
 def _lanes(device: DeviceChoice | None, warp_size: object) -> int:
