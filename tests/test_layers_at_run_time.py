@@ -26,7 +26,6 @@ Upward = tuple[str, str, str]
 
 LEFT = {
     ("models/result.py", "_ExplainedLater.__getattr__", "predict"): "a search reads thousands of times and few reasons",
-    ("pipeline/timed_program.py", "TimedLaunch.once", "models"): "the launch keeps what models have found of it",
 }
 """calls upward that there still are; none is to be added"""
 

@@ -22,7 +22,7 @@ from math import floor
 import numpy as np
 
 from loopyperf.models.on_device.costs import Rows, busiest_and_rest
-from loopyperf.models.on_device.demand import LaunchDemand, of_groups
+from loopyperf.models.on_device.demand import LaunchDemand, of_groups, once
 from loopyperf.models.result import Row
 from loopyperf.models.workload import CyclesOfRun, Floats, Sides, busy_or_alone
 from loopyperf.pipeline.batches import Batch
@@ -73,7 +73,7 @@ def launch_cycles(model: CyclesOfRun, launch: TimedLaunch, sides: Sides | None =
         return _run_after_run(model, launch)
     if sides is None:
         return UnlikeGroups(launch, lambda alike: _run_after_run(model, alike)).cycles()
-    demands, size = launch.once(of_groups), launch.warps_per_group
+    demands, size = once(launch, of_groups), launch.warps_per_group
     dealt = [Dealt(side, launch) for side in _by_sides(sides, demands, size)]
     found = [times * max(each.ending(order).cycles for each in dealt) for times, order in launch.batches.orders]
     return sum(found) / launch.batches.executions
@@ -84,7 +84,7 @@ def _run_after_run(model: CyclesOfRun, launch: TimedLaunch) -> float:
     at_once, every = launch.execution.concurrent_warps, launch.execution.total_warps
     full, last = divmod(every, at_once)
     runs = [warps for warps in (at_once, last) if warps]
-    cycles = model(launch.once(LaunchDemand), np.array(runs, dtype=np.float64))
+    cycles = model(once(launch, LaunchDemand), np.array(runs, dtype=np.float64))
     return full * float(cycles[0]) + (float(cycles[1]) if last else 0.0)
 
 
@@ -174,7 +174,7 @@ class UnlikeGroups:
     def __init__(self, launch: TimedLaunch, cycles: Callable[[TimedLaunch], float]) -> None:
         """Take the *launch*, and the *cycles* of one execution of a launch of groups that are alike."""
         self.launch, self.cycles_of = launch, cycles
-        self.dealt = launch.evenly.once(_dealt_by_volkov)
+        self.dealt = once(launch.evenly, _dealt_by_volkov)
         self._known: dict[tuple[Hashable, ...], float] = {}
         totals: dict[int, float] = {}
         for times, batch in launch.batches.every:
@@ -246,7 +246,7 @@ class UnlikeGroups:
 
 
 def _dealt_by_volkov(launch: TimedLaunch) -> Dealt:
-    demands, size = launch.once(of_groups), launch.warps_per_group
+    demands, size = once(launch, of_groups), launch.warps_per_group
     return Dealt(lambda make_up, groups: busy_or_alone(demands[make_up], groups * size), launch)
 
 
@@ -265,20 +265,20 @@ def last_core(launch: TimedLaunch) -> TimedLaunch:
 
     Where all groups do the same, that is the launch itself.
     """
-    return launch if launch.are_alike else launch.once(_last_core)
+    return launch if launch.are_alike else once(launch, _last_core)
 
 
 def explained(launch: TimedLaunch, cycles: float) -> Iterator[Row]:
     """Yield what a launch of so many *cycles* costs: each instruction on the busiest pipeline, and the rest."""
     core = last_core(launch)
     if core is not launch:
-        busy = max(core.once(LaunchDemand).busy.values(), default=0.0) * launch.warps_per_group
+        busy = max(once(core, LaunchDemand).busy.values(), default=0.0) * launch.warps_per_group
         core = core.like(core.group, min(core.groups, cycles / busy if busy else core.groups))
     yield from busiest_and_rest(core, cycles)
 
 
 def _last_core(launch: TimedLaunch) -> TimedLaunch:
-    dealt = launch.evenly.once(_dealt_by_volkov)
+    dealt = once(launch.evenly, _dealt_by_volkov)
     last = dealt.last
     groups = last.load / (last.batch.value(dealt.loads) or 1.0)
     work = launch.batches.total(dealt.loads) / launch.batches.executions

@@ -11,7 +11,7 @@ from math import gcd
 from loopyperf.errors import GraphError, SimulationError
 from loopyperf.models import analytic, roofline
 from loopyperf.models.analytic import UnlikeGroups, explained, last_core
-from loopyperf.models.on_device.demand import LaunchDemand
+from loopyperf.models.on_device.demand import LaunchDemand, once
 from loopyperf.models.result import Row
 from loopyperf.models.workload import busy_sides
 from loopyperf.pipeline.scenario import Scenario
@@ -43,7 +43,7 @@ def launch_cycles(launch: TimedLaunch) -> float:
     if not launch.are_alike:
         busiest = analytic.launch_cycles(roofline.cycles, launch, busy_sides)
         return max(UnlikeGroups(launch, launch_cycles).cycles(), busiest)
-    demand = launch.once(LaunchDemand)
+    demand = once(launch, LaunchDemand)
     busiest = max(demand.busy.values(), default=0.0) * launch.execution.total_warps
     cycles = max(_Simulated(launch).cycles(), busiest)
     if len(launch.shares) > 1:

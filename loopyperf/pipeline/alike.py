@@ -17,7 +17,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Loop, loops_in
 from loopyperf.pipeline.expressions import decoded, decoded_body, decoded_edge
 from loopyperf.polyhedral.affine import Opaque
-from loopyperf.polyhedral.ranges import Range, bounds, mentions, periods, truth, variation
+from loopyperf.polyhedral.ranges import Range, any_holds, bounds, mentions, periods, truth, variation
 
 LONGEST_PERIOD = 64
 """passes after which conditions are looked for to repeat: those with larger divisors are not seen through"""
@@ -127,7 +127,7 @@ class _Passes:
             if least != most and is_varying:
                 return False
             box[name] = (0, max(most - 1, box.get(name, (0, 0))[1]))
-        if any(varies(box) for varies in self.conditions):
+        if any_holds(self.conditions, box):
             return False
         return not any(
             exists(box) is not False and _may_be_waited_for([each(box) for each in passes], where)

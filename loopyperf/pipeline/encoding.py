@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 
 from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Item, Loop, Opcode, common_depth, loops_in
+from loopyperf.idg.program import Edge, Item, Loop, Opcode, loops_in
 from loopyperf.idg.unrolling import number_of_runs
 from loopyperf.pipeline import memory as at
 from loopyperf.pipeline.clock import Clock
@@ -222,7 +222,8 @@ def _executions_away(graph: Idg, edge: Edge) -> int | None:
     if not edge.passes:
         return 0
     loops = graph.loops_around[edge.source]
-    if common_depth(loops, graph.loops_around[edge.target]) < len(loops):
+    others = graph.loops_around[edge.target][: len(loops)]
+    if [loop.number for loop in loops] != [loop.number for loop in others]:
         return None
     passes = zip(codes_of(edge), range(len(loops)), strict=True)
     *around, innermost = (each.lag(level) if isinstance(each, Code) else None for each, level in passes)

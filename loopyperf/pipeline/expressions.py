@@ -144,8 +144,22 @@ def coded_edge(edge: Edge, names: Sequence[str]) -> Edge:
 
 def decoded_edge(edge: Edge, names: Sequence[str]) -> Edge:
     """Return *edge*, into the loops of these *names*, with expressions of pymbolic, and sums of multiples."""
-    found = _changed(edge, names, decoded)
-    return replace(found, passes=tuple(map(Affine.around, found.passes)))
+    if not edge.passes and edge.condition is None:
+        return edge
+    passes = tuple(_iteration(each, names) for each in codes_of(edge))
+    return replace(edge, passes=passes, condition=decoded(edge.condition, names))
+
+
+def _iteration(code: Code | int | Iteration, names: Sequence[str]) -> Iteration:
+    match code:
+        case int():
+            return Affine((), code)
+        case Affine():
+            return code
+        case Code(operations=((operation, first, second),)) if operation in (CONSTANT, PASS):
+            return Affine((), first) if operation == CONSTANT else Affine(((names[first], 1),), second)
+        case _:
+            return Affine.around(code.expression(names))
 
 
 def decoded_body(body: Sequence[Item], names: Sequence[str] = ()) -> tuple[Item, ...]:

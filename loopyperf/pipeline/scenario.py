@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import starmap
 from math import ceil, inf, isfinite
 
 from loopyperf.device.lambdas import Cycles, Lambdas
 from loopyperf.device.occupancy import Execution
 from loopyperf.errors import GraphError, SimulationError
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.metrics.lambdas import Timing, latencies, waited_for
+from loopyperf.idg.metrics.lambdas import Timing, latencies
 from loopyperf.pipeline.clock import Clock, clock_for, rational
 from loopyperf.pipeline.expressions import coded_graph
 from loopyperf.pipeline.schedulers import Scheduler
@@ -75,7 +74,7 @@ class Scenario:
     @cached_property
     def latencies(self) -> tuple[tuple[Lambdas, ...], ...]:
         """Return for each program when its instructions are complete for their warp: stores, λ after their issue."""
-        return tuple(tuple(starmap(waited_for, each.issued)) for each in self.programs)
+        return tuple(tuple(latencies(each.graph.instructions, each.lambdas)) for each in self.programs)
 
     @cached_property
     def subsystems(self) -> tuple[str, ...]:

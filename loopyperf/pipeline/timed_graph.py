@@ -116,10 +116,11 @@ class TimedGraph:
         """
         instructions, lambdas = list[Instruction](), list[Lambdas]()
         places: list[list[int]] = []
+        known = {time: time.lambdas for time in dict.fromkeys(time for times in timed for time in times)}
         for each, times in zip(graph.instructions, timed, strict=True):
             places.append(list(range(len(instructions), len(instructions) + len(times))))
             instructions += [replace(each, subsystem=time.pipeline) for time in times]
-            lambdas += [time.lambdas for time in times]
+            lambdas += [known[time] for time in times]
         edges = [
             edge.between(source, target)
             for edge in graph.edges
@@ -145,10 +146,8 @@ class TimedGraph:
             replace(each, subsystem=f"{each.subsystem} {number}") if own else each
             for each, own in zip(self.graph.instructions, is_split, strict=True)
         )
-        lambdas = tuple(
-            Lambdas(each.issue * partitions, each.completion) if own else each
-            for each, own in zip(self.lambdas, is_split, strict=True)
-        )
+        slower = {each: Lambdas(each.issue * partitions, each.completion) for each in set(self.lambdas)}
+        lambdas = tuple(slower[each] if own else each for each, own in zip(self.lambdas, is_split, strict=True))
         return replace(self, graph=Idg(instructions, self.graph.edges, self.graph.body), lambdas=lambdas)
 
     @property

@@ -5,7 +5,7 @@ groups reside at once, and how far accesses go. Models and the simulator are ari
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import repeat
@@ -180,35 +180,32 @@ class TimedLaunch:
     """of the kernel"""
     substitutions: tuple[Substitution, ...]
     """what was assumed of the device, since its description lacks it"""
-    _made: dict[Any, Any] = field(default_factory=dict[Any, Any], init=False, repr=False, compare=False)
+    made: dict[Any, Any] = field(default_factory=dict[Any, Any], init=False, repr=False, compare=False)
+    """what models found out about it, by what found it out"""
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields without what was made of the launch."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.compare} | {"_made": {}}
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.compare} | {"made": {}}
 
-    def once(self, make: "Callable[[TimedLaunch], Made]") -> "Made":
-        """Return what *make* makes of the launch: made when it is first asked for, whichever model asks."""
-        if make not in self._made:
-            self._made[make] = make(self)
-        return self._made[make]
-
-    def executed(
-        self, shares: Mapping[int, float] | None = None
-    ) -> Iterator[tuple[float, Instruction, tuple[Timed, ...]]]:
-        """Yield how often a warp executes each instruction, on average, it, and how long it takes.
+    def executed(self, shares: Mapping[int, float] | None = None) -> list[tuple[float, Instruction, tuple[Timed, ...]]]:
+        """Return how often a warp executes each instruction, on average, it, and how long it takes.
 
         The average is over all warps, or over those whose programs have these *shares*.
         """
-        for share, program in self.shared(shares):
-            for instruction, times in zip(program.graph.instructions, program.times, strict=True):
-                yield share * float(instruction.executions), instruction, times
+        return [
+            (share * float(instruction.executions), instruction, times)
+            for share, program in self.shared(shares)
+            for instruction, times in zip(program.graph.instructions, program.times, strict=True)
+        ]
 
-    def requested(self) -> Iterator[tuple[float, Instruction, Request]]:
-        """Yield how often a warp executes each access of memory, on average, it, and what it asks for."""
-        for share, program in self.shared():
-            for instruction, request in zip(program.graph.instructions, program.requests, strict=True):
-                if request is not None:
-                    yield share * float(instruction.executions), instruction, request
+    def requested(self) -> list[tuple[float, Instruction, Request]]:
+        """Return how often a warp executes each access of memory, on average, it, and what it asks for."""
+        return [
+            (share * float(instruction.executions), instruction, request)
+            for share, program in self.shared()
+            for instruction, request in zip(program.graph.instructions, program.requests, strict=True)
+            if request is not None
+        ]
 
     def shared(self, shares: Mapping[int, float] | None = None) -> Iterator[tuple[float, TimedWarps]]:
         """Yield the programs of warps, each with its share; with *shares*, those and with these."""
@@ -252,13 +249,13 @@ class TimedLaunch:
         """Return how many parts a core's warps are dealt out to, each with pipelines of its own; 1 if not known."""
         return self.device.limits.partitions or 1
 
-    @property
+    @cached_property
     def alone(self) -> Mapping[int, TimedWarps]:
         """Return :attr:`programs` of warps whose core has one group, and whose group has no more of a level than that.
 
         How long a warp takes alone then does not fall when a core gets another group.
         """
-        return self.once(_alone)
+        return _alone(self)
 
     # }}}
 
@@ -291,10 +288,10 @@ class TimedLaunch:
         for kind in sorted(numbers, key=lambda kind: self.programs[kind].place):
             yield from repeat(of_kind[kind], round(numbers[kind]))
 
-    @property
+    @cached_property
     def evenly(self) -> "TimedLaunch":
         """Return the launch with equal parts for all cores of what they share."""
-        return self.once(_evenly)
+        return _evenly(self)
 
     def with_balance(self, balance: float) -> "TimedLaunch":
         """Return the launch as if its mean core had so much of what the core with most work has."""

@@ -114,6 +114,11 @@ def variation(condition: Any, name: str) -> OfBox[bool]:
             return lambda box: is_in and whole(box) is None
 
 
+def any_holds(conditions: Iterable[OfBox[bool]], box: Box) -> bool:
+    """Return whether some of *conditions* holds in *box*."""
+    return any(each(box) for each in conditions)
+
+
 def mentions(expression: Any, name: str) -> bool:
     """Return whether the pass of the loop of that *name* occurs in *expression*."""
     return expression is not None and name in _names(expression)

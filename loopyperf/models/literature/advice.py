@@ -12,7 +12,7 @@ from typing import Any
 from loopyperf.idg.program import Opcode
 from loopyperf.models.literature.gpuperf import Analysis
 from loopyperf.models.literature.gpuperf_inputs import SPECIAL, LaunchInputs, MemoryRequest
-from loopyperf.models.on_device.demand import is_floating_point
+from loopyperf.models.on_device.demand import is_floating_point, once
 from loopyperf.models.pipeline_names import LAUNCHES, START
 from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.sheet import Sheet, Shown, Table
@@ -148,7 +148,7 @@ def advice_on(launch: TimedLaunch) -> Advice:
 
     Raises :class:`MissingNumberError` for what the device's description does not state.
     """
-    seen = launch.once(LaunchInputs)
+    seen = once(launch, LaunchInputs)
     found = seen.analysis
     clock = launch.device.needed("clock")
     # Whatever computation is saved, memory takes its time: what it hides of computation already is not gained.

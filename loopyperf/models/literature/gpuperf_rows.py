@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from loopyperf.idg.program import Opcode
 from loopyperf.models.literature.gpuperf_inputs import SPECIAL, LaunchInputs
+from loopyperf.models.on_device.demand import once
 from loopyperf.models.result import Row
 from loopyperf.pipeline.timed_program import TimedLaunch
 
@@ -21,12 +22,12 @@ def rows(launch: TimedLaunch) -> Iterator[Row]:
 
 def notes(launch: TimedLaunch) -> Iterator[str]:
     """Yield what GPUPerf assumes of *launch*."""
-    if launch.once(LaunchInputs).inputs.sync_insts:
+    if once(launch, LaunchInputs).inputs.sync_insts:
         yield "what warps wait for each other at barriers is left out of GPUPerf: see docs/models.md"
 
 
 def _costs(launch: TimedLaunch) -> Costs:
-    seen = launch.once(LaunchInputs)
+    seen = once(launch, LaunchInputs)
     found = seen.analysis
     warps = launch.warps_of_core
     each_instruction = found.w_parallel / (seen.inputs.insts * warps)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from loopyperf.idg.program import Opcode
 from loopyperf.models.aspects import Aspect
 from loopyperf.models.exact_sum import adding_up
+from loopyperf.models.on_device.demand import once
 from loopyperf.models.on_device.substitutions import notes_of
 from loopyperf.models.pipeline_names import ISSUE, LATENCY, LAUNCHES, START
 from loopyperf.models.result import Breakdown, ModelTime, Row
@@ -36,7 +37,7 @@ def kernel_time(kernel: TimedProgram, rows_of: Rows, rows_notes: Notes, sees: Co
         rows += own
         notes += rows_notes(launch)
         if launch.substitutions:
-            shares = launch.once(AssumedShares.of)
+            shares = once(launch, AssumedShares.of)
             assumed, stated = assumed + shares.seconds(own), stated + shares.stated
     if (overhead := device.launch_overhead) is None:
         notes.append(f"what a launch costs on {device.slug} is not described: taken as nothing")
@@ -78,13 +79,14 @@ def busiest_and_rest(launch: TimedLaunch, cycles: float) -> Iterator[Row]:
 def busy_cycles(launch: TimedLaunch) -> dict[str, dict[tuple[str, float], float]]:
     """Return pipeline -> source and its λ, in cycles -> how often the core with most groups executes it."""
     busy: dict[str, dict[tuple[str, float], float]] = {}
+    warps = launch.warps_of_core
     for executions, instruction, times in launch.executed():
         for time in times:
             costs = busy.setdefault(time.pipeline, {})
-            key = (instruction.label, float(time.issue))
-            costs[key] = costs.get(key, 0.0) + executions * launch.warps_of_core
+            key = (instruction.source or instruction.kind, float(time.issue))
+            costs[key] = costs.get(key, 0.0) + executions * warps
     if launch.start is not None:
-        busy[START] = {("the begin of a group", float(launch.start.issue)): launch.warps_of_core}
+        busy[START] = {("the begin of a group", float(launch.start.issue)): warps}
     return busy
 
 

@@ -8,6 +8,7 @@ mean, over the groups, of the warp that takes longest.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from statistics import fmean
+from typing import TypeVar
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import ARITHMETIC
@@ -22,6 +23,16 @@ from loopyperf.pipeline.timed_program import TimedLaunch, TimedWarps
 
 MEMORY = (MemorySpace.GLOBAL, MemorySpace.PRIVATE)
 """the subsystems of a machine graph whose instructions ask for memory beyond the core"""
+
+
+Made = TypeVar("Made")
+
+
+def once(launch: TimedLaunch, make: Callable[[TimedLaunch], Made]) -> Made:
+    """Return what *make* makes of *launch*: made when it is first asked for, whichever model asks."""
+    if make not in launch.made:
+        launch.made[make] = make(launch)
+    return launch.made[make]
 
 
 class LaunchDemand(WarpDemand):
@@ -101,7 +112,7 @@ class LaunchDemand(WarpDemand):
     def latency(self) -> float:
         """Return Λapp, in cycles: that of a warp alone in its partition of the core."""
         if self.group is not None:
-            return max(self.launch.once(_latencies)(program) for program in self.group)
+            return max(once(self.launch, _latencies)(program) for program in self.group)
         programs, order = self.launch.placed(self.launch.alone)
         alone = [_alone(program) for program in programs]
         every = [alone[program] for program in order]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from loopyperf.device.parts import Lanes
 from loopyperf.models.on_device.columns import column_of
-from loopyperf.models.on_device.demand import LaunchDemand, of_groups
+from loopyperf.models.on_device.demand import LaunchDemand, of_groups, once
 from loopyperf.models.on_device.processor_shares import cycles_of_work_items
 from loopyperf.models.pipeline_names import ISSUE, LATENCY, LAUNCHES, START
 from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
@@ -59,7 +59,7 @@ def _of_core(launch: TimedLaunch, of_warp: OfWarp) -> Iterator[tuple[str, str, f
 
     Where groups differ, each column is dealt to cores on its own, and grows with any work that is added to it.
     """
-    rows = list(of_warp(launch, launch.once(LaunchDemand)))
+    rows = list(of_warp(launch, once(launch, LaunchDemand)))
     if launch.are_alike:
         yield from ((column, source, cycles * launch.warps_of_core) for column, source, cycles in rows)
         return
@@ -70,7 +70,7 @@ def _of_core(launch: TimedLaunch, of_warp: OfWarp) -> Iterator[tuple[str, str, f
 
 def _most(launch: TimedLaunch, of_warp: OfWarp) -> dict[str, float]:
     """Return column -> the cycles of the core with most of it, in all executions of a launch whose groups differ."""
-    size, demands = launch.warps_per_group, launch.once(of_groups)
+    size, demands = launch.warps_per_group, once(launch, of_groups)
     groups = [_columns(of_warp(launch, demand)) for demand in demands]
     names = dict.fromkeys(name for each in groups for name in each)
     most = {

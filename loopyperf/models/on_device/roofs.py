@@ -22,7 +22,7 @@ from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.memory.sectors import SECTOR
 from loopyperf.models import roofline
 from loopyperf.models.analytic import launch_cycles
-from loopyperf.models.on_device.demand import LaunchDemand
+from loopyperf.models.on_device.demand import LaunchDemand, once
 from loopyperf.models.on_device.substitutions import notes_of
 from loopyperf.models.on_device.timing import WAVEFRONT, Timing
 from loopyperf.models.pipeline_names import ISSUE
@@ -235,7 +235,7 @@ def _under_roofs(launch: TimedLaunch, roofs: _Roofs, bandwidths: Mapping[str, fl
     for level, of_warp in _moved_by_warp(launch):
         memory = roofs.memory(level)
         moved[memory] = moved.get(memory, 0.0) + of_warp * warps
-    busy = launch.once(LaunchDemand).busy
+    busy = once(launch, LaunchDemand).busy
     bound = max(busy, key=lambda name: busy[name])
     seconds = launch_cycles(roofline.cycles, launch, busy_sides) * launch.times / launch.device.needed("clock")
     slopes = [moved[memory] / bandwidth for memory, bandwidth in bandwidths.items() if memory in moved]

@@ -20,7 +20,7 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.device.lambdas import global_levels
 from loopyperf.models.features import TICK, Features
 from loopyperf.models.literature.gpuperf_inputs import LaunchInputs
-from loopyperf.models.on_device.demand import LaunchDemand
+from loopyperf.models.on_device.demand import LaunchDemand, once
 from loopyperf.models.on_device.graph_features import LaunchPrograms, graph_features
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.pipeline_names import LATENCY, LAUNCHES
@@ -32,7 +32,7 @@ def static_features(kernel: TimedProgram) -> Features:
 
     Raises :class:`MissingNumberError` where latencies are not described.
     """
-    busy = [max(launch.once(LaunchDemand).busy.values()) * launch.warps_of_core for launch in kernel.launches]
+    busy = [max(once(launch, LaunchDemand).busy.values()) * launch.warps_of_core for launch in kernel.launches]
     told: dict[str, float] = {}
     for launch, cycles in zip(kernel.launches, busy, strict=True):
         for name, value in _of_launch(launch):
@@ -47,7 +47,7 @@ def static_features(kernel: TimedProgram) -> Features:
 def _of_launch(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
     yield from _residence(launch)
     yield from _accesses(launch)
-    latency = launch.once(LaunchDemand).latency
+    latency = once(launch, LaunchDemand).latency
     instructions = sum(executions for executions, _, _ in launch.executed())
     yield "latency of a warp", log1p(latency)
     yield "latency of an instruction", log1p(latency / instructions)
@@ -67,7 +67,7 @@ def _residence(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
 
 
 def _accesses(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
-    inputs = launch.once(LaunchInputs)
+    inputs = once(launch, LaunchInputs)
     requests = sum(each.executions for each in inputs.requests)
     sectors = sum(each.executions * each.sectors for each in inputs.requests)
     for level in global_levels(launch.device)[1:]:

@@ -10,6 +10,7 @@ every model, Λ by those that know latencies: one that cannot be assumed either 
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from loopyperf.device.description import LATENCY_FIELDS, Device, MemoryLevel
 from loopyperf.device.lambdas import (
@@ -241,7 +242,7 @@ class Timing:
             return self.device.pipeline(name)
         return LOAD_STORE if any(level.holds_local_memory for level in self.device.memory) else LOCAL_MEMORY
 
-    @property
+    @cached_property
     def _levels(self) -> frozenset[str]:
         """Return the names of the levels of memory."""
         return frozenset(level.name for level in self.device.memory)
