@@ -86,12 +86,12 @@ class DevicePredictor(Predictor):
         return found_once(ANSWERS, case.kernel, asked, lambda: self._through_all_stages(case))
 
     def _through_all_stages(self, case: Case) -> Answer:
-        """Return the same by every stage of a prediction, in their order: this is where to begin to read."""
+        """Return the kernel's name and the model's answer: every stage of a prediction, in order."""
         device = self.parameters
-        profile = profile_of(case, device)  # kernel/, idg/, memory/: what each warp executes and its accesses touch
-        machine = machine_of(profile, device)  # compiler/: which instructions and registers a compiler makes of that
-        timed = timed_of(machine, device)  # pipeline/: how long each instruction takes, how many warps reside at once
-        answer = self.time(timed)  # models/: how long all of them take together, and for what
+        profile = profile_of(case, device)  # kernel/, idg/, memory/: what warps execute, what their accesses touch
+        machine = machine_of(profile, device)  # compiler/: which instructions and registers the compiler makes of it
+        timed = timed_of(machine, device)  # models/on_device/: how long each instruction takes, and on which pipeline
+        answer = self.time(timed)  # models/: the seconds that they take together, and which of them cost most
         if self.alternatives:
             answer = with_alternatives(answer, Stages(profile, machine, timed), self.time)
         return profile.kernel, replace(answer, unsure=tuple(machine.unsure))
