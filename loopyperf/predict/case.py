@@ -22,7 +22,6 @@ from loopyperf.kernel.kernel import Group, group_of
 from loopyperf.kernel.loopy_passes import checked_program
 from loopyperf.polyhedral.closed_forms.evaluation import integer_size, missing_sizes, not_admitted
 from loopyperf.polyhedral.quasipolynomial import SizeAssumptions, engine_is_exact
-from loopyperf.polyhedral.sets import Same
 from loopyperf.predict.cache.content import content_key
 from loopyperf.predict.cache.recent import Kind, recalled
 from loopyperf.properties.counted_kernel import KernelCounts, count_properties
@@ -288,13 +287,13 @@ class _Analysis:
         return self.content
 
 
-_analyses: dict[Same[weakref.ref[Program]], _Analysis] = {}
-"""by the program itself: hashing its content takes longer than an estimate"""
+_analyses: dict[int, _Analysis] = {}
+"""by the hash that Python gives any object: hashing a program's content takes longer than an estimate"""
 
 
 def _remembered(program: Any) -> _Analysis:
-    key = Same(weakref.ref(checked_program(program)))
-    if key not in _analyses:
+    key = object.__hash__(checked_program(program))
+    if key not in _analyses:  # whenever the program is collected: whatever runs then, no code of ours is called
         weakref.finalize(program, _analyses.pop, key, None)
         _analyses[key] = _Analysis()
     return _analyses[key]
