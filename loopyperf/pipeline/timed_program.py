@@ -181,7 +181,7 @@ class TimedLaunch:
     substitutions: tuple[Substitution, ...]
     """what was assumed of the device, since its description lacks it"""
     made: dict[Any, Any] = field(default_factory=dict[Any, Any], init=False, repr=False, compare=False)
-    """what models found out about it, by what found it out"""
+    """what models found out about it, by what found it out; neither compared nor pickled"""
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields without what was made of the launch."""
@@ -255,7 +255,8 @@ class TimedLaunch:
 
         How long a warp takes alone then does not fall when a core gets another group.
         """
-        return _alone(self)
+        balance = min(1.0, self.all_groups / self.device.needed("cores"))
+        return self._balanced(balance, self.balances_alone)
 
     # }}}
 
@@ -291,28 +292,18 @@ class TimedLaunch:
     @cached_property
     def evenly(self) -> "TimedLaunch":
         """Return the launch with equal parts for all cores of what they share."""
-        return _evenly(self)
+        return self.with_balance(1.0)
 
     def with_balance(self, balance: float) -> "TimedLaunch":
         """Return the launch as if its mean core had so much of what the core with most work has."""
-        return replace(self, balance=balance, balances={}, programs=_balanced(self, balance, {}))
+        return replace(self, balance=balance, balances={}, programs=self._balanced(balance, {}))
+
+    def _balanced(self, balance: float, balances: Mapping[str, float]) -> Mapping[int, TimedWarps]:
+        if (balance, balances) == (self.balance, self.balances):
+            return self.programs
+        return {number: each.balanced(balance, balances) for number, each in self.programs.items()}
 
     # }}}
-
-
-def _balanced(launch: TimedLaunch, balance: float, balances: Mapping[str, float]) -> Mapping[int, TimedWarps]:
-    if (balance, balances) == (launch.balance, launch.balances):
-        return launch.programs
-    return {number: each.balanced(balance, balances) for number, each in launch.programs.items()}
-
-
-def _evenly(launch: TimedLaunch) -> TimedLaunch:
-    return launch.with_balance(1.0)
-
-
-def _alone(launch: TimedLaunch) -> Mapping[int, TimedWarps]:
-    balance = min(1.0, launch.all_groups / launch.device.needed("cores"))
-    return _balanced(launch, balance, launch.balances_alone)
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,5 +1,6 @@
 """What a model answers for a device whose description lacks numbers: with those of relatives, and it says so."""
 
+import pickle
 import re
 from dataclasses import replace
 from functools import cache
@@ -115,3 +116,25 @@ def test_what_is_bound_by_a_stated_bandwidth_is_no_lower_bound() -> None:
 def test_of_memories_one_is_enough(model: str) -> None:
     alone = replace(KNOWN, memory=tuple(each for each in KNOWN.memory if each.name in ("local", "DRAM")))
     assert seconds(model, alone) > 0
+
+
+@pytest.mark.parametrize("model", DEVICE_MODELS)
+def test_a_timed_program_is_all_that_a_model_is_told(model: str) -> None:
+    again = pickle.loads(pickle.dumps(timed(KNOWN)))
+    found = DEVICE_MODELS[model].time(again)
+    assert (found.seconds, found.notes) == (seconds(model, KNOWN), asked(model, KNOWN).notes)
+
+
+def test_a_launch_balanced_otherwise_depends_on_no_earlier_balance() -> None:
+    (launch,) = timed(KNOWN).launches
+    once, twice = launch.with_balance(0.7), launch.with_balance(0.3).with_balance(0.7)
+    assert once == twice != launch.with_balance(0.3)
+    levels = {level.name for level in KNOWN.memory if level.per == "device"}
+    for (_, program), (_, other) in zip(launch.shared(), once.shared(), strict=True):
+        changed = {
+            one.pipeline
+            for times, others in zip(program.times, other.times, strict=True)
+            for one, each in zip(times, others, strict=True)
+            if one != each
+        }
+        assert changed <= levels
