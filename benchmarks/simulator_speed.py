@@ -38,7 +38,7 @@ GRAPHS = {
 FIRST_CALL = """
 import time
 import numpy
-from loopyperf.pipeline.machine_code import machine_code
+from loopyperf.pipeline.core import machine_code
 start = time.perf_counter()
 machine_code()(numpy.zeros(0, dtype=numpy.int64), 0)
 print(f"{time.perf_counter() - start:.1f} s")

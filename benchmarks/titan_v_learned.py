@@ -22,7 +22,7 @@ from loopyperf.calibration.fitting import FOLDS
 from loopyperf.calibration.learning.training import Example, FittedBase, Judged, Names, judge, scores
 from loopyperf.calibration.problem import Observation, Vector
 from loopyperf.calibration.validation import CANDIDATES
-from loopyperf.models.features import Features
+from loopyperf.models.learned import Features
 
 BASE = FittedBase(next(each for each in CANDIDATES if each.name == "overlap of pipelines"))
 NAMES = {"base": "overlap of pipelines", "svr": "with ε-SVR", "trees": "with trees"}

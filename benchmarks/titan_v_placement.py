@@ -20,7 +20,7 @@ from loopyperf.calibration.fitting import FOLDS, fit_observations
 from loopyperf.calibration.intervals import widths
 from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.validation import CANDIDATES
-from loopyperf.models.sensitivity import sensitivity
+from loopyperf.models.overlap import sensitivity
 
 APART = 1.5
 """times one of both times must be the other one for their difference to tell where the array was"""

@@ -5,7 +5,7 @@ import numpy as np
 from loopyperf.calibration.fits import Provenance
 from loopyperf.calibration.learning.training import Example
 from loopyperf.calibration.problem import Observation
-from loopyperf.models.features import Features
+from loopyperf.models.learned import Features
 
 CLASSES = 6
 MADE_UP = Provenance(model="", device="Made Up", slug="made-up", counting="executed")

@@ -18,8 +18,8 @@ from loopyperf.calibration.problem import Vector, leverages
 from loopyperf.errors import CalibrationError
 from loopyperf.models.interface import Fitted
 from loopyperf.models.metrics import geometric_mean
+from loopyperf.models.overlap import Sensitivity
 from loopyperf.models.result import LEVEL
-from loopyperf.models.sensitivity import Sensitivity
 from loopyperf.sheet import Table, abridged
 from loopyperf.units import in_percent, listed, number_of
 

@@ -168,8 +168,8 @@ def _distance(columns: Matrix, others: list[int], column: int, combine: Combinat
 #
 # Beside which kernels exercise it and in which numbers.
 #
-# Let εᵢ be the own part of property i's column: the distance of the unit column from all combinations of the others
-# (:mod:`loopyperf.calibration.dependence`). Its variance inflation factor is 1/εᵢ²: 1 where no other property varies
+# Let εᵢ be the own part of property i's column: the distance of the unit column from all combinations of the others.
+# Its variance inflation factor is 1/εᵢ²: 1 where no other property varies
 # with it; f where noise in the run times moves its weight √f times as far as it would if the others' weights were
 # known. No mean is subtracted first, as textbooks do, because the model has no constant: launches are a column like any
 # other.

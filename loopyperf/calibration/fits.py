@@ -18,7 +18,7 @@ from loopyperf.calibration.problem import Coverage, Indistinguishable
 from loopyperf.errors import FitFileError, later_schema
 from loopyperf.models.interface import Basis
 from loopyperf.models.overlap import side
-from loopyperf.models.pipeline_names import LAUNCHES, shown
+from loopyperf.models.workload import LAUNCHES, shown
 from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import amount, duration, in_percent, number_of
 

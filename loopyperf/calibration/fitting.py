@@ -16,8 +16,8 @@ from loopyperf.calibration.problem import Coverage, Observation, Problem, Soluti
 from loopyperf.calibration.validation import Candidate, Validated, cross_validate, possible, told_of, uncertainty
 from loopyperf.errors import CalibrationError
 from loopyperf.models.metrics import geometric_mean
+from loopyperf.models.overlap import sensitivity
 from loopyperf.models.result import LEVEL
-from loopyperf.models.sensitivity import sensitivity
 
 
 def fit_observations(

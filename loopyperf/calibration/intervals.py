@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.problem import Matrix, Vector
 from loopyperf.errors import CalibrationError
+from loopyperf.models.overlap import Sensitivity, sensitivity_of
 from loopyperf.models.result import LEVEL
-from loopyperf.models.sensitivity import Sensitivity, sensitivity_of
 
 NEGLIGIBLE = 1e-3
 """of all counts of a kernel: without a weight for so few of them, its time is known nearly as well"""

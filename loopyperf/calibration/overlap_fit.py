@@ -23,7 +23,7 @@ from loopyperf.calibration.solver import MOST_STEPS, RIDGE, Evaluation, Minimum,
 from loopyperf.errors import ConvergenceWarning
 from loopyperf.models.interface import Basis
 from loopyperf.models.overlap import DESCRIBED, Overlapped, curvatures, overlapped, side
-from loopyperf.models.pipeline_names import LAUNCHES
+from loopyperf.models.workload import LAUNCHES
 
 EXPLAINED = 0.2
 """|ln| of predicted over measured time up to which an error counts by its square"""

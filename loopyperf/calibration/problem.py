@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from loopyperf.calibration.documents import Amount, Number, Whole
 from loopyperf.errors import CalibrationError
 from loopyperf.models.interface import Basis
-from loopyperf.models.sensitivity import Amounts, sensitivity
+from loopyperf.models.overlap import Amounts, sensitivity
 from loopyperf.units import amount
 
 Matrix = NDArray[np.float64]

@@ -18,7 +18,7 @@ from loopyperf.device.device_files import load_description
 from loopyperf.device.library import KnownDescription, known_descriptions, listed_as, load_device
 from loopyperf.device.parts import Substitution
 from loopyperf.errors import DeviceFileError, FitFileError
-from loopyperf.models.on_device.substitutions import told
+from loopyperf.models.on_device.timing import told
 from loopyperf.oracle.answering import Answering
 from loopyperf.sheet import Sheet, Table
 from loopyperf.units import number_of

@@ -11,7 +11,7 @@ from struct import pack
 import pymbolic.primitives as prim
 from pymbolic.mapper.dependency import DependencyMapper
 
-from loopyperf.compiler.tested_passes import TEST, on_loop
+from loopyperf.compiler.predication import TEST, on_loop
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg

@@ -5,8 +5,9 @@ Without fast math, nvcc does what is right of all floating-point numbers: x·1, 
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from math import frexp
 from typing import Any, cast
 
 import numpy as np
@@ -16,9 +17,10 @@ from pymbolic.mapper.dependency import DependencyMapper
 
 from loopyperf.compiler.folding import without_moves
 from loopyperf.compiler.functions import function_name
+from loopyperf.device.parts import Pipeline
+from loopyperf.idg.copies import rewritten
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Opcode, Operand
-from loopyperf.idg.rewriting import rewritten
 
 Number = int | float
 Function = Callable[..., Any]
@@ -226,3 +228,122 @@ def _is_number(known: Any) -> bool:
 
 def _negative(value: Number) -> Number:
     return -float(value) if value == 0 else -value
+
+
+# {{{ divisions by powers of two: products with their reciprocals, which are exact
+
+
+SUBSYSTEMS = {"f32": Pipeline.ALU, "f64": Pipeline.FP64}
+
+
+def with_exact_reciprocals(graph: Idg) -> Idg:
+    """Return *graph* with divisions of floating-point numbers by powers of two as products, as nvcc writes them."""
+    return Idg(tuple(map(_multiplied, graph.instructions)), graph.edges, graph.body)
+
+
+def _multiplied(instruction: Instruction) -> Instruction:
+    if instruction.kind != Opcode.DIV or instruction.dtype not in SUBSYSTEMS or len(instruction.operands) != 2:
+        return instruction
+    dividend, divisor = instruction.operands
+    if not _is_power_of_two(divisor.known):
+        return instruction
+    factor = Operand(1 / divisor.known, divisor.is_negated)
+    return replace(instruction, kind=Opcode.MUL, subsystem=SUBSYSTEMS[instruction.dtype], operands=(dividend, factor))
+
+
+def _is_power_of_two(known: Any) -> bool:
+    """Return whether *known* is a number whose absolute value is a power of two."""
+    return isinstance(known, (int, float)) and known != 0 and abs(frexp(known)[0]) == 0.5
+
+
+# }}}
+
+
+# {{{ doubled values: a product with 2 is a sum, which takes no constant
+
+
+DOUBLE = (2, -2)
+
+
+def with_doubled_values(graph: Idg) -> Idg:
+    """Return *graph* with products of floating-point numbers with 2, or with -2, as sums.
+
+    So nvcc writes those that are not part of a multiply-add (docs/compiler.md, section 4).
+    """
+    return Idg(tuple(map(_doubled, graph.instructions)), graph.edges, graph.body)
+
+
+def _doubled(instruction: Instruction) -> Instruction:
+    is_product = instruction.kind == Opcode.MUL and instruction.dtype.startswith("f")
+    if not is_product or not any(_is_double(operand.known) for operand in instruction.operands):
+        return instruction
+    return replace(instruction, kind=Opcode.ADD)
+
+
+def _is_double(known: object) -> bool:
+    return isinstance(known, (int, float)) and known in DOUBLE
+
+
+# }}}
+
+
+# {{{ fused multiply-adds: a product that only sums use becomes part of each of them
+
+
+def with_fused_multiply_adds(graph: Idg) -> Idg:
+    """Return *graph* with additions contracted with products, where a product is used in no other way."""
+    wanted = {place: edge for place in range(len(graph.instructions)) if (edge := _factors(graph, place)) is not None}
+    uses: dict[int, list[Edge]] = {}
+    for edge in graph.edges:
+        uses.setdefault(edge.source, []).append(edge)
+    products = {edge.source for edge in wanted.values()}
+    gone = {place for place in products if all(wanted.get(use.target) is use for use in uses[place])}
+    fused = {place: edge for place, edge in wanted.items() if edge.source in gone}
+    instructions = {
+        place: _fused(graph.instructions[edge.source], graph.instructions[place], edge) for place, edge in fused.items()
+    }
+    edges = [new for edge in graph.edges for new in _moved(edge, fused)]
+    edges += [
+        replace(edge, target=place) for place, product in fused.items() for edge in graph.definitions[product.source]
+    ]
+    kept = [place for place in range(len(graph.instructions)) if place not in gone]
+    return rewritten(graph, kept, edges, instructions)
+
+
+def _factors(graph: Idg, place: int) -> Edge | None:
+    """Return the edge to an addition from a product of the same pass, the last one if there are two."""
+    instruction = graph.instructions[place]
+    if instruction.kind != Opcode.ADD or not instruction.dtype:
+        return None
+    for edge in reversed(graph.definitions[place]):
+        source = graph.instructions[edge.source]
+        is_whole = len(source.operands) > 1  # the products inside of functions are not for others
+        alike = is_whole and (source.kind, source.dtype, source.condition) == (
+            Opcode.MUL,
+            instruction.dtype,
+            instruction.condition,
+        )
+        beside = graph.loops_around[edge.source] == graph.loops_around[place]
+        if alike and beside and not any(edge.distance) and edge.condition is None and edge.operand is not None:
+            return edge
+    return None
+
+
+def _fused(product: Instruction, addition: Instruction, edge: Edge) -> Instruction:
+    addend = tuple(each for slot, each in enumerate(addition.operands) if slot != edge.operand)
+    first, *others = product.operands
+    if edge.operand is not None and addition.operands[edge.operand].is_negated:
+        first = replace(first, is_negated=not first.is_negated)
+    return replace(addition, kind=Opcode.FMA, operands=(first, *others, *addend))
+
+
+def _moved(edge: Edge, fused: dict[int, Edge]) -> Iterator[Edge]:
+    """Yield what becomes of *edge*: of a fused addition, the addend is the third operand."""
+    product = fused.get(edge.target)
+    if product is None:
+        yield edge
+    elif edge is not product:
+        yield edge if edge.operand is None else replace(edge, operand=2)
+
+
+# }}}

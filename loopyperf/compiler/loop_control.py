@@ -12,14 +12,150 @@ from dataclasses import replace
 from fractions import Fraction
 
 from loopyperf.compiler.entry import is_axis
-from loopyperf.compiler.nvcc_unrolling import steps_are_far, written_out
+from loopyperf.compiler.functions import length
+from loopyperf.compiler.predication import on_loop
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
-from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Instruction, Item, Iteration, Loop, Opcode, is_innermost
-from loopyperf.idg.unrolling import number_of_runs
+from loopyperf.idg.graph import Idg, number_of_runs
+from loopyperf.idg.program import Edge, Instruction, Item, Iteration, Loop, Opcode, is_innermost, loops_in
 from loopyperf.polyhedral.affine import Affine, Symbol
 from loopyperf.polyhedral.polynomial import Polynomial, Term
+
+# {{{ into how many copies nvcc writes a loop out
+#
+# Two compilers decide one after the other, cicc on LLVM's instructions and ptxas on PTX; the rules and their constants
+# are measured on executed machine code (docs/compiler.md, sections 1a and 1b). Only innermost loops are written out;
+# one whose inner loops are gone is innermost.
+
+
+FULL = 402
+"""LLVM instructions: cicc writes a loop out in full where all of its passes have no more"""
+PARTIAL = 200
+"""LLVM instructions: that many the copies of a body may have together"""
+RUNTIME = 4
+"""copies at most, of a loop whose passes are counted at run time"""
+PTX_FULL = 500
+PTX_PARTIAL = 80
+"""weighted PTX instructions of a body that ptxas writes out once more"""
+PTX_RUNTIME = {"global": 170, "local": 117, "": 67}
+"""of the sixteen copies of a body that ptxas makes of cicc's four: where it loads from global memory, from local memory
+alone, and where it loads nothing"""
+OF_LLVM: Mapping[str, int] = {Opcode.DIV: 4, Opcode.MOD: 4, Opcode.FMA: 2, Opcode.BARRIER: 0, Opcode.MOVE: 0}
+"""instructions of LLVM, where that is not the length of the sequence"""
+LOAD_WEIGHT = 2.5
+FAR = 3
+"""elements"""
+FEW = 9
+"""passes left of a loop that cicc then writes out in full after all"""
+
+
+def copies(graph: Idg, loop: Loop) -> int:
+    """Return into how many copies nvcc writes the innermost *loop* of *graph* out: 1 for none."""
+    if not isinstance(loop.trips, int) or loop.trips < 2:
+        return 1
+    body = [graph.instructions[item] for item in loop.body if isinstance(item, int)]
+    size = sum(_llvm_instructions(each, loop.name) for each in body) + 1
+    if loop.is_unrolled:
+        return loop.trips
+    if not loop.is_constant:
+        return _at_run_time(body, size, loop)
+    factor = _by_cicc(body, size, loop.trips)
+    return factor * _by_ptxas(body, factor, loop.trips // factor) if factor < loop.trips else loop.trips
+
+
+def written_out(graph: Idg, loops: tuple[Loop, ...]) -> int:
+    """Return how many copies of its body the innermost of *loops* has, or would have if its passes did not vary."""
+    *around, loop = loops
+    if isinstance(loop.trips, int) or not is_innermost(loop):
+        return loop.copies
+    usual = number_of_runs(None, loops) // max(number_of_runs(None, around), 1)
+    return copies(graph, replace(loop, trips=usual))
+
+
+def _by_cicc(body: Sequence[Instruction], size: int, trips: int) -> int:
+    if size * trips <= FULL:
+        return trips
+    most = _power_of_two_up_to(PARTIAL // size)
+    factor = most
+    while trips % factor:
+        factor //= 2
+    if factor == 1 and trips % 2:
+        return min(RUNTIME, most)
+    with_immediates = sum(2 if each.reference is not None else 1 for each in body)
+    if 1 < factor < trips and trips // factor <= FEW and with_immediates * trips <= FULL:
+        return trips
+    return factor
+
+
+def _by_ptxas(body: Sequence[Instruction], factor: int, left: int) -> int:
+    weight = _ptx_weight(body) * factor + 4
+    if left * weight <= PTX_FULL:
+        return left
+    if weight > PTX_PARTIAL:
+        return 1
+    return next((more for more in (6, 5, 4) if left % more == 0 and more * weight <= 370), 1)
+
+
+def _at_run_time(body: Sequence[Instruction], size: int, loop: Loop) -> int:
+    factor = min(RUNTIME, _power_of_two_up_to(PARTIAL // size))
+    spaces = {each.reference.space for each in body if each.kind == Opcode.LOAD and each.reference is not None}
+    most = PTX_RUNTIME[min(spaces & PTX_RUNTIME.keys(), default="")]  # "global" is before "local"
+    is_tested = any(on_loop(each, loop.name) for each in body)
+    if factor == RUNTIME and 16 * _ptx_weight(body) <= most and not steps_are_far(body, loop) and not is_tested:
+        factor = 16
+    while factor > loop.trips:
+        factor //= 4
+    return max(factor, 1)
+
+
+def steps_are_far(instructions: Sequence[Instruction], loop: Loop) -> bool:
+    """Return whether *loop* moves on in global memory by steps that no pointer makes: ptxas leaves it as it is.
+
+    They are steps of a constant number of elements, of :data:`FAR` or more, or of a product of sizes; a single access
+    with a shorter step is enough for a pointer that counts the passes, too (docs/compiler.md, section 1b).
+    """
+    moved = (
+        each.symbolic for each in instructions if each.subsystem == MemorySpace.GLOBAL and each.symbolic is not None
+    )
+    steps = [step for each in moved if (step := each.factor_of(loop.name)).terms]
+    is_near = any(abs(step.constant) < FAR * loop.copies and not step.variables for step in steps)
+    return not is_near and any(map(_is_far, steps))
+
+
+def _is_far(step: Polynomial[Symbol]) -> bool:
+    return not step.variables or any(len(names) > 1 for names, _ in step.terms)
+
+
+def _ptx_weight(body: Sequence[Instruction]) -> float:
+    """Return the PTX instructions of a pass, loads weighing more; a product and its sum are one."""
+    sums = sum(each.kind == Opcode.ADD for each in body)
+    products = sum(each.kind == Opcode.MUL for each in body)
+    loads = sum(each.kind == Opcode.LOAD for each in body)
+    others = sum(length(each) for each in body if each.kind not in (Opcode.ADD, Opcode.MUL, Opcode.LOAD))
+    return max(sums, products) + LOAD_WEIGHT * loads + others
+
+
+def _llvm_instructions(instruction: Instruction, loop: str) -> int:
+    """Return the instructions of LLVM in a pass of *loop*; what does not depend on the pass is hoisted before."""
+    if instruction.reference is None:
+        return OF_LLVM.get(instruction.kind, length(instruction))
+    factors = {} if instruction.address is None else dict(instruction.address.terms)
+    if loop not in factors or not all(isinstance(variable, str) for variable in factors):
+        return 2
+    multiplied = factors[loop] != 1
+    added = len(factors) > 1
+    return 2 + multiplied + added + (instruction.reference.space == MemorySpace.GLOBAL)
+
+
+def _power_of_two_up_to(number: int) -> int:
+    return 1 << max(number.bit_length() - 1, 0)
+
+
+# }}}
+
+
+# {{{ loop control
+
 
 AGAIN = 3
 """invariants that are computed once more in a pass with barriers, rather than kept in registers"""
@@ -167,3 +303,77 @@ def _is_product(term: Term[Symbol]) -> bool:
 def _directly(loop: Loop) -> list[int]:
     """Return the instructions in *loop*, those of loops inside included: their pointers move on with it too."""
     return [place for item in loop.body for place in (_directly(item) if isinstance(item, Loop) else [item])]
+
+
+# }}}
+
+
+# {{{ what stands around a machine loop
+#
+# Whether it is entered, what is left for those after it, where lanes meet again.
+#
+# The rules are measured on executed machine code (docs/compiler.md, sections 2a and 6). A loop of a constant number of
+# passes has none of it.
+
+
+GUARDS = {1: 10, 2: 18, 4: 18, 16: 28}
+"""copies of a body -> instructions around a loop whose passes are counted at run time: whether there are any, how many
+are left for the loops of fewer copies and of single passes that follow, and the tests of these"""
+BOUNDS = 8
+"""to know how many passes a lane makes through a loop that lanes leave one after the other, and whether any"""
+PARTING = {Opcode.BRANCH: 7, Opcode.INTEGER: 13}
+"""around such a loop: two agreements to meet and the two meetings, tests of how many passes are left, addresses anew"""
+OUTER_PARTING = {Opcode.BRANCH: 3, Opcode.INTEGER: 2}
+"""around one with such a loop inside"""
+
+
+def with_loop_guards(graph: Idg) -> Idg:
+    """Return *graph* with what a warp executes each time that it comes to a loop."""
+    return _Guarding(graph).guarded()
+
+
+class _Guarding:
+    def __init__(self, graph: Idg) -> None:
+        self.graph = graph
+        self.instructions = list(graph.instructions)
+
+    def guarded(self) -> Idg:
+        bounds = [place for loop in loops_in(self.graph.body) if loop.lanes_part for place in self._bounds(loop)]
+        body = (*bounds, *self._items(self.graph.body, ()))
+        return Idg(tuple(self.instructions), self.graph.edges, body)
+
+    def _bounds(self, loop: Loop) -> list[int]:
+        return self._added({Opcode.INTEGER: BOUNDS}, f"passes of {loop.name}", 1)
+
+    def _items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
+        for item in body:
+            if isinstance(item, Loop):
+                entries = number_of_runs(None, around)
+                yield from self._added(self._guards((*around, item)), f"are there passes of {item.name}?", entries)
+                yield replace(item, body=tuple(self._items(item.body, (*around, item))))
+            else:
+                yield item
+
+    def _guards(self, loops: tuple[Loop, ...]) -> Mapping[Opcode, int]:
+        """Return the kinds of instructions around the innermost of *loops*, and how many there are."""
+        loop = loops[-1]
+        if not loop.is_counted:
+            return {}
+        if loop.lanes_part and not is_innermost(loop):
+            return OUTER_PARTING
+        written = written_out(self.graph, loops)
+        guards = GUARDS[max(number for number in GUARDS if number <= written)]
+        if not loop.lanes_part:
+            return {Opcode.INTEGER: guards}
+        return {**PARTING, Opcode.INTEGER: PARTING[Opcode.INTEGER] + (guards if written > 1 else 0)}
+
+    def _added(self, kinds: Mapping[Opcode, int], text: str, executions: int) -> list[int]:
+        first = len(self.instructions)
+        for kind, number in kinds.items():
+            subsystem = Pipeline.CONTROL if kind == Opcode.BRANCH else Pipeline.ALU
+            each = Instruction(kind, "i32", subsystem, "", text, executions=executions)
+            self.instructions.extend([each] * number)
+        return list(range(first, len(self.instructions)))
+
+
+# }}}

@@ -9,11 +9,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from loopyperf.compiler import OF_GPUS, Placement, PrivateArray, lowered, private_arrays_of
-from loopyperf.compiler.early_loads import with_early_loads
 from loopyperf.compiler.entry import HOPPER, Capability
 from loopyperf.compiler.functions import exponent_of, is_described, sequence_of
-from loopyperf.compiler.register_pressure import with_few_registers
-from loopyperf.compiler.registers import NVIDIA, RegisterFile, Registers, estimated_registers
+from loopyperf.compiler.registers import (
+    NVIDIA,
+    RegisterFile,
+    Registers,
+    estimated_registers,
+    with_early_loads,
+    with_few_registers,
+)
 from loopyperf.compiler.spilling import with_spills
 from loopyperf.counts.sizes import numbered
 from loopyperf.device.description import LATENCY_FIELDS, Device

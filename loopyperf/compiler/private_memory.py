@@ -15,12 +15,11 @@ from fractions import Fraction
 from typing import Any
 
 from loopyperf.compiler.entry import HOPPER, Capability
-from loopyperf.compiler.indexed_loops import IndexedLoops, elements_of
-from loopyperf.compiler.private_arrays import of_loop, private_arrays
+from loopyperf.compiler.private_arrays import IndexedLoops, elements_of, of_loop, private_arrays
 from loopyperf.counts.item import Direction, MemorySpace
 from loopyperf.counts.memory import Reference
 from loopyperf.idg.copies import copied
-from loopyperf.idg.graph import Idg
+from loopyperf.idg.graph import Idg, number_of_runs
 from loopyperf.idg.program import (
     Dependence,
     Edge,
@@ -33,7 +32,6 @@ from loopyperf.idg.program import (
     Operand,
     loops_in,
 )
-from loopyperf.idg.unrolling import number_of_runs
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import in_terms_of
 

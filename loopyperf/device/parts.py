@@ -104,7 +104,7 @@ def in_base_unit(quantity: Quantity) -> int | float:
 
 
 class Policy(Word):
-    """Which warp issues where several could: :mod:`loopyperf.pipeline.schedulers` has the rules."""
+    """Which warp issues where several could: :mod:`loopyperf.pipeline.scenario` has the rules."""
 
     ROUND_ROBIN = "round-robin"
     GREEDY_THEN_OLDEST = "greedy-then-oldest"

@@ -1,8 +1,7 @@
 """The records of a measurement archive, each one line of JSON: which run, then what it measured.
 
 A line's first field says which record it is. A :class:`Run` carries the schema version; the lines after it, up to the
-next run, are of that schema. Those of an earlier one are brought up to date as they are read
-(:mod:`loopyperf.measurement.records`).
+next run, are of that schema. Those of an earlier one are brought up to date as they are read.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,9 +1,8 @@
 """What the accesses of a warp ask of memory: addresses of its lanes, sectors, lines, banks."""
 
-from loopyperf.memory.banks import BankAccess, bank_access
-from loopyperf.memory.private_stack import private_access
+from loopyperf.memory.private_reuse import private_access
 from loopyperf.memory.profile import AccessPattern, AccessProfile, access_pattern, pattern_of_copy
-from loopyperf.memory.sectors import SectorAccess, sector_access
+from loopyperf.memory.sectors import BankAccess, SectorAccess, bank_access, sector_access
 
 __all__ = [
     "AccessPattern",

@@ -21,8 +21,7 @@ from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.idg.warps.passes import WarpPasses
 from loopyperf.idg.warps.warp import Integers
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumption
-from loopyperf.memory.gathers import data_of, lane_axes_of_data
-from loopyperf.memory.index_values import index_values, periods
+from loopyperf.memory.index_values import data_of, index_values, lane_axes_of_data, periods
 from loopyperf.memory.residues import Loops, Progress
 from loopyperf.memory.rows import APART, Row, Visit, is_data, row_of
 from loopyperf.memory.sectors import LINE

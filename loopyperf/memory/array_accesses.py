@@ -22,14 +22,12 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.memory import Reference, element_strides, in_elements, known_shape, value_at
 from loopyperf.counts.walk import on_collisions
 from loopyperf.idg.construction.drafts import Draft
-from loopyperf.idg.construction.launch_program import LaunchProgram
-from loopyperf.idg.warps.nest import Nest, Statement
-from loopyperf.idg.warps.warp import first_value
+from loopyperf.idg.construction.executed import LaunchProgram
+from loopyperf.idg.warps.warp import Nest, Statement, first_value
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumed, Assumption
-from loopyperf.memory.blocks import Touched
+from loopyperf.memory.cells import Touched
 from loopyperf.memory.footprints import FIRST, ArrayAccess, Footprints, StatementLoop
-from loopyperf.memory.index_branches import Indices, branches
-from loopyperf.memory.rows import APART, Visit, in_rows, is_data
+from loopyperf.memory.rows import APART, Indices, Visit, branches, in_rows, is_data
 from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.polyhedral.points import PlainMap, PlainSet, at_sizes
 

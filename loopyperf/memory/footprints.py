@@ -17,8 +17,7 @@ import islpy as isl
 
 from loopyperf.errors import UncountableError
 from loopyperf.kernel.launches import Assumed
-from loopyperf.memory.blocks import Touched
-from loopyperf.memory.cells import touched_by
+from loopyperf.memory.cells import Touched, touched_by
 from loopyperf.polyhedral.points import PlainMap, PlainSet, values_along
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 

@@ -8,16 +8,48 @@ pass from one group to the next, so that a program's first accesses come after t
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
+import numpy as np
+
 from loopyperf.counts.item import MemorySpace
+from loopyperf.counts.memory import Reference
+from loopyperf.errors import UncountableError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Item, Loop, Opcode, placed
-from loopyperf.memory.private_stack import private_access
-from loopyperf.memory.sectors import LINE
+from loopyperf.memory.sectors import LINE, SectorAccess, sector_access
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import holds, names_of, valued
+
+# {{{ what one access of a warp asks of private memory
+#
+# The stacks of the lanes are interleaved by words of 32 bits, so that lanes which access the same element access
+# consecutive words (CUDA C++ Programming Guide, "Device Memory Accesses", local memory). Each word of an element has
+# room of its own for all lanes of the warp: a line, of warps of 32.
+
+
+WORD = 4
+"""bytes"""
+
+
+def private_access(ref: Reference, lanes: int) -> SectorAccess:
+    """Return what *ref*, one of private memory, asks for where all *lanes* of a warp access the same element.
+
+    Raises :class:`UncountableError` for a reference of another memory.
+    """
+    if ref.space != MemorySpace.PRIVATE:
+        raise UncountableError(f"{ref.array!r} lives in {ref.space} memory: take access_pattern(...)")
+    words = max(1, ref.bits // 32)
+    starts = np.arange(lanes) * WORD + lanes * WORD * np.arange(words)[:, np.newaxis]
+    return replace(sector_access(starts.ravel(), min(WORD, ref.bits // 8)), lanes=lanes)
+
+
+# }}}
+
+
+# {{{ private reuse
+
 
 LIMIT = 50_000
 """accesses that are looked at"""
@@ -165,3 +197,6 @@ class _Walk:
             self._number += 1
             return reference.array, (place, self._number)
         return reference.array, address.at({**dict.fromkeys(address.variables, 0), **passes})
+
+
+# }}}

@@ -18,15 +18,12 @@ import numpy as np
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.memory import Reference
 from loopyperf.errors import UncountableError
-from loopyperf.idg.warps.lockstep import Lockstep
-from loopyperf.idg.warps.passes import Activity, WarpPasses
+from loopyperf.idg.warps.passes import Activity, Lockstep, WarpPasses
 from loopyperf.idg.warps.warp import Integers
 from loopyperf.kernel.launches import SUBJECTS, Assumption, sentences
 from loopyperf.memory.addresses import LaneAddresses, addresses_at, lane_addresses
-from loopyperf.memory.banks import BankAccess, bank_access
-from loopyperf.memory.residues import NoPlacesError, Places, passes_by_place
-from loopyperf.memory.sectors import LINE, SectorAccess, sector_access
-from loopyperf.memory.visits import Visits, visited
+from loopyperf.memory.residues import NoPlacesError, Places, Visits, passes_by_place, visited
+from loopyperf.memory.sectors import LINE, BankAccess, SectorAccess, bank_access, sector_access
 from loopyperf.polyhedral.points import boxed
 
 WarpAccess = SectorAccess | BankAccess
@@ -81,7 +78,7 @@ class AccessPattern:
     def at(self, passes: Mapping[str, int]) -> WarpAccess:
         """Return what the access does where the loops have the values *passes*.
 
-        Loops that do not start alike in all lanes are numbered from zero; see :mod:`loopyperf.idg.warps.lockstep`.
+        Loops that do not start alike in all lanes are numbered from zero; see :mod:`loopyperf.idg.warps.passes`.
         """
         return self._access(self.passes.active(passes), self.addresses.at(passes))
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from loopyperf.memory.blocks import Touched
+from loopyperf.memory.cells import Touched
 from loopyperf.memory.footprints import Part, StatementLoop, Window, WorkingSets, middle
 from loopyperf.memory.sectors import LINE
 

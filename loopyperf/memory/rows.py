@@ -13,13 +13,21 @@ from typing import Any
 import islpy as isl
 import pymbolic.primitives as prim
 from loopy.diagnostic import UnableToDetermineAccessRangeError
-from loopy.symbolic import DependencyMapper, SubstitutionMapper, get_access_map, get_dependencies
+from loopy.symbolic import (
+    DependencyMapper,
+    IdentityMapper,
+    SubstitutionMapper,
+    WalkMapper,
+    get_access_map,
+    get_dependencies,
+)
 
+from loopyperf.counts.conditions import ALWAYS, SEVERAL, Condition, Conditions
 from loopyperf.counts.loops import LoopPoints
 from loopyperf.counts.memory import element_strides, reference
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.integers import substituted
-from loopyperf.memory.gathers import data_of, inames_of_data
+from loopyperf.memory.index_values import data_of, inames_of_data
 
 APART = 2**40
 """bytes between rows, or lanes, that share nothing; a multiple of a line, so that one element more makes rows begin
@@ -158,6 +166,58 @@ def _place(visit: Visit, lookup: Any) -> Any | None:
     strides = element_strides(kernel, found, visit.sizes)
     place: Any = sum(index * stride for index, stride in zip(found.index, strides, strict=True))
     return None if _reached(visit, place) is None else place
+
+
+# }}}
+
+
+# {{{ an index that a condition chooses, as at the border of a stencil, taken apart
+#
+# One index for each branch.
+
+
+Indices = tuple[Any, ...]
+
+
+def branches(indices: Indices, conditions: Conditions = ALWAYS) -> Iterator[tuple[Indices, Conditions]]:
+    """Yield *indices* without choices in them, and the conditions under which they are those, beside *conditions*.
+
+    Indices with as many conditions as have more than :data:`SEVERAL` branches are not taken apart any further.
+    """
+    finder = _ConditionFinder()
+    for index in indices:
+        finder(index)
+    if not finder.found or 2 ** len(conditions) >= SEVERAL:
+        yield indices, conditions
+        return
+    for holds in (True, False):
+        chosen = Condition(finder.found[0], holds)
+        branch = _Branch(chosen)
+        yield from branches(tuple(branch(index) for index in indices), conditions | {chosen})
+
+
+class _ConditionFinder(WalkMapper[[]]):
+    """Finds the conditions of choices."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Any] = []
+
+    def map_if(self, expr: prim.If) -> None:
+        self.found.append(expr.condition)
+
+
+class _Branch(IdentityMapper[[]]):
+    """Replaces the choices that a condition makes by what they are where it holds, or where it does not."""
+
+    def __init__(self, chosen: Condition) -> None:
+        super().__init__()
+        self.chosen = chosen
+
+    def map_if(self, expr: prim.If) -> Any:
+        if expr.condition != self.chosen.expression:
+            return super().map_if(expr)
+        return self.rec(expr.then if self.chosen.holds else expr.else_)
 
 
 # }}}

@@ -1,16 +1,160 @@
 """What a model is to those who ask it: a name, what it needs, and its answer, a time with its rows."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loopyperf.idg.program import Opcode
 from loopyperf.models.aspects import Aspect
-from loopyperf.models.on_device.costs import Notes, Rows, kernel_time, no_notes
-from loopyperf.models.result import ModelTime
-from loopyperf.pipeline.timed_program import TimedProgram
+from loopyperf.models.exact_sum import adding_up
+from loopyperf.models.on_device.demand import once
+from loopyperf.models.on_device.timing import notes_of
+from loopyperf.models.result import Breakdown, ModelTime, Row
+from loopyperf.models.workload import ISSUE, LATENCY, LAUNCHES, START
+from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
+from loopyperf.units import duration
+
+# {{{ from the cycles of each launch to the time of the kernel, with the rows that it is the sum of
+
+
+Rows = Callable[[TimedLaunch], Iterable[Row]]
+"""what all executions of a launch cost, in seconds"""
+Notes = Callable[[TimedLaunch], Iterable[str]]
+"""what a model assumes of a launch, in sentences"""
+MOST = 0.5
+"""of the time: where more rests on assumed numbers, an answer has the time that stated ones alone tell"""
+
+
+def kernel_time(kernel: TimedProgram, rows_of: Rows, rows_notes: Notes, sees: Collection[Aspect]) -> ModelTime:
+    """Return how long *kernel* takes, in seconds, given the rows of each launch: launches add up, and cost something.
+
+    *rows_notes* tells what the rows of a launch assume, beyond its own notes; *sees* tells what these may be.
+
+    Raises :class:`MissingNumberError` for a latency that the model needs and the description of the device lacks.
+    """
+    device = kernel.device
+    rows: list[Row] = []
+    notes = list(notes_of(kernel, sees))
+    assumed = stated = 0.0
+    for launch in kernel.launches:
+        own = list(rows_of(launch))
+        rows += own
+        notes += rows_notes(launch)
+        if launch.substitutions:
+            shares = once(launch, AssumedShares.of)
+            assumed, stated = assumed + shares.seconds(own), stated + shares.stated
+    if (overhead := device.launch_overhead) is None:
+        notes.append(f"what a launch costs on {device.slug} is not described: taken as nothing")
+    else:
+        for name, times in kernel.launched:
+            cost = times * overhead
+            stated += cost
+            rows.append(Row(LAUNCHES, f"launch of {name}", times, overhead, cost))
+    seconds, costs = adding_up([row.seconds for row in rows])
+    notes = [*_lower_bound(float(seconds), assumed, stated), *notes]
+    exact = (Row(row.property, row.source, row.count, row.weight, cost) for row, cost in zip(rows, costs, strict=True))
+    return ModelTime(seconds, Breakdown(tuple(exact)), notes=tuple(dict.fromkeys(notes)), columns="core")
+
+
+def no_notes(_: TimedLaunch) -> Iterable[str]:
+    """Return no notes: for a model that assumes nothing of its own."""
+    return ()
+
+
+def busiest_and_rest(launch: TimedLaunch, cycles: float) -> Iterator[Row]:
+    """Yield what a launch of so many *cycles* costs: each instruction on the busiest pipeline, and the rest.
+
+    The rest is the time in which results are waited for.
+    """
+    clock, times, name = launch.device.needed("clock"), launch.times, launch.name
+    seconds = times * cycles / clock
+    busy = busy_cycles(launch)
+    totals = {pipeline: sum(each * number for (_, each), number in costs.items()) for pipeline, costs in busy.items()}
+    busiest = max(totals, key=lambda pipeline: totals[pipeline])
+    # What is extrapolated from some groups to all may be less, by a little; and some models see less than throughput.
+    scale = min(1.0, seconds * clock / totals[busiest])
+    for (source, each), number in busy[busiest].items():
+        yield Row(busiest, source, number, each / clock, scale * each * number / clock)
+    rest = seconds - totals[busiest] / clock
+    if rest > 0:
+        yield Row(LATENCY, f"launch of {name}", times, rest / times, rest)
+
+
+def busy_cycles(launch: TimedLaunch) -> dict[str, dict[tuple[str, float], float]]:
+    """Return pipeline -> source and its λ, in cycles -> how often the core with most groups executes it."""
+    busy: dict[str, dict[tuple[str, float], float]] = {}
+    warps = launch.warps_of_core
+    for executions, instruction, times in launch.executed():
+        for time in times:
+            costs = busy.setdefault(time.pipeline, {})
+            key = (instruction.source or instruction.kind, float(time.issue))
+            costs[key] = costs.get(key, 0.0) + executions * warps
+    if launch.start is not None:
+        busy[START] = {("the begin of a group", float(launch.start.issue)): warps}
+    return busy
+
+
+# {{{ what rests on assumed numbers
+
+
+@dataclass(frozen=True, slots=True)
+class AssumedShares:
+    """Which part of the time of a launch rests on assumed numbers."""
+
+    busy: Mapping[str, float]
+    """pipeline -> share of the cycles that it is busy"""
+    waiting: float
+    """share of the cycles that results are waited for, one after the other"""
+    stated: float
+    """seconds, of all executions, that the pipeline which is busy longest by stated numbers is busy"""
+
+    @classmethod
+    def of(cls, launch: TimedLaunch) -> "AssumedShares":
+        """Return the shares of *launch*."""
+        every: dict[str, float] = {}
+        assumed: dict[str, float] = {}
+        waited = guessed = 0.0
+        for executions, instruction, times in launch.executed():
+            for time in times:
+                cycles = executions * float(time.issue)
+                every[time.pipeline] = every.get(time.pipeline, 0.0) + cycles
+                if time.is_issue_assumed:
+                    assumed[time.pipeline] = assumed.get(time.pipeline, 0.0) + cycles
+            latency = times[0].latency if times else 0.0
+            if instruction.kind != Opcode.STORE and latency is not None:
+                waited += executions * float(latency)
+                guessed += executions * float(latency) * times[0].assumed_latency if times else 0.0
+        longest = max((cycles - assumed.get(name, 0.0) for name, cycles in every.items()), default=0.0)
+        return cls(
+            {name: assumed.get(name, 0.0) / cycles if cycles else 0.0 for name, cycles in every.items()},
+            guessed / waited if waited else 0.0,
+            longest * launch.warps_of_core / launch.device.needed("clock"),
+        )
+
+    def seconds(self, rows: Iterable[Row]) -> float:
+        """Return the seconds of *rows* that rest on assumed numbers; what no pipeline is busy with is waited for."""
+        parts = {START: 0.0, ISSUE: 0.0, **self.busy}
+        return sum(float(row.seconds) * parts.get(row.property, self.waiting) for row in rows)
+
+
+def _lower_bound(seconds: float, assumed: float, stated: float) -> Iterator[str]:
+    """Yield how many *seconds* it takes at least, where more than :data:`MOST` of them rest on *assumed* numbers."""
+    if assumed > MOST * seconds:
+        share = f"{assumed / seconds:.0%} of the time rests on assumed ones"
+        yield f"at least {duration(stated)} by stated numbers alone: {share}"
+
+
+# }}}
+
+
+# }}}
+
+
+# {{{ interface
+
 
 Need = Literal["fit", "device", "samples"]
 
@@ -124,3 +268,6 @@ class LearnedModel:
 
 
 Model = FittedModel | DeviceModel | SampledModel | LearnedModel
+
+
+# }}}

@@ -14,8 +14,8 @@ import numpy as np
 
 from loopyperf.models.exact_sum import adding_up
 from loopyperf.models.interface import Count, Fitted, Shares, Weights
-from loopyperf.models.pipeline_names import shown
 from loopyperf.models.result import Breakdown, ModelTime, Row
+from loopyperf.models.workload import shown
 
 
 def linear_time(fit: Fitted, shares: Shares) -> ModelTime:

@@ -14,11 +14,9 @@ from loopyperf.models.analytic import UnlikeGroups, explained, last_core
 from loopyperf.models.on_device.demand import LaunchDemand, once
 from loopyperf.models.result import Row
 from loopyperf.models.workload import busy_sides
-from loopyperf.pipeline.scenario import Scenario
-from loopyperf.pipeline.schedulers import scheduler_named
-from loopyperf.pipeline.shortened import FEW, shortened
+from loopyperf.pipeline.scenario import Scenario, scheduler_named
 from loopyperf.pipeline.simulator import Simulation, simulated
-from loopyperf.pipeline.timed_graph import TimedGraph
+from loopyperf.pipeline.timed_graph import FEW, TimedGraph, shortened
 from loopyperf.pipeline.timed_program import TimedLaunch
 
 Programs = tuple[TimedGraph, ...]
@@ -68,7 +66,7 @@ def explicit_part(launch: TimedLaunch, issues: int) -> Explicit:
     """Return the begin of what the core with most groups executes of *launch*, about so many *issues* at most.
 
     These are groups as a whole, as many at least as reside on the core at once; if even they issue more, with fewer
-    passes of their loops, though not less than :data:`loopyperf.pipeline.shortened.FEW`.
+    passes of their loops, though not less than :data:`loopyperf.pipeline.timed_graph.FEW`.
     """
     return _Simulated(last_core(launch)).explicit_part(issues)
 

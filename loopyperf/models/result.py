@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from loopyperf.models.exact_sum import Seconds
-from loopyperf.models.pipeline_names import LAUNCHES
+from loopyperf.models.workload import LAUNCHES
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
 from loopyperf.units import amount, duration, in_percent, listed, number_of
 

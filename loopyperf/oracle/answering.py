@@ -9,8 +9,7 @@ from loopyperf.device.parts import Pipeline, Substitution
 from loopyperf.device.substitutes import completed, lacking
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.models.catalog import DEVICE_MODELS
-from loopyperf.models.on_device.substitutions import limit_substitutions, needed
-from loopyperf.models.on_device.timing import Asked, Timing
+from loopyperf.models.on_device.timing import Asked, Timing, limit_substitutions, needed
 from loopyperf.models.on_device.traffic import Served
 from loopyperf.units import number_of
 

@@ -27,8 +27,8 @@ from loopyperf.idg.warps.warp import grid_extent
 from loopyperf.kernel import Kernel, Program
 from loopyperf.measurement.backends import BACKENDS
 from loopyperf.measurement.backends.interface import RunsParts
-from loopyperf.models.pipeline_names import LAUNCHES
 from loopyperf.models.result import NO_INTERVAL, Estimate
+from loopyperf.models.workload import LAUNCHES
 from loopyperf.predict.case import Case, admitted_sizes, merged_sizes, prepared
 from loopyperf.predict.estimate import predictor
 from loopyperf.predict.predictor import Predictor

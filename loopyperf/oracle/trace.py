@@ -12,7 +12,7 @@ from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import ParameterError
 from loopyperf.files import write_file
 from loopyperf.kernel import Program
-from loopyperf.models.on_device.substitutions import notes_of
+from loopyperf.models.on_device.timing import notes_of
 from loopyperf.models.pipeline import Explicit, explicit_part
 from loopyperf.pipeline import Profile, profile_of
 from loopyperf.pipeline.chrome_trace import OF_A_CYCLE, Track, trace_document

@@ -2,12 +2,10 @@
 
 from loopyperf.device.occupancy import Execution, execution_on
 from loopyperf.pipeline.chrome_trace import chrome_trace
-from loopyperf.pipeline.group_times import GroupTimes, group_times
 from loopyperf.pipeline.intervals import Interval, intervals
-from loopyperf.pipeline.profile import Profile, profile_of
-from loopyperf.pipeline.schedulers import SCHEDULERS, Scheduler
-from loopyperf.pipeline.simulator import Simulation, simulate, warp_latency
-from loopyperf.pipeline.what_if import what_if
+from loopyperf.pipeline.profile import Profile, profile_of, what_if
+from loopyperf.pipeline.scenario import SCHEDULERS, Scheduler
+from loopyperf.pipeline.simulator import GroupTimes, Simulation, group_times, simulate, warp_latency
 
 __all__ = [
     "SCHEDULERS",

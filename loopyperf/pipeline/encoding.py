@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
 from loopyperf.errors import GraphError
-from loopyperf.idg.graph import Idg
+from loopyperf.idg.graph import Idg, number_of_runs
 from loopyperf.idg.program import Edge, Item, Loop, Opcode, loops_in
-from loopyperf.idg.unrolling import number_of_runs
 from loopyperf.pipeline import memory as at
-from loopyperf.pipeline.clock import Clock
 from loopyperf.pipeline.expressions import Code, ExpressionCode, codes_of, decoded_graph
-from loopyperf.pipeline.memory import END, ENTER, INSTRUCTION, REPEAT, Memory, laid_out
+from loopyperf.pipeline.memory import END, ENTER, INSTRUCTION, REPEAT, Clock, Memory, laid_out
 from loopyperf.pipeline.scenario import Scenario
 
 MOST = 1_000_000

@@ -7,7 +7,6 @@ warps of a group that have issued it until its Λ after the last of them has; wa
 waited for.
 """
 
-from loopyperf.pipeline.clock import NEVER
 from loopyperf.pipeline.memory import (
     ABLE,
     ARGUMENTS,
@@ -33,6 +32,7 @@ from loopyperf.pipeline.memory import (
     IS_TRACED,
     ISSUE,
     KINDS,
+    NEVER,
     NEXT,
     NOW,
     NUMBER,
@@ -70,8 +70,11 @@ from loopyperf.pipeline.memory import (
     WATCHED,
     WHY,
     Memory,
+    first_in,
+    is_empty,
+    push,
+    remove,
 )
-from loopyperf.pipeline.queues import first_in, is_empty, push, remove
 from loopyperf.pipeline.warp_steps import remember, to_next, wait_for_results
 
 

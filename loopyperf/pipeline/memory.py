@@ -8,7 +8,14 @@ is the place of a warp on the core, of which there are as many as concurrent war
 Lists are quickest in Python, and one array in machine code, where many of them would be counted at each call.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, lcm
+
+from loopyperf.device.lambdas import Cycles
+from loopyperf.errors import SimulationError
 
 Memory = list[int]
 """or an array of NumPy"""
@@ -86,3 +93,111 @@ def laid_out(numbers: Mapping[int, int], tables: Mapping[int, list[int]]) -> Mem
         memory[name] = len(memory)
         memory += table
     return memory
+
+
+# {{{ time as whole numbers of ticks, so that two moments are equal exactly where they should be
+#
+# A tick is the largest part of a cycle of which all latencies are whole numbers: with λ = 0.375 and 1/IL = 0.25, an
+# eighth of a cycle. A float stands for the decimal number that it is written as, 0.1 for a tenth. Where that part is so
+# small that the run would not fit into 62 bits, as with latencies that were computed, the tick is the smallest power of
+# two of a cycle that lets it fit, and latencies are rounded to it: for a run of a million cycles by 1e-13 cycles.
+
+
+BITS = 60
+"""of a moment: two less than would fit, since a sum of a moment and some latencies is to fit too"""
+LAST = 1 << 61
+"""ticks"""
+NEVER = 1 << 62
+"""ticks"""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The length of a tick."""
+
+    ticks_per_cycle: int
+    """so many that latencies are whole numbers of ticks, where the run fits"""
+
+    def ticks(self, cycles: Cycles) -> int:
+        """Return *cycles* to the nearest number of ticks, at least one unless they are none."""
+        return max(1 if cycles else 0, round(rational(cycles) * self.ticks_per_cycle))
+
+    def cycles(self, ticks: int) -> Fraction:
+        """Return so many ticks in cycles."""
+        return Fraction(ticks, self.ticks_per_cycle)
+
+
+def clock_for(durations: Iterable[Cycles], horizon: Cycles) -> Clock:
+    """Return the clock for a run of at most *horizon* cycles in which things take *durations*.
+
+    Raises :class:`SimulationError` for a run that is too long to be told in ticks.
+    """
+    parts = lcm(*(rational(each).denominator for each in durations))
+    longest = max(1, ceil(horizon))
+    if parts * longest < 1 << BITS:
+        return Clock(parts)
+    if longest >= 1 << BITS:
+        raise SimulationError(f"a run of up to {float(horizon):.3g} cycles is too long to be simulated")
+    return Clock(1 << (BITS - longest.bit_length()))
+
+
+@lru_cache(maxsize=1 << 10, typed=True)
+def rational(cycles: Cycles) -> Fraction:
+    """Return *cycles* as a fraction: a float as the shortest decimal number that is written for it."""
+    return Fraction(repr(float(cycles))) if isinstance(cycles, float) else Fraction(cycles)
+
+
+# }}}
+
+
+# {{{ queues in the memory of a core
+#
+# Items in the order of a key, linked both ways, so that any can be taken out at once.
+#
+# An item comes in from the end whose key is nearer to its own: what becomes ready mostly does so after all others, or
+# before most. Of two with the same key the lower number is first. Queue *q* is a ring that closes in an item of its
+# own, ``m[QUEUES] + q``; *keys* is where in the memory the key of item 0 is.
+
+
+def first_in(m: Memory, queue: int) -> int:
+    """Return the first item of *queue*, its own if it is empty."""
+    return m[m[NEXT] + m[QUEUES] + queue]
+
+
+def is_empty(m: Memory, queue: int) -> bool:
+    """Return whether nothing is in *queue*."""
+    return m[m[NEXT] + m[QUEUES] + queue] == m[QUEUES] + queue
+
+
+def push(m: Memory, keys: int, queue: int, item: int) -> None:
+    """Put *item* into *queue*."""
+    own = m[QUEUES] + queue
+    before, after = m[m[PREVIOUS] + own], own
+    if before != own:
+        first = m[m[NEXT] + own]
+        if m[keys + before] - m[keys + item] <= m[keys + item] - m[keys + first]:
+            while before != own and is_before(m, keys, item, before):
+                before, after = m[m[PREVIOUS] + before], before
+        else:
+            before, after = own, first
+            while after != own and is_before(m, keys, after, item):
+                before, after = after, m[m[NEXT] + after]
+    m[m[NEXT] + before] = item
+    m[m[PREVIOUS] + after] = item
+    m[m[NEXT] + item] = after
+    m[m[PREVIOUS] + item] = before
+
+
+def remove(m: Memory, item: int) -> None:
+    """Take *item* out of the queue that it is in."""
+    before, after = m[m[PREVIOUS] + item], m[m[NEXT] + item]
+    m[m[NEXT] + before] = after
+    m[m[PREVIOUS] + after] = before
+
+
+def is_before(m: Memory, keys: int, one: int, other: int) -> bool:
+    """Return whether *one* is to be taken before *other*."""
+    return m[keys + one] < m[keys + other] or (m[keys + one] == m[keys + other] and one < other)
+
+
+# }}}

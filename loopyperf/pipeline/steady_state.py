@@ -23,7 +23,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Item, Loop
 from loopyperf.pipeline import memory as at
 from loopyperf.pipeline.alike import AlikePasses, Surroundings
-from loopyperf.pipeline.clock import NEVER
+from loopyperf.pipeline.memory import NEVER
 from loopyperf.pipeline.scenario import Scenario
 
 Cells = NDArray[np.int64]

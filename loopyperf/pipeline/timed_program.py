@@ -16,9 +16,8 @@ from loopyperf.device.description import Device
 from loopyperf.device.lambdas import DRAM
 from loopyperf.device.occupancy import Execution
 from loopyperf.device.parts import Substitution
-from loopyperf.idg.graph import Idg
+from loopyperf.idg.graph import Idg, runs_of_all
 from loopyperf.idg.program import Instruction, Opcode
-from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.kernel.launches import Assumed
 from loopyperf.pipeline.batches import Batches, MakeUp
 from loopyperf.pipeline.expressions import decoded_graph

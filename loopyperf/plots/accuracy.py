@@ -11,7 +11,7 @@ from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.problem import Observation
 from loopyperf.errors import CalibrationError
-from loopyperf.models.sensitivity import sensitivity
+from loopyperf.models.overlap import sensitivity
 from loopyperf.plots.figures import (
     PRINTS,
     Axes,

@@ -17,7 +17,7 @@ GAP = 0.1
 def plot_groups(groups: Mapping[int, GroupTimes] | Sequence[GroupTimes], *, ax: Axes | None = None) -> Figure:
     """Return a figure with a bar for each group (y, its number), from its start to its finish (x, cycles).
 
-    *groups* are the times of each, as :func:`loopyperf.pipeline.group_times` returns them for one core, or by its
+    *groups* are the times of each, as :func:`loopyperf.pipeline.simulator` returns them for one core, or by its
     number. Shares of a group's instructions that were asked for are points on its
     bar: where they lie close together, it went quickly. The data are those of Dao et al., Fig. 5 to 8.
     Nothing is refused: without groups there is no bar.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import fields
 
-from loopyperf.idg.metrics.mix import Count, Mix
+from loopyperf.idg.metrics.parallelism import Count, Mix
 from loopyperf.plots.figures import Axes, Figure, axes, check_drawn, figure_of, legend_above, name_rows
 from loopyperf.plots.styles import area_styles
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.errors import ParameterError
-from loopyperf.models.pipeline_names import column_of
 from loopyperf.models.result import Estimate
+from loopyperf.models.workload import column_of
 from loopyperf.plots.figures import (
     LETTER,
     Axes,

@@ -19,8 +19,8 @@ from loopyperf.kernel.kernel import Group
 from loopyperf.models.catalog import find_fitted_model
 from loopyperf.models.exact_sum import Seconds, total
 from loopyperf.models.interface import Count, Shares
-from loopyperf.models.pipeline_names import shown
 from loopyperf.models.result import NAMED, NO_INTERVAL, Estimate, ModelTime
+from loopyperf.models.workload import shown
 from loopyperf.polyhedral.quasipolynomial import engine_is_exact
 from loopyperf.predict.case import Case, CountingOptions, common_shape, count_at, has_arrays, usual_options
 from loopyperf.predict.predictor import Predictor

@@ -16,13 +16,11 @@ from loopyperf.kernel import Program
 from loopyperf.measurement.backends.interface import RunsParts
 from loopyperf.memory.kernel_profile import KernelProfile
 from loopyperf.models.catalog import DEVICE_MODELS
-from loopyperf.models.features import Features
-from loopyperf.models.learned import corrected, sampled_features
-from loopyperf.models.on_device.graph_features import counted_features, graph_features, launches_of
-from loopyperf.models.on_device.static_features import static_features
+from loopyperf.models.learned import Features, corrected, sampled_features
+from loopyperf.models.on_device.static_features import counted_features, graph_features, launches_of, static_features
 from loopyperf.models.result import NO_INTERVAL, Estimate, ModelTime
 from loopyperf.models.sampling import SampledProgram, sampled_time
-from loopyperf.pipeline.machine_code import machine_code
+from loopyperf.pipeline.core import machine_code
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.by_counts import time_by_counts
 from loopyperf.predict.case import Case, CountingOptions, count_at

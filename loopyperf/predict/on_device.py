@@ -23,10 +23,10 @@ from loopyperf.errors import LoopyperfError
 from loopyperf.models.catalog import DEVICE_MODELS, find_fitted_model
 from loopyperf.models.exact_sum import Seconds, adding_up
 from loopyperf.models.on_device.pipeline_shares import pipeline_shares
-from loopyperf.models.on_device.substitutions import notes_of
+from loopyperf.models.on_device.timing import notes_of
 from loopyperf.models.result import NO_INTERVAL, Alternative, Breakdown, Estimate, ModelTime, Row, common
 from loopyperf.models.transcription import Answer, read, transcribed
-from loopyperf.pipeline.machine_code import machine_code
+from loopyperf.pipeline.core import machine_code
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.polyhedral.closed_forms.evaluation import integer_array
 from loopyperf.predict.by_counts import extrapolations, interval

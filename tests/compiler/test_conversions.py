@@ -4,7 +4,7 @@ import numpy as np
 from idg.machine_graphs import folded, kinds, source
 from idg.patterns import flat
 
-from loopyperf.compiler.conversions import with_conversions
+from loopyperf.compiler.folding import with_conversions
 
 LANES = "{[i]: 0<=i<32}"
 

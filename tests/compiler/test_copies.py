@@ -4,7 +4,7 @@ from machine_code.kernels import naive_multiplication
 from machine_code.varied_kernels import forces, sums_of_rows
 
 from loopyperf.compiler.folding import without_index_arithmetic, without_moves
-from loopyperf.compiler.hoisting import without_invariants
+from loopyperf.compiler.value_numbering import without_invariants
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
 from loopyperf.idg.copies import copied

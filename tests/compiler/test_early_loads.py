@@ -8,7 +8,7 @@ from idg.meaning import stored
 from idg.patterns import flat
 
 from loopyperf.compiler import lowered
-from loopyperf.compiler.early_loads import with_early_loads
+from loopyperf.compiler.registers import with_early_loads
 from loopyperf.idg import Idg
 from loopyperf.idg.program import placed
 

@@ -6,8 +6,7 @@ from idg.patterns import flat
 from machine_code.kernels import tiled_multiplication
 
 from loopyperf.compiler import lowered
-from loopyperf.compiler.loop_control import with_loop_control
-from loopyperf.compiler.nvcc_unrolling import copies
+from loopyperf.compiler.loop_control import copies, with_loop_control
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
 from loopyperf.kernel import load_kernel

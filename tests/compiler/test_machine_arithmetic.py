@@ -7,7 +7,7 @@ from idg.patterns import flat
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.functions import with_function_sequences
-from loopyperf.compiler.reciprocals import with_exact_reciprocals
+from loopyperf.compiler.identities import with_exact_reciprocals
 from loopyperf.compiler.value_numbering import without_common_subexpressions
 from loopyperf.idg import Idg
 

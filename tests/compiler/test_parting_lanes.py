@@ -7,7 +7,7 @@ import pytest
 from idg.machine_graphs import folded, source
 from idg.patterns import flat
 
-from loopyperf.compiler.parting_lanes import passes_of_warp, with_parting_lanes
+from loopyperf.compiler.compiler_model import passes_of_warp, with_parting_lanes
 from loopyperf.polyhedral.affine import Affine
 
 

@@ -10,7 +10,7 @@ import pytest
 from loopyperf.compiler import lowered
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.unrolling import executions
+from loopyperf.idg.graph import executions
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.private_reuse import Moved, StackReuse
 from loopyperf.memory.source_launch import kernel_profile

@@ -14,8 +14,7 @@ from random_kernels import RandomKernel
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.folding import without_index_arithmetic, without_moves
-from loopyperf.compiler.register_pressure import MANY, with_few_registers
-from loopyperf.compiler.registers import estimated_registers
+from loopyperf.compiler.registers import MANY, estimated_registers, with_few_registers
 from loopyperf.compiler.spilling import with_spills
 from loopyperf.compiler.value_numbering import without_common_subexpressions
 from loopyperf.counts.typical import Typical

@@ -3,7 +3,7 @@
 from idg.machine_graphs import added, source
 from idg.patterns import flat
 
-from loopyperf.compiler.tested_passes import with_tested_passes
+from loopyperf.compiler.predication import with_tested_passes
 
 LOOP = "{[i,k]: 0<=i<32 and 0<=k<16}"
 ARRAYS = (flat("a"), flat("out"))

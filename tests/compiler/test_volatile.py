@@ -8,7 +8,7 @@ from idg.patterns import flat, unit
 from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 
 from loopyperf.compiler import lowered
-from loopyperf.compiler.early_loads import with_early_loads
+from loopyperf.compiler.registers import with_early_loads
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
 from loopyperf.idg.program import placed

@@ -10,9 +10,9 @@ from typing import Any
 import islpy as isl
 from pymbolic import evaluate
 
-from loopyperf.idg.construction.launch_program import LaunchProgram
+from loopyperf.idg.construction.executed import LaunchProgram
+from loopyperf.idg.warps.executions import WarpExecutions
 from loopyperf.idg.warps.warp import iname_values
-from loopyperf.idg.warps.warp_executions import WarpExecutions
 
 Execution = tuple[int, dict[str, int]]
 """an instruction, and the values of the loops around it"""

@@ -9,7 +9,7 @@ from idg.rolled_graphs import OF_INNER
 from pymbolic import evaluate, parse
 
 from loopyperf.idg import Loop
-from loopyperf.idg.unrolling import number_of_runs
+from loopyperf.idg.graph import number_of_runs
 
 CLAMPS = ("i - 1 == j", "i < 1 or i >= 29", "i >= 1 and j <= 22", "i*j >= 40", "(i + 3*j) // 5 == 2")
 

@@ -19,7 +19,7 @@ from loopyperf.counts.execution import ExecutionCounter
 from loopyperf.counts.typical import Typical
 from loopyperf.idg.warps.warp import Warp, warps_of_group
 from loopyperf.kernel import Kernel
-from loopyperf.memory import AccessPattern, residues, visits
+from loopyperf.memory import AccessPattern, residues
 
 Sizes = Mapping[str, int]
 LANES = {"i": "l.0"}
@@ -246,10 +246,10 @@ def test_the_mean_of_a_sample_is_near_the_exact_one(domain: str, index: str) -> 
         flat("a"),
         tags=LANES,
     )
-    with patch.object(visits, "MOST_VISITED", 2**17), patch.object(visits, "MOST_LISTED", 2**17):
+    with patch.object(residues, "MOST_VISITED", 2**17), patch.object(residues, "MOST_LISTED", 2**17):
         exact = pattern(kernel, "a", WARP)
         assert exact.assumed == ()
-    with patch.object(visits, "MOST_VISITED", 100), patch.object(visits, "MOST_LISTED", 100):
+    with patch.object(residues, "MOST_VISITED", 100), patch.object(residues, "MOST_LISTED", 100):
         sample = pattern(kernel, "a", WARP)
         (note,) = sample.assumed
     assert index in note

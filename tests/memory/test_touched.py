@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import loopyperf as lpp
-from loopyperf.memory.blocks import touched
-from loopyperf.memory.cells import touched_by
+from loopyperf.memory.cells import touched, touched_by
 
 WIDTHS = st.sampled_from((4, 8))
 

@@ -12,7 +12,7 @@ import loopyperf as lpp
 from loopyperf.device.description import Device, Throughput
 from loopyperf.errors import MissingNumberError, OccupancyError, UnknownDeviceError
 from loopyperf.models import pipeline
-from loopyperf.models.on_device.representative_groups import shared_out
+from loopyperf.models.on_device.traffic import shared_out
 from loopyperf.predict.cache import recent
 from loopyperf.predict.stages import staged
 

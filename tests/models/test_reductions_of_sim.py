@@ -9,7 +9,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.models.literature.gpuperf import Analysis
-from loopyperf.models.literature.gpuperf_inputs import LaunchInputs
+from loopyperf.models.literature.gpuperf_rows import LaunchInputs
 from loopyperf.predict.stages import staged
 from test_kernels.optimization_steps.reduction import STEPS, reduction
 

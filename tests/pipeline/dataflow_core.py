@@ -13,12 +13,11 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
+from loopyperf.idg.graph import executions
 from loopyperf.idg.program import Opcode
-from loopyperf.idg.unrolling import executions
-from loopyperf.pipeline.clock import NEVER, Clock
 from loopyperf.pipeline.core import Run
 from loopyperf.pipeline.expressions import decoded_graph
-from loopyperf.pipeline.memory import AT_START, COLUMNS
+from loopyperf.pipeline.memory import AT_START, COLUMNS, NEVER, Clock
 from loopyperf.pipeline.scenario import Scenario
 
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
-from loopyperf.idg.unrolling import executions
+from loopyperf.idg.graph import executions
 from loopyperf.pipeline import Execution
 
 Issued = tuple[int, int, Fraction]

@@ -15,8 +15,7 @@ from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.pipeline import Execution
 from loopyperf.pipeline.memory import PLACE, TIME, WARP
-from loopyperf.pipeline.scenario import Scenario
-from loopyperf.pipeline.schedulers import scheduler_named
+from loopyperf.pipeline.scenario import Scenario, scheduler_named
 from loopyperf.pipeline.simulator import executed
 from loopyperf.polyhedral.affine import Affine
 

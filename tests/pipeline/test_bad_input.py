@@ -9,7 +9,7 @@ from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import GraphError, LoopyperfError, OccupancyError, SimulationError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.pipeline import Execution, Scheduler, execution_on, simulate, what_if
-from loopyperf.pipeline.schedulers import Order
+from loopyperf.pipeline.scenario import Order
 from loopyperf.polyhedral.affine import Affine
 
 CHAIN = Idg.from_edges(["alu", "mem"], [(0, 1)])

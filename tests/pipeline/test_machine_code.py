@@ -12,10 +12,8 @@ from random_scenarios import executions, graphs, lambdas, limits, policies
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
 from loopyperf.pipeline import Execution
-from loopyperf.pipeline.core import Run, run
-from loopyperf.pipeline.machine_code import FUNCTIONS, InPython, in_python, machine_code
-from loopyperf.pipeline.scenario import Scenario
-from loopyperf.pipeline.schedulers import scheduler_named
+from loopyperf.pipeline.core import FUNCTIONS, InPython, Run, in_python, machine_code, run
+from loopyperf.pipeline.scenario import Scenario, scheduler_named
 
 
 def scenario(graph: Idg, timing: dict[str, Lambdas], execution: Execution, policy: str, limit: object) -> Scenario:
@@ -69,7 +67,7 @@ def test_machine_code_takes_over_after_many_issues_of_all_runs(monkeypatch: pyte
     short = scenario(graph, {"alu": Lambdas(1, 6), "mem": Lambdas(2, 9)}, Execution(1, 4, 4), "oldest-first", None)
     process = InPython(most=20)
     monkeypatch.setattr("loopyperf.pipeline.core.in_python", process)
-    monkeypatch.setattr("loopyperf.pipeline.machine_code.machine_code", cache(machine_code.__wrapped__))
+    monkeypatch.setattr("loopyperf.pipeline.core.machine_code", cache(machine_code.__wrapped__))
     made = [(run(short, short.clock).finish, process.made) for _ in range(4)]
     assert [in_python for _, in_python in made] == [8, 16, 20, 20]
     assert len({finish for finish, _ in made}) == 1
@@ -77,7 +75,7 @@ def test_machine_code_takes_over_after_many_issues_of_all_runs(monkeypatch: pyte
 
 def test_nothing_is_left_to_make_in_python_where_machine_code_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = cache(machine_code.__wrapped__)
-    monkeypatch.setattr("loopyperf.pipeline.machine_code.machine_code", loaded)
+    monkeypatch.setattr("loopyperf.pipeline.core.machine_code", loaded)
     assert InPython(most=20, made=5).left == 15
     loaded()
     assert InPython(most=20, made=5).left == 0

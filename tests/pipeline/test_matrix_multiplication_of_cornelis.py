@@ -20,13 +20,12 @@ from papers.matrix_multiplication import (
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.library import load_device
 from loopyperf.idg import Idg, Loop
-from loopyperf.idg.metrics.lambdas import Timing
+from loopyperf.idg.metrics.parallelism import Timing
 from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.configuration import Configuration
 from loopyperf.pipeline import Execution, simulate, what_if
-from loopyperf.pipeline.scenario import Scenario
-from loopyperf.pipeline.schedulers import scheduler_named
+from loopyperf.pipeline.scenario import Scenario, scheduler_named
 from measurement_kernels.matrix_multiplication import product
 
 SIDES = (8, 16)

@@ -13,8 +13,7 @@ from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.pipeline import SCHEDULERS, Execution, simulate
 from loopyperf.pipeline.core import Run, run
-from loopyperf.pipeline.scenario import Scenario
-from loopyperf.pipeline.schedulers import scheduler_named
+from loopyperf.pipeline.scenario import Scenario, scheduler_named
 from loopyperf.polyhedral.affine import Affine
 
 FERMI = {"alu": Lambdas(1, 18), "mem": Lambdas(23, 475), "barrier": Lambdas(2, 40)}

@@ -24,7 +24,7 @@ from loopyperf.device.device_files import device_slug
 from loopyperf.device.library import is_one_device
 from loopyperf.errors import FitFileError, later_schema
 from loopyperf.files import names_in, user_data
-from loopyperf.models.features import Features
+from loopyperf.models.learned import Features
 from loopyperf.models.result import LEVEL
 from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import in_percent

@@ -14,7 +14,7 @@ from loopyperf.calibration.learning.regressors import RECIPES, Parameters, Regre
 from loopyperf.calibration.problem import Matrix, Observation, Vector, pose_problem
 from loopyperf.calibration.validation import Candidate, rounded
 from loopyperf.errors import CalibrationError
-from loopyperf.models.features import Features
+from loopyperf.models.learned import Features
 from loopyperf.models.metrics import median_log_error
 
 # {{{ what a learned model is trained with

@@ -8,17 +8,81 @@ import numpy as np
 import pymbolic.primitives as prim
 from pymbolic.mapper.substitutor import SubstitutionMapper
 
-from loopyperf.idg.construction.drafts import Draft
-from loopyperf.idg.construction.launch_program import LaunchProgram
+from loopyperf.counts.execution import ExecutionCounter
+from loopyperf.counts.typical import Typical
+from loopyperf.idg.construction.drafts import Draft, Value
+from loopyperf.idg.construction.loop_bounds import LoopBounds, WorkItemTests
 from loopyperf.idg.construction.parts import nodes_of
-from loopyperf.idg.construction.slabs import Slab
-from loopyperf.idg.construction.values import Value
+from loopyperf.idg.construction.slabs import PrivateElements, Slab, Slabs
+from loopyperf.idg.construction.translation import Translator
 from loopyperf.idg.program import WORK_ITEM
-from loopyperf.idg.warps.executions import LaunchExecutions
-from loopyperf.idg.warps.kinds import Kind
-from loopyperf.idg.warps.nest import Nest, Statement
-from loopyperf.idg.warps.warp import iname_values
-from loopyperf.idg.warps.warp_executions import WarpExecutions
+from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions, naming
+from loopyperf.idg.warps.kinds import Kind, kinds_of
+from loopyperf.idg.warps.warp import Nest, Statement, iname_values, nest_of
+from loopyperf.kernel import Kernel
+from loopyperf.kernel.launches import Launch
+
+# {{{ what every warp of one launch executes, as far as it does not depend on the warp
+#
+# The drafts of its instructions.
+
+
+PARAM = isl.dim_type.param
+
+
+class LaunchProgram:
+    """What every warp of one launch executes, as far as it does not depend on the warp."""
+
+    def __init__(self, kernel: Kernel, launch: Launch, typical: Typical) -> None:
+        """Translate *launch* of *kernel*."""
+        self.kernel, self.launch, self.typical = kernel, launch, typical
+        self.counter = ExecutionCounter(kernel, typical)
+        self.nest = nest_of(kernel, launch)
+        self.translator = Translator(kernel, typical)
+        self.of_statement: dict[int, range] = {}
+        self.places: dict[int, tuple[int, ...]] = {}
+        self.slabs = Slabs(kernel)
+        self.bounds = LoopBounds(kernel, self.slabs)
+        self.tests = WorkItemTests(kernel, launch, self.slabs)
+        self._translate(self.nest, ())
+        self.private = PrivateElements(kernel, self.translator.definitions)
+
+    def _translate(self, nest: Nest, around: tuple[int, ...]) -> None:
+        for place, item in enumerate(nest.body):
+            if isinstance(item, Nest):
+                self._translate(item, (*around, place))
+            else:
+                first = len(self.translator.drafts)
+                with naming(item):
+                    self.translator.translate(item)
+                self.of_statement[item.number] = range(first, len(self.translator.drafts))
+                self.places[item.number] = (*around, place)
+
+    @cached_property
+    def bounding(self) -> frozenset[int]:
+        """Return the places of drafts whose results bound loops: data that the source does not tell."""
+        kernel = self.kernel.loopy_kernel
+        bounds = {name for domain in kernel.domains for name in domain.get_var_names(PARAM)}
+        data = bounds & kernel.temporary_variables.keys() - self.kernel.known_temporaries.keys()
+        return frozenset(each.node for each in self.translator.definitions if each.variable in data)
+
+    @property
+    def drafts(self) -> list[Draft]:
+        """Return the instructions in the order of the program."""
+        return self.translator.drafts
+
+
+def kinds_of_warps(program: LaunchProgram, launch: LaunchExecutions) -> list[Kind]:
+    """Return the kinds of warps of the launch of *program*, those of most warps first."""
+    executions = [launch.by_place(draft.statement, draft.conditions) for draft in program.drafts]
+    return kinds_of(launch.warps, executions)
+
+
+# }}}
+
+
+# {{{ executed
+
 
 SET = isl.dim_type.set
 
@@ -127,3 +191,6 @@ class _Substitution(SubstitutionMapper):
 
 def _plain(number: Any) -> Any:
     return cast("np.generic", number).item() if isinstance(number, np.generic) else number
+
+
+# }}}

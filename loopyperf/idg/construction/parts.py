@@ -6,8 +6,7 @@ from typing import Any
 
 from loopyperf.counts.arithmetic import MULTIPLY_COMPLEX
 from loopyperf.counts.item import Operation
-from loopyperf.idg.construction.drafts import Draft
-from loopyperf.idg.construction.values import Value
+from loopyperf.idg.construction.drafts import Draft, Value
 
 REAL, IMAGINARY = 0, 1
 REAL_PARTS = ("real", "imag")

@@ -34,11 +34,10 @@ from loopyperf.counts.typical import Typical
 from loopyperf.counts.walk import combining, does_nothing, foreign_code
 from loopyperf.device.parts import Pipeline
 from loopyperf.errors import UncountableError
-from loopyperf.idg.construction.drafts import Definition, Draft, has_call, machine_kind
+from loopyperf.idg.construction.drafts import Definition, Draft, Read, Value, has_call, machine_kind, product_with_sign
 from loopyperf.idg.construction.parts import REAL_PARTS, beside_each_other, called_part, in_stages, nodes_of, part
-from loopyperf.idg.construction.values import Read, Value, product_with_sign
 from loopyperf.idg.program import Opcode
-from loopyperf.idg.warps.nest import Statement
+from loopyperf.idg.warps.warp import Statement
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier
 

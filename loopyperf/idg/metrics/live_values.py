@@ -8,14 +8,53 @@ register right before the first use, or before the loop that it is used in.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from math import prod
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.metrics.program_text import ProgramText
-from loopyperf.idg.program import Dependence, Edge, Instruction, Opcode, common_depth
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, common_depth, placed
+
+# {{{ the text of a program, in which each instruction stands once
+#
+# Where instructions and loops are in it.
+
+
+class ProgramText:
+    """The positions of instructions and loops in the text of a graph's program."""
+
+    def __init__(self, graph: Idg) -> None:
+        """Take the program of *graph*."""
+        self.graph = graph
+        self.order = [place for place, _ in placed(graph.body)]
+        """the instructions, as they stand one after the other"""
+        self.position = {place: position for position, place in enumerate(self.order)}
+        """of each instruction"""
+        self._spans = {loop.number: span for loop, span in _spans(graph.body, 0)}
+
+    def span(self, loop: Loop) -> range:
+        """Return the positions of what is in *loop*."""
+        return self._spans[loop.number]
+
+
+def _spans(body: Sequence[Item], position: int) -> Iterator[tuple[Loop, range]]:
+    """Yield each loop in *body*, which begins at *position*, with where in the text it is."""
+    for item in body:
+        if isinstance(item, Loop):
+            length = sum(1 for _ in placed(item.body))
+            yield item, range(position, position + length)
+            yield from _spans(item.body, position)
+            position += length
+        else:
+            position += 1
+
+
+# }}}
+
+
+# {{{ live values
+
 
 REGISTER = 32
 """bits"""
@@ -168,6 +207,59 @@ def _copies(graph: Idg, place: int) -> int:
 def _width(instruction: Instruction) -> int:
     bits = "".join(letter for letter in instruction.dtype if letter.isdigit())
     return 0 if instruction.kind in WITHOUT else -(-int(bits or REGISTER) // REGISTER)
+
+
+# }}}
+
+
+# }}}
+
+
+# {{{ where the result of an instruction is used first, and what the program has in between
+#
+# Both are read off the text of the program, in which each instruction stands once, as Sim (section 5.3) reads them off
+# the machine code: from a definition the text is followed to the use, from the end of a loop's body back to its start
+# as often as the edge says. A loop on the way is passed through once.
+
+
+class FirstUses:
+    """The first uses of results in a graph."""
+
+    def __init__(self, graph: Idg) -> None:
+        """Take the uses of *graph*: edges through registers, or to what a result decides on."""
+        self._text = ProgramText(graph)
+        self._uses: dict[int, list[Edge]] = {}
+        for edge in graph.edges:
+            if edge.through in (Dependence.DATA, Dependence.CONTROL):
+                self._uses.setdefault(edge.source, []).append(edge)
+
+    def of(self, place: int) -> Edge | None:
+        """Return the edge to the first use of the result of *place*; None if there is none."""
+        everything = range(len(self._text.order) + 1)
+        return min(self._uses.get(place, ()), key=lambda edge: self._length(edge, everything), default=None)
+
+    def between(self, place: int, is_counted: Callable[[Instruction], bool]) -> int:
+        """Return how many instructions there are of a sort, from *place* on, itself included, to before its first use.
+
+        Without a use, they are those to the end of the loop that it is in, or of the program.
+        """
+        counted = (int(is_counted(self._text.graph.instructions[each])) for each in self._text.order)
+        before = list(accumulate(counted, initial=0))
+        use = self.of(place)
+        if use is not None:
+            return self._length(use, before)
+        around = self._text.graph.loops_around[place]
+        end = self._text.span(around[-1]).stop if around else len(self._text.order)
+        return before[end] - before[self._text.position[place]]
+
+    def _length(self, edge: Edge, before: Sequence[int]) -> int:
+        """Return the length of the text from the source of *edge* to its target, given that *before* each position."""
+        source, target = before[self._text.position[edge.source]], before[self._text.position[edge.target]]
+        level, passes = next(((level, passes) for level, passes in enumerate(edge.distance) if passes), (0, 0))
+        if not passes:
+            return target - source
+        span = self._text.span(self._text.graph.loops_around[edge.source][level])
+        return passes * (before[span.stop] - before[span.start]) + target - source
 
 
 # }}}

@@ -10,14 +10,229 @@ Sim divides the sum over blocks by their number, which makes it grow with the pa
 that of all executions (docs/errata.md, GPUPerf).
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from itertools import groupby
+from typing import Any
 
+from loopyperf.counts.item import MemorySpace
+from loopyperf.device.lambdas import Lambdas
+from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.metrics.blocks import Block, basic_blocks
-from loopyperf.idg.metrics.mix import MEMORY, Count
-from loopyperf.idg.metrics.uses import FirstUses
-from loopyperf.idg.program import Instruction, Opcode
+from loopyperf.idg.metrics.live_values import FirstUses
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, placed
+
+# {{{ how many instructions of what sort one warp executes: what the models without a graph ask for
+#
+# Which subsystems are "memory" is a choice. The models of two pipelines mean the one whose requests leave the core: its
+# Λ and λ are those of device memory (Lemeire, Table 2), and MWP-CWP and the WFG model count accesses of on-chip memory
+# as computation. So it is ``"global"`` unless other subsystems are named, and all but barriers is then computation.
+
+
+Count = int | Fraction
+"""executions of one warp; a fraction where ``typical`` says how often a condition on data holds"""
+
+MEMORY = (MemorySpace.GLOBAL,)
+"""the subsystems whose instructions are memory instructions, unless others are named"""
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """How many instructions one warp executes, of three sorts (Lemeire, section 3.1.1)."""
+
+    computation: Count
+    """αcomp"""
+    memory: Count
+    """αmem"""
+    synchronization: Count
+    """αsync: barriers"""
+
+    @property
+    def total(self) -> Count:
+        """Return how many instructions the warp executes."""
+        return self.computation + self.memory + self.synchronization
+
+
+def instruction_mix(graph: Idg, memory: Collection[str] = MEMORY) -> Mix:
+    """Return how many instructions of each sort one warp executes; *memory* names the subsystems that are memory.
+
+    See :meth:`Idg.mix` for them by kind and type. Source: Lemeire, Table 2.
+    """
+    of_subsystem = executions_by_subsystem(graph)
+    synchronization: Count = sum((each.executions for each in graph.instructions if each.kind == Opcode.BARRIER), 0)
+    in_memory: Count = sum((of_subsystem.get(name, 0) for name in dict.fromkeys(memory)), 0)
+    return Mix(graph.executed - in_memory - synchronization, in_memory, synchronization)
+
+
+def executions_by_subsystem(graph: Idg) -> dict[str, Count]:
+    """Return subsystem -> how many instructions one warp executes on it."""
+    found: dict[str, Count] = {}
+    for each in graph.instructions:
+        found[each.subsystem] = found.get(each.subsystem, 0) + each.executions
+    return found
+
+
+# }}}
+
+
+# {{{ basic blocks of a rolled graph
+#
+# Instructions that a warp executes one after the other, all of them or none.
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A straight line of instructions."""
+
+    instructions: tuple[int, ...]
+    """in the order of the program; one alone if it is a barrier"""
+    loops: tuple[Loop, ...]
+    """around it, the outermost first"""
+    executions: Count
+    """of one warp"""
+    is_barrier: bool = False
+    """it is a barrier and nothing else"""
+
+
+def basic_blocks(graph: Idg) -> tuple[Block, ...]:
+    """Return the maximal straight lines of *graph* in the order of the program, with how often a warp executes each.
+
+    A block ends where a loop begins or ends, before and after a barrier, and where instructions are executed under
+    another condition or another number of times: there is a branch. Source: Sim, section 5.3.
+    """
+    return tuple(_blocks(graph, graph.body, ()))
+
+
+def _blocks(graph: Idg, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Block]:
+    def line(item: Item) -> Any:
+        if isinstance(item, Loop):
+            return None
+        instruction = graph.instructions[item]
+        barrier = item if instruction.kind == Opcode.BARRIER else None
+        return barrier, instruction.executions, instruction.condition
+
+    for what, items in groupby(body, line):
+        if what is None:
+            for loop in items:
+                assert isinstance(loop, Loop)
+                yield from _blocks(graph, loop.body, (*around, loop))
+        else:
+            places = tuple(item for item in items if isinstance(item, int))
+            yield Block(places, around, what[1], is_barrier=what[0] is not None)
+
+
+# }}}
+
+
+# {{{ the issue and completion latencies of the instructions of a graph, and how they are looked up
+
+
+Timing = Mapping[str, Lambdas] | Callable[[Instruction], Lambdas] | Sequence[Lambdas]
+"""the latencies by subsystem (mapper f of Lemeire 3.1.3), a function of the instruction (its mapper g), or those of a
+graph's instructions in their order"""
+
+
+def latencies(instructions: Sequence[Instruction], timing: Timing) -> list[Lambdas]:
+    """Return the latencies of each instruction, in cycles; a store completes λ after its issue (docs/errata.md).
+
+    Raises :class:`GraphError` for a subsystem that *timing* does not tell of.
+    """
+    if callable(timing) or isinstance(timing, Mapping):
+        return [waited_for(each, _looked_up(each, timing)) for each in instructions]
+    return [waited_for(each, lambdas) for each, lambdas in zip(instructions, timing, strict=True)]
+
+
+def waited_for(instruction: Instruction, lambdas: Lambdas) -> Lambdas:
+    """Return when an instruction that takes *lambdas* is complete for its warp: a store, λ after its issue."""
+    return Lambdas(lambdas.issue, lambdas.issue) if instruction.kind == Opcode.STORE else lambdas
+
+
+def _looked_up(instruction: Instruction, timing: Mapping[str, Lambdas] | Callable[[Instruction], Lambdas]) -> Lambdas:
+    if callable(timing):
+        return timing(instruction)
+    if instruction.subsystem in timing:
+        return timing[instruction.subsystem]
+    known = ", ".join(map(repr, timing)) or "none"
+    what = f"{instruction.kind} {instruction.dtype}".strip()
+    raise GraphError(
+        f"no latencies of {instruction.subsystem!r}, which {what!r} runs on: there are those of {known}; add them"
+    )
+
+
+# }}}
+
+
+# {{{ how fast a loop can go at best, however much is done at the same time
+#
+# Each pass waits for what the last one made.
+#
+#     RecMII = max over the cycles of dependences of Σ Λ / Σ distance
+#
+# A processor that executes out of order begins a pass before the last one has ended, so that of a chain of results only
+# what goes round the loop is waited for. Rau, "Iterative modulo scheduling" (1994), section 2: the recurrence bound.
+
+
+def slowest_recurrence(graph: Idg, completion: Sequence[float], places: Mapping[int, float]) -> Mapping[int, float]:
+    """Return what the loop waits for whose passes wait longest for each other: instruction -> cycles in all passes.
+
+    *completion* is Λ of each instruction, in cycles. Of *places* are the instructions that are looked at, each with
+    how much of its executions counts. Cycles through one carried dependence are found, those through several are not.
+    """
+    found = (each for loop, level in _loops(graph.body) for each in _of_loop(graph, loop, level, completion, places))
+    return max(found, key=lambda waited: sum(waited.values()), default=dict[int, float]())
+
+
+def _of_loop(
+    graph: Idg, loop: Loop, level: int, completion: Sequence[float], places: Mapping[int, float]
+) -> Iterator[Mapping[int, float]]:
+    inside = {place for place, _ in placed(loop.body) if place in places}
+    order = [place for place in graph.order if place in inside]
+    after: dict[int, list[int]] = {}
+    carried: list[Edge] = []
+    for edge in graph.edges:
+        if edge.through != Dependence.DATA or not {edge.source, edge.target} <= inside:
+            continue
+        if not edge.is_carried:
+            after.setdefault(edge.source, []).append(edge.target)
+        elif not any(edge.distance[:level]) and any(edge.distance[level : level + 1]):
+            carried.append(edge)
+    for edge in carried:
+        passes = min(float(graph.instructions[end].executions) * places[end] for end in (edge.source, edge.target))
+        times = passes / edge.distance[level]
+        yield {place: completion[place] * times for place in _round(edge, order, after, completion)}
+
+
+def _round(
+    edge: Edge, order: Sequence[int], after: Mapping[int, Collection[int]], completion: Sequence[float]
+) -> Iterator[int]:
+    """Yield the instructions on the longest way from the target of a carried *edge* to its source in the next pass."""
+    longest, before = {edge.target: completion[edge.target]}, dict[int, int]()
+    for place in order:
+        for target in after.get(place, ()) if place in longest else ():
+            later = longest[place] + completion[target]
+            if later > longest.get(target, 0.0):
+                longest[target], before[target] = later, place
+    place = edge.source
+    while place in longest:
+        yield place
+        if place not in before:
+            return
+        place = before[place]
+
+
+def _loops(body: Sequence[Item], level: int = 0) -> Iterator[tuple[Loop, int]]:
+    """Yield the loops of *body*, each with how many are around it."""
+    for item in body:
+        if isinstance(item, Loop):
+            yield item, level
+            yield from _loops(item.body, level + 1)
+
+
+# }}}
+
+
+# {{{ parallelism
 
 
 def ilp(graph: Idg) -> Fraction:
@@ -71,3 +286,6 @@ def _average(values: Iterable[tuple[Fraction, Count]]) -> Fraction:
     weighed = list(values)
     executions = sum((number for _, number in weighed), 0)
     return Fraction(sum(value * number for value, number in weighed)) / executions if executions else Fraction(1)
+
+
+# }}}

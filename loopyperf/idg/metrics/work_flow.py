@@ -4,18 +4,16 @@ Each loop stands once: its nodes say how often a warp executes them, and a trans
 its first. The latencies of the arcs are the model's affair.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
 from typing import Literal
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.metrics.blocks import basic_blocks
-from loopyperf.idg.metrics.mix import MEMORY, Count
-from loopyperf.idg.metrics.parallelism import block_ilp
-from loopyperf.idg.metrics.uses import FirstUses
-from loopyperf.idg.program import Item, Loop, placed
+from loopyperf.idg.metrics.live_values import FirstUses
+from loopyperf.idg.metrics.parallelism import MEMORY, Count, basic_blocks, block_ilp
+from loopyperf.idg.program import Item, Loop, Opcode, placed
 
 Sort = Literal["computation", "memory", "barrier"]
 
@@ -97,3 +95,66 @@ def _dependences(graph: Idg, nodes: Sequence[Node], node_of: dict[int, int]) -> 
         use = uses.of(node.instructions[0]) if node.sort == "memory" else None
         if use is not None:
             yield Arc(number, node_of[use.target], use.is_carried)
+
+
+# {{{ what a processor does of a kernel with vector instructions
+#
+# And what one work-item after the other.
+#
+# For a processor, a compiler such as PoCL makes a loop over the work-items of a group around all that stands between
+# two barriers; a loop of the kernel with a barrier in it stays outside. LLVM makes vector instructions of innermost
+# loops only: so work-items go together where no loop of the kernel is left between the barriers, and one by one
+# elsewhere.
+#
+# PoCL's documentation, "Kernel compiler" (work-group functions); LLVM's, "Auto-Vectorization", the loop vectorizer.
+
+
+def executed_one_by_one(graph: Idg) -> Mapping[int, float]:
+    """Return the places of the instructions that each work-item executes by itself, in the order of the program.
+
+    Each has the share of the passes of its loops that a work-item makes on average: less than 1 where lanes leave a
+    loop one after the other.
+    """
+    return {place: share for region in _regions(graph, graph.body) for place, share in _alone(region)}
+
+
+def _regions(graph: Idg, body: Sequence[Item]) -> Iterator[list[Item]]:
+    """Yield what stands between barriers."""
+    region: list[Item] = []
+    for item in body:
+        if not _has_barrier(graph, item):
+            region.append(item)
+            continue
+        yield region
+        region = []
+        if isinstance(item, Loop):
+            yield from _regions(graph, item.body)
+    yield region
+
+
+def _has_barrier(graph: Idg, item: Item) -> bool:
+    if isinstance(item, Loop):
+        return any(_has_barrier(graph, each) for each in item.body)
+    return graph.instructions[item].kind == Opcode.BARRIER
+
+
+def _alone(region: Sequence[Item]) -> Iterator[tuple[int, float]]:
+    if any(isinstance(item, Loop) for item in region):
+        yield from _placed(region, 1.0)
+
+
+def _placed(body: Sequence[Item], share: float) -> Iterator[tuple[int, float]]:
+    for item in body:
+        if isinstance(item, Loop):
+            yield from _placed(item.body, share * _made(item.lanes))
+        else:
+            yield item, share
+
+
+def _made(lanes: Sequence[int]) -> float:
+    """Return the passes that lanes make on average, over those of the lane that makes most."""
+    most = max(lanes, default=0)
+    return sum(lanes) / (len(lanes) * most) if most else 1.0
+
+
+# }}}

@@ -1,21 +1,114 @@
 """The passes that one warp makes through the loops around an access, and which of its lanes are active in each."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
 from operator import index
+from typing import Any
 
 import islpy as isl
 import numpy as np
+import pymbolic.primitives as prim
+from loopy.symbolic import IdentityMapper, aff_to_expr, pw_aff_to_expr, set_to_cond_expr
 
 from loopyperf.counts.execution import ExecutionCounter, Site
-from loopyperf.counts.loops import LoopPoints
+from loopyperf.counts.loops import LoopPoints, leaning_loops
+from loopyperf.counts.sub_groups import Loops, loop_start
 from loopyperf.errors import ParameterError, UnboundedDomainError, UncountableError
-from loopyperf.idg.warps.lockstep import Lockstep, lockstep_of
-from loopyperf.idg.warps.warp import Integers, Warp, iname_values
+from loopyperf.idg.warps.warp import Integers, Nest, Warp, iname_values
 from loopyperf.kernel import Kernel
-from loopyperf.polyhedral.points import at_sizes, fixed, without
+from loopyperf.kernel.launches import Launch
+from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.points import Box, Points, at_sizes, fixed, without
+
+# {{{ loops that do not start from the same value in all lanes
+#
+# The lanes of a warp still make their passes together.
+#
+# In a loop over ``i <= j < n`` of a kernel that maps ``i`` to the lanes, the first pass is ``j = i`` in each lane. Such
+# loops are numbered by passes from zero here; other loops keep their values.
+
 
 SET = isl.dim_type.set
+
+
+@dataclass(frozen=True, slots=True)
+class Lockstep:
+    """Where leaning loops start."""
+
+    names: tuple[str, ...] = ()
+    """the inames that points are over"""
+    starts: Mapping[str, isl.PwAff] = field(default_factory=dict[str, isl.PwAff])
+    """loop -> the value of its first pass, a function of *names*"""
+    expressions: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """the same as expressions in the loops around it and the lanes; the innermost first"""
+
+    def numbered(self, points: isl.Set) -> isl.Set:
+        """Return *points* with leaning loops numbered by passes."""
+        if not self.starts:
+            return points
+        space = isl.LocalSpace.from_space(points.get_space())
+        values = ((name, isl.PwAff.var_on_domain(space, SET, place)) for place, name in enumerate(self.names))
+        numbers = (value.sub(self.starts[name]) if name in self.starts else value for name, value in values)
+        numbered = points.apply(reduce(isl.Map.flat_range_product, map(isl.Map.from_pw_aff, numbers)))
+        for place, name in enumerate(self.names):
+            numbered = numbered.set_dim_name(SET, place, name)
+        return numbered
+
+    def in_passes(self, expression: Any) -> Any:
+        """Return *expression* with the values of leaning loops written by the numbers of their passes."""
+        for loop, start in self.expressions.items():
+            expression = _Shifted(loop, start)(expression)
+        return expression
+
+
+class _Shifted(IdentityMapper[[]]):
+    """Writes the values of a loop as what it starts from and the number of the pass."""
+
+    def __init__(self, loop: str, start: Any) -> None:
+        super().__init__()
+        self.loop = loop
+        self.start = start
+
+    def map_variable(self, expr: prim.Variable) -> Any:
+        return self.start + expr if expr.name == self.loop else expr
+
+
+def lockstep_of(kernel: Kernel, launch: Launch, inames: frozenset[str], loops: Loops) -> Lockstep:
+    """Return where the loops among *inames* start that do not start alike in all lanes of *launch*.
+
+    *loops* tells what points the loops over some inames visit; there are no parameters in it.
+    """
+    visited = loops(inames)
+    found = leaning_loops(kernel, launch, visited)
+    if not found or visited.is_empty():
+        return Lockstep()
+    names: Sequence[str] = visited.get_var_names_not_none(SET)
+    nest = launch.nested(names)
+    starts: dict[str, isl.PwAff] = {}
+    for place, loop in enumerate(nest):
+        if loop in found:
+            around = visited
+            for inner in nest[place:]:  # in whose words the start shall not be
+                around = around.eliminate(SET, names.index(inner), 1)
+            starts[loop] = _named(loop_start(kernel, loops, names, nest[place + 1 :], loop), names).gist(around)
+    expressions = {loop: pw_aff_to_expr(start) for loop, start in reversed(starts.items())}
+    return Lockstep(tuple(names), starts, expressions)
+
+
+def _named(start: isl.Map, names: Sequence[str]) -> isl.PwAff:
+    """Return the one value of *start* as a function of *names*."""
+    for place, name in enumerate(names):
+        start = start.set_dim_name(isl.dim_type.in_, place, name)
+    return isl.PwMultiAff.from_map(start).get_pw_aff(0).coalesce()
+
+
+# }}}
+
+
+# {{{ passes
+
+
 MOST_KINDS = 1024
 """of passes, told apart by the lanes that are active"""
 
@@ -165,6 +258,66 @@ def _parts(
                 "them with fewer cases"
             )
     return [(active, part) for active, part in parts if active]
+
+
+# }}}
+
+
+# }}}
+
+
+# {{{ sets and functions of passes of loops, as expressions in the loops' names
+
+
+IN = isl.dim_type.in_
+
+
+def condition_on(passes: Points, everywhere: Points, loops: Sequence[Nest]) -> Any:
+    """Return the condition on passes of *loops* under which those of *everywhere* are among *passes*; None for all."""
+    if passes.box is not None and everywhere.box is not None:
+        tests = list(_tests(passes.box, everywhere.box, loops))
+        return prim.LogicalAnd(tuple(tests)) if len(tests) > 1 else next(iter(tests), None)
+    if everywhere.set.is_subset(passes.set):
+        return None
+    return set_to_cond_expr(_named_set(passes.set.gist(everywhere.set), loops))
+
+
+def _tests(passes: Box, everywhere: Box, loops: Sequence[Nest]) -> Iterator[Any]:
+    """Yield what tells *passes* from the others of *everywhere*, in the order of *loops*."""
+    for here, whole, nest in zip(passes, everywhere, loops, strict=True):
+        begins, ends = here.start > whole.start, here.stop < whole.stop
+        if ends and len(here) == 1:
+            yield prim.Comparison(Affine(((nest.iname, 1),), -here.start).expression, "==", 0)
+            continue
+        if begins:
+            yield prim.Comparison(Affine(((nest.iname, 1),), -here.start).expression, ">=", 0)
+        if ends:
+            yield prim.Comparison(Affine(((nest.iname, -1),), here.stop - 1).expression, ">=", 0)
+
+
+def function_of(number: isl.PwAff, loops: Sequence[Nest]) -> Any:
+    """Return *number* as an expression of the passes of *loops*."""
+    found: Any = None
+    for where, value in reversed(number.get_pieces()):
+        expression = affine_function_of(value, loops)
+        found = expression if found is None else prim.If(set_to_cond_expr(_named_set(where, loops)), expression, found)
+    return found
+
+
+def affine_function_of(value: isl.Aff, loops: Sequence[Nest]) -> Any:
+    """Return *value* as an integer, or as an expression of the passes of *loops*."""
+    if value.is_cst():
+        return value.get_constant_val().to_python()
+    for place in range(value.dim(IN)):
+        value = value.set_dim_name(IN, place, loops[place].iname)
+    return aff_to_expr(value)
+
+
+def _named_set(passes: isl.Set, loops: Sequence[Nest]) -> isl.Set:
+    """Return *passes* with its dimensions called as *loops*, as many as there are."""
+    for place in range(passes.dim(SET)):
+        passes = passes.set_dim_name(SET, place, loops[place].iname)
+    return passes
 
 
 # }}}

@@ -11,9 +11,9 @@ from typing import Any
 
 from loopyperf.idg.program import Opcode
 from loopyperf.models.literature.gpuperf import Analysis
-from loopyperf.models.literature.gpuperf_inputs import SPECIAL, LaunchInputs, MemoryRequest
+from loopyperf.models.literature.gpuperf_rows import SPECIAL, LaunchInputs, MemoryRequest
 from loopyperf.models.on_device.demand import is_floating_point, once
-from loopyperf.models.pipeline_names import LAUNCHES, START
+from loopyperf.models.workload import LAUNCHES, START
 from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import amount, duration, in_percent, number_of

@@ -14,8 +14,7 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import ARITHMETIC
 from loopyperf.idg.metrics import Lambdas, waited_for, work_flow_graph
 from loopyperf.idg.program import Instruction, Opcode
-from loopyperf.models.pipeline_names import ISSUE, START
-from loopyperf.models.workload import FlowNode, Share, WarpDemand, WorkFlow
+from loopyperf.models.workload import ISSUE, START, FlowNode, Share, WarpDemand, WorkFlow
 from loopyperf.pipeline import Interval, intervals, warp_latency
 from loopyperf.pipeline.batches import MakeUp
 from loopyperf.pipeline.timed_graph import Timed, TimedGraph

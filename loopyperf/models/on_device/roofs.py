@@ -23,10 +23,8 @@ from loopyperf.memory.sectors import SECTOR
 from loopyperf.models import roofline
 from loopyperf.models.analytic import launch_cycles
 from loopyperf.models.on_device.demand import LaunchDemand, once
-from loopyperf.models.on_device.substitutions import notes_of
-from loopyperf.models.on_device.timing import WAVEFRONT, Timing
-from loopyperf.models.pipeline_names import ISSUE
-from loopyperf.models.workload import busy_sides
+from loopyperf.models.on_device.timing import WAVEFRONT, Timing, notes_of
+from loopyperf.models.workload import ISSUE, busy_sides
 from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
 from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import duration, number_of, prefixed

@@ -8,10 +8,11 @@ Numbers that the description lacks are assumed (:mod:`loopyperf.device.substitut
 every model, Λ by those that know latencies: one that cannot be assumed either is missed when it is asked for.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from loopyperf.counts.item import MemorySpace
 from loopyperf.device.description import LATENCY_FIELDS, Device, MemoryLevel
 from loopyperf.device.lambdas import (
     DRAM,
@@ -28,10 +29,95 @@ from loopyperf.device.parts import ARITHMETIC, Lanes, Of, Per, Pipeline, Quantit
 from loopyperf.device.substitutes import completed
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.program import Instruction, Opcode
+from loopyperf.kernel.launches import sentences
 from loopyperf.memory.sectors import LINE, SECTOR
-from loopyperf.models.pipeline_names import LOAD_STORE, LOCAL_MEMORY, START
+from loopyperf.models.aspects import ASPECTS, Aspect
+from loopyperf.models.workload import LOAD_STORE, LOCAL_MEMORY, START, in_files
 from loopyperf.pipeline.timed_graph import STEADY, Shared, Timed
-from loopyperf.pipeline.timed_program import Served
+from loopyperf.pipeline.timed_program import Served, TimedLaunch, TimedProgram
+
+# {{{ the columns of fitted models that one instruction has its share in
+
+
+CORE_MEMORIES = tuple(MemorySpace)
+"""subsystems of a machine graph whose accesses a pipeline of the core may have in common"""
+
+
+def column_of(pipeline: str, instruction: Instruction, launch: TimedLaunch) -> str:
+    """Return the column of what *instruction* takes of *pipeline*."""
+    if instruction.subsystem not in CORE_MEMORIES or is_of_device(pipeline, launch):
+        return in_files(pipeline)
+    return f"{in_files(pipeline)}: {instruction.subsystem}"
+
+
+def is_of_device(pipeline: str, launch: TimedLaunch) -> bool:
+    """Return whether *pipeline* is a level of memory of which the device has one."""
+    try:
+        return launch.device.level(pipeline).per == Per.DEVICE
+    except MissingNumberError:
+        return False
+
+
+# }}}
+
+
+# {{{ what was assumed in place of numbers that a device's description lacks
+#
+# And the notes that say so.
+
+
+LATENCIES: tuple[Of, ...] = ("latency of computation", "latency of memory")
+IN_WORDS: Mapping[Of, str] = {"limit": "limits of a core", "throughput": "throughputs"}
+"""of what there is one note; latencies have one for both kinds"""
+
+
+def notes_of(program: TimedProgram, sees: Collection[Aspect] = ASPECTS) -> tuple[str, ...]:
+    """Return what was assumed of all launches, and of the device, in sentences.
+
+    For a model that *sees* so much, what is assumed of other latencies is not in them.
+    """
+    assumed = sentences([each for launch in program.launches for each in launch.assumed])
+    substitutions = [each for launch in program.launches for each in launch.substitutions]
+    return (*assumed, *substitution_notes(substitutions, program.device.slug, sees))
+
+
+def limit_substitutions(device: Device) -> Iterator[Substitution]:
+    """Yield what was assumed of the limits of a completed *device*."""
+    limits = (("warp_size", device.source("warp_size")), *device.limits.known())
+    yield from (Substitution.made("limit", name, each) for name, each in limits if isinstance(each, Substitute))
+
+
+def needed(substitutions: Iterable[Substitution], sees: Collection[Aspect]) -> Iterator[Substitution]:
+    """Yield those of *substitutions* that a model needs which *sees* so much."""
+    yield from (each for each in substitutions if each.of not in LATENCIES or each.of in sees)
+
+
+def substitution_notes(substitutions: Collection[Substitution], slug: str, sees: Collection[Aspect]) -> Iterator[str]:
+    """Yield a note on each kind of *substitutions* for the device *slug* that a model needs which *sees* so much."""
+    every = tuple(needed(dict.fromkeys(substitutions), sees))
+    for kind, words in IN_WORDS.items():
+        yield from _one_note(words, slug, [each for each in every if each.of == kind])
+    yield from _one_note("latencies", slug, [each for each in every if each.of in LATENCIES])
+
+
+def told(substitutions: Iterable[Substitution]) -> str:
+    """Return *substitutions* as a list, those with one reason together."""
+    sources: dict[str, list[str]] = {}
+    for each in substitutions:
+        sources.setdefault(each.as_what, []).append(each.number)
+    return "; ".join(f"{', '.join(numbers)} ({as_what})" for as_what, numbers in sources.items())
+
+
+def _one_note(what: str, slug: str, substitutions: Collection[Substitution]) -> Iterator[str]:
+    if substitutions:
+        yield f"{what} that the description of {slug} lacks are assumed: {told(substitutions)}"
+
+
+# }}}
+
+
+# {{{ timing
+
 
 WAVEFRONT = 128
 """bytes that a pass through the banks moves"""
@@ -254,3 +340,6 @@ def _known(find: Callable[[], Cycles]) -> tuple[Cycles | None, str]:
         return find(), ""
     except MissingNumberError as missing:
         return None, str(missing)
+
+
+# }}}

@@ -11,7 +11,7 @@ from loopyperf.calibration.fits import Provenance, load_fit, save_fit
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.intervals import widths
 from loopyperf.calibration.problem import Observation
-from loopyperf.models.sensitivity import sensitivity
+from loopyperf.models.overlap import sensitivity
 
 PROVENANCE = Provenance(model="", device="D", slug="d", counting="executed")
 

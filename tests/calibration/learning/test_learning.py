@@ -26,7 +26,7 @@ from loopyperf.calibration.learning.training import (
 from loopyperf.calibration.problem import Observation, Vector
 from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.errors import CalibrationError, LoopyperfError, ModelInputError
-from loopyperf.models.features import Features
+from loopyperf.models.learned import Features
 
 GridSearchCV = pytest.importorskip("sklearn.model_selection", reason="the extra learn").GridSearchCV
 STATED = Stated("made up")

@@ -11,28 +11,22 @@ from idg.random_graph_kernels import for_random_kernels, loaded
 from idg.replay import Replay
 from random_kernels import RandomKernel
 
-from loopyperf.compiler.contraction import with_fused_multiply_adds
 from loopyperf.compiler.entry import with_entry
-from loopyperf.compiler.folding import without_index_arithmetic, without_moves, without_unused
-from loopyperf.compiler.gathers import with_gathered_addresses
-from loopyperf.compiler.hoisting import without_invariants
-from loopyperf.compiler.loop_control import with_loop_control
-from loopyperf.compiler.loop_guards import with_loop_guards
-from loopyperf.compiler.tested_copies import with_tested_copies
-from loopyperf.compiler.value_numbering import without_common_subexpressions
+from loopyperf.compiler.folding import with_tested_copies, without_index_arithmetic, without_moves, without_unused
+from loopyperf.compiler.identities import with_fused_multiply_adds
+from loopyperf.compiler.loop_control import with_loop_control, with_loop_guards
+from loopyperf.compiler.value_numbering import without_common_subexpressions, without_invariants
+from loopyperf.compiler.wide_loads import with_gathered_addresses
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.idg import Edge, Idg
-from loopyperf.idg.construction.executed import Executed
-from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps
+from loopyperf.idg.construction.executed import Executed, LaunchProgram, kinds_of_warps
 from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.copies import copied
 from loopyperf.idg.program import loops_in
-from loopyperf.idg.warps.executions import LaunchExecutions
-from loopyperf.idg.warps.warp_executions import WarpExecutions
+from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions
 from loopyperf.kernel import Kernel
-from loopyperf.memory.instruction_access import source_pattern
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import kernel_profile, source_pattern
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 
 pytestmark = pytest.mark.usefixtures("fresh_kernels")

@@ -10,7 +10,7 @@ from kernels import doubled
 import loopyperf as lpp
 from loopyperf.models.literature.advice import Advice
 from loopyperf.models.literature.gpuperf import Analysis, Inputs, Parameters, analyse
-from loopyperf.models.literature.gpuperf_inputs import LaunchInputs
+from loopyperf.models.literature.gpuperf_rows import LaunchInputs
 from loopyperf.predict.stages import staged
 
 V100 = lpp.load_device("nvidia-v100")

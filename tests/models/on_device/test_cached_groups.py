@@ -9,7 +9,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.device.description import MemoryLevel
 from loopyperf.memory.kernel_profile import LaunchProfile
-from loopyperf.models.on_device.cached_groups import CachedGroups, Residence, Way
+from loopyperf.models.on_device.traffic import CachedGroups, Residence, Way
 
 L2 = lpp.load_device("nvidia-v100").level("L2")
 TABLE = Way("t", "load")

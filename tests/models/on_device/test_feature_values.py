@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
-from loopyperf.models.features import Features
+from loopyperf.models.learned import Features
 from loopyperf.models.on_device.static_features import busy_features
 from loopyperf.predict.corrected import SeenKernel
 

@@ -8,7 +8,7 @@ from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.validation import CANDIDATES
-from loopyperf.models.sensitivity import sensitivity_of
+from loopyperf.models.overlap import sensitivity_of
 from loopyperf.predict import by_counts
 from loopyperf.predict.by_counts import extrapolations, interval
 

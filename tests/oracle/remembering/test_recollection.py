@@ -213,11 +213,11 @@ def test_versions_name_all_that_is_depended_on(monkeypatch):
     assert all(name in versions for name in (*names, "of this source"))
 
 
-@pytest.mark.parametrize("changed", ["kernel/kernel.py", "idg/graph.py", "models/on_device/costs.py"])
+@pytest.mark.parametrize("changed", ["kernel/kernel.py", "idg/graph.py", "models/interface.py"])
 def test_source_that_is_worked_on_is_another_version(changed, tmp_path, monkeypatch):
     assert cache_files._package() == Path(lpp.__file__).parent
     monkeypatch.setattr(cache_files, "_package", lambda: tmp_path)
-    for name in ("kernel/kernel.py", "idg/graph.py", "models/on_device/costs.py"):
+    for name in ("kernel/kernel.py", "idg/graph.py", "models/interface.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"it = {name!r}")
     before = cache_files._source()
