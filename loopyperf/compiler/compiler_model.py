@@ -12,7 +12,6 @@ from loopyperf.compiler.folding import (
     with_conversions,
     with_tested_copies,
     without_index_arithmetic,
-    without_known_choices,
     without_moves,
     without_unused,
 )
@@ -177,7 +176,6 @@ PASSES: dict[str, Pass] = {
     "parting lanes": with_parting_lanes,
     "unrolling": with_unrolled_loops,
     "folding of copies": without_index_arithmetic,
-    "known choices": without_known_choices,
     "identities of copies": without_identities,
     "forwarded stores": with_forwarded_stores,
     "hoisting": without_invariants,

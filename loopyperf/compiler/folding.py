@@ -101,33 +101,6 @@ def without_moves(graph: Idg) -> Idg:
     return _with_constants(rewritten(graph, kept, [edge for edge in edges if edge is not None]))
 
 
-def without_known_choices(graph: Idg) -> Idg:
-    """Return *graph* without choices between two values where a condition is known, as in copies of a loop's body."""
-    chosen = {place: slot for place, each in enumerate(graph.instructions) if (slot := _chosen(each)) is not None}
-    if not chosen:
-        return graph
-    moves = {
-        place: replace(
-            graph.instructions[place], kind=Opcode.MOVE, operands=(graph.instructions[place].operands[slot],)
-        )
-        for place, slot in chosen.items()
-    }
-    edges = [
-        replace(edge, operand=0) if edge.target in chosen else edge
-        for edge in graph.edges
-        if edge.target not in chosen or edge.operand == chosen[edge.target]
-    ]
-    return without_moves(rewritten(graph, range(len(graph.instructions)), edges, moves))
-
-
-def _chosen(instruction: Instruction) -> int | None:
-    """Return which operand a choice is; None where that is not known, and for what is no choice between two."""
-    operands = instruction.operands
-    if instruction.kind != Opcode.SELECT or len(operands) != 3 or not isinstance(operands[0].known, bool):
-        return None
-    return 1 if operands[0].known else 2
-
-
 def _with_constants(graph: Idg) -> Idg:
     """Return *graph* with constants as operands of what can have no other value there."""
     feeding: dict[tuple[int, int | None], list[Edge]] = {}

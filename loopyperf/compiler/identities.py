@@ -1,4 +1,4 @@
-"""What a compiler knows the result of: arithmetic of constants, and with constants that change nothing.
+"""What a compiler knows the result of: arithmetic of constants, and with constants that change nothing; known choices.
 
 Without fast math, nvcc does what is right of all floating-point numbers: x·1, x/1 and x - 0 are x, but x + 0, 0 - x,
 0·x, x - x and x/x are computed, and constants apart from each other stay apart (docs/compiler/arithmetic.md).
@@ -37,6 +37,7 @@ KINDS = frozenset(
         Opcode.SPECIAL,
         Opcode.SHIFT,
         Opcode.MOVE,
+        Opcode.SELECT,
     }
 )
 
@@ -100,7 +101,7 @@ NEUTRAL: Mapping[str, int] = {
 
 
 def without_identities(graph: Idg) -> Idg:
-    """Return *graph* without arithmetic whose result is a constant, or one of its operands."""
+    """Return *graph* without arithmetic and choices whose result is a constant, or one of the operands."""
     graph = Idg(tuple(map(_with_numbers, graph.instructions)), graph.edges, graph.body)
     found = _Known(graph).moves()
     if not found:
@@ -138,7 +139,9 @@ class _Known:
                 continue
             if constant is not None:
                 found[place] = Operand(constant), None
-            elif (slot := self._unchanged(place, each, values)) is not None:
+            elif (slot := _chosen(each) or self._unchanged(place, each, values)) is not None:
+                if (value := values[slot]) is not None:
+                    self.constants[place] = value
                 found[place] = each.operands[slot], slot
         return found
 
@@ -166,6 +169,14 @@ class _Known:
         slots = (0, 1) if each.kind in (Opcode.ADD, Opcode.MUL) else (0,)
         unchanged = (slot for slot in slots if neutral is not None and _is(values[1 - slot], neutral))
         return next((slot for slot in unchanged if all(e.source != place for e in self._sources(place, slot))), None)
+
+
+def _chosen(instruction: Instruction) -> int | None:
+    """Return which operand a choice is; None where that is not known, and for what is no choice between two."""
+    operands = instruction.operands
+    if instruction.kind != Opcode.SELECT or len(operands) != 3 or not isinstance(operands[0].known, bool):
+        return None
+    return 1 if operands[0].known else 2
 
 
 def _is(value: Number | None, neutral: Number) -> bool:

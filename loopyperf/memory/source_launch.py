@@ -18,7 +18,6 @@ from loopyperf.idg.graph import Idg, checked_access
 from loopyperf.idg.warps.dispatch import Grid, dispatched, hosts_of
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.kinds import loops_by_place
-from loopyperf.idg.warps.passes import passes_of
 from loopyperf.idg.warps.warp import grid_extent, warps_of_group
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch
@@ -39,7 +38,7 @@ def source_pattern(executed: Executed, origin: int) -> AccessPattern:
     assert draft.reference is not None
     site = Site(executed.program.launch, draft.statement.inames, draft.conditions, draft.statement.name)
     warp = executed.warp
-    passes = passes_of(executed.program.counter, site, warp.warp, warp.sizes, warp.host)
+    passes = warp.of_launch.passes(site, warp.warp, warp.host)
     return access_pattern(draft.reference, passes, stated_stride(executed.program, draft))
 
 

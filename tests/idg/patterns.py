@@ -10,7 +10,7 @@ from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.memory import Reference, resolved
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.walk import InstructionWalker
-from loopyperf.idg.warps.passes import passes_of
+from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.warp import Warp
 from loopyperf.kernel import Kernel, load_kernel
 from loopyperf.memory import AccessPattern, access_pattern
@@ -65,5 +65,5 @@ def pattern(
     known = Typical(typical or {})
     wanted = (array, direction)
     ((site, ref),) = (each for each in references(kernel, known) if (each[1].array, each[1].direction) == wanted)
-    passes = passes_of(ExecutionCounter(kernel, known), site, warp, sizes or {})
+    passes = LaunchExecutions(ExecutionCounter(kernel, known), site.launch, sizes or {}).passes(site, warp)
     return access_pattern(ref, passes, stride)

@@ -16,9 +16,9 @@ from loopyperf.idg.construction.parts import nodes_of
 from loopyperf.idg.construction.slabs import PrivateElements, Slab, Slabs
 from loopyperf.idg.construction.translation import Translator
 from loopyperf.idg.program import WORK_ITEM
-from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions, naming
+from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions
 from loopyperf.idg.warps.kinds import Kind, kinds_of
-from loopyperf.idg.warps.warp import Nest, Statement, iname_values, nest_of
+from loopyperf.idg.warps.warp import Nest, Statement, iname_values, naming, nest_of
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch
 

@@ -1,10 +1,9 @@
 """What the warps of a launch execute at given sizes, as sets of where each warp is and of the values of its loops.
 
-A warp executes what at least one of its lanes does.
+A warp executes what at least one of its lanes does; :meth:`LaunchExecutions.passes` has the lanes of one apart.
 """
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
@@ -16,10 +15,19 @@ from loopy.kernel.data import GroupInameTag, LocalInameTag
 
 from loopyperf.counts.conditions import ALWAYS, Conditions
 from loopyperf.counts.execution import ExecutionCounter, Site
-from loopyperf.errors import UncountableError
+from loopyperf.errors import UnboundedDomainError
 from loopyperf.idg.warps.kinds import Placement
-from loopyperf.idg.warps.passes import Lockstep, condition_on, function_of, lockstep_of
-from loopyperf.idg.warps.warp import Nest, Statement, first_value, grid_extent, group_shape, warps_of_group
+from loopyperf.idg.warps.passes import Lockstep, WarpPasses, condition_on, function_of, lockstep_of
+from loopyperf.idg.warps.warp import (
+    Loops,
+    Statement,
+    Warp,
+    first_value,
+    grid_extent,
+    group_shape,
+    naming,
+    warps_of_group,
+)
 from loopyperf.kernel.launches import Barrier, Launch
 from loopyperf.polyhedral.affine import Affine, Atom, Floor
 from loopyperf.polyhedral.points import Box, Points, affine_map, at_sizes, boxed, fixed, image, union
@@ -42,6 +50,7 @@ class LaunchExecutions:
             tuple(sorted(launch.host_inames)), tuple(sorted(launch.group_axes)), shape, warp_size
         )
         self._of_sites: dict[tuple[frozenset[str], Conditions, tuple[str, ...]], isl.Set] = {}
+        self._sites: dict[tuple[frozenset[str], Conditions], isl.Set] = {}
         self._weights: dict[tuple[frozenset[str], Conditions, str], Fraction] = {}
         self._firsts: dict[str, int] = {}
         self._lockstep: dict[frozenset[str], Lockstep] = {}
@@ -63,9 +72,28 @@ class LaunchExecutions:
         key = (statement.inames, conditions, loops)
         if key not in self._of_sites:
             with naming(statement):
-                points = self.counter.points(self._site(statement, conditions))
+                points = self._points(self._site(statement, conditions))
             self._of_sites[key] = self._placed(points, loops).intersect(self._anywhere(len(loops))).coalesce()
         return self._of_sites[key]
+
+    def passes(self, site: Site, warp: Warp, host: Mapping[str, int] | None = None) -> WarpPasses:
+        """Return what *warp* executes of *site*, lane by lane, where conditions on data are taken to hold.
+
+        *host* are values of loops around the launch; those that are not given are among the sequential ones. Raises
+        :class:`UncountableError` where bounds are data of which nothing is stated, :class:`ParameterError` for a size
+        that is missing.
+        """
+        points, counted = self._points(site), self.counter.loops(site.inames)
+        if not points.is_bounded():
+            raise UnboundedDomainError(f"{site.source}: its loops ({', '.join(sorted(site.inames))}) have no bounds")
+        return WarpPasses.of(self.kernel, warp, points, counted, self.lockstep(site.inames), self.sizes, host or {})
+
+    def _points(self, site: Site) -> isl.Set:
+        """Return the points of *site* over all its inames, whichever warp executes them."""
+        key = site.inames, site.conditions
+        if key not in self._sites:
+            self._sites[key] = at_sizes(self.counter.points(site), self.sizes)
+        return self._sites[key]
 
     def weight(self, statement: Statement, conditions: Conditions) -> Fraction:
         """Return how often what *statement* runs on under *conditions* runs there: less than 1 by what is stated."""
@@ -89,7 +117,7 @@ class LaunchExecutions:
     def _placed(self, points: isl.Set, loops: Sequence[str]) -> isl.Set:
         """Return the places of warps of which some lane is among *points*, with the values of *loops*."""
         names = list(points.get_var_names_not_none(SET))
-        points = self.lockstep(frozenset(names)).numbered(at_sizes(points, self.sizes))
+        points = self.lockstep(frozenset(names)).numbered(points)
         used = self._used_axes(names)
         # Along an axis that a statement does not use, all groups and work-items execute it.
         for axis in [*self.placement.host, *map(GroupInameTag, self.placement.groups)]:
@@ -135,26 +163,12 @@ class LaunchExecutions:
         return self._firsts[name]
 
 
-@contextmanager
-def naming(statement: Statement) -> Generator[None]:
-    """Begin what is refused of *statement* with its name."""
-    try:
-        yield
-    except UncountableError as error:
-        error.args = (f"instruction {statement.name!r}: {error}",)
-        raise
-
-
 # {{{ the passes that one warp makes through the loops of its launch
 #
 # And those in which it executes each statement.
 #
 # A pass is numbered from zero each time that its loop is entered. Most loops make the same passes whenever they are
 # entered: what is asked of such is told by intervals, and isl is asked about the others.
-
-
-Loops = tuple[Nest, ...]
-"""one inside the other, the outermost first"""
 
 
 @dataclass(frozen=True, slots=True)

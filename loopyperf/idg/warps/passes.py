@@ -11,15 +11,14 @@ import numpy as np
 import pymbolic.primitives as prim
 from loopy.symbolic import IdentityMapper, aff_to_expr, pw_aff_to_expr, set_to_cond_expr
 
-from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.loops import LoopPoints, leaning_loops
 from loopyperf.counts.sub_groups import Loops, loop_start
-from loopyperf.errors import ParameterError, UnboundedDomainError, UncountableError
+from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.idg.warps.warp import Integers, Nest, Warp, iname_values
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch
 from loopyperf.polyhedral.affine import Affine
-from loopyperf.polyhedral.points import Box, Points, at_sizes, fixed, without
+from loopyperf.polyhedral.points import Box, Points, fixed, without
 
 # {{{ loops that do not start from the same value in all lanes
 #
@@ -142,6 +141,33 @@ class WarpPasses:
     points: isl.Set
     """over all inames, at the sizes: where the site is executed, by whichever warp"""
 
+    @classmethod
+    def of(
+        cls,
+        kernel: Kernel,
+        warp: Warp,
+        points: isl.Set,
+        counted: LoopPoints,
+        lockstep: Lockstep,
+        sizes: Mapping[str, int],
+        host: Mapping[str, int],
+    ) -> "WarpPasses":
+        """Return what *warp* executes of *points*, with *host* the values of loops around the launch."""
+        names: Sequence[str] = points.get_var_names_not_none(SET)
+        fixed = {name: np.full(warp.lanes, value) for name, value in host.items() if name in names}
+        values = iname_values(kernel, warp, names, sizes) | fixed
+        return cls(
+            kernel=kernel,
+            sizes={name: index(size) for name, size in sizes.items()},
+            warp=warp,
+            loops=tuple(name for name in names if name not in values),
+            lane_values=values,
+            activities=tuple(_activities(lockstep.numbered(points), [values.get(name) for name in names], warp.lanes)),
+            lockstep=lockstep,
+            counted=counted,
+            points=points,
+        )
+
     @property
     def data_starts(self) -> Mapping[str, frozenset[str]]:
         """Return loop -> the data that it starts from."""
@@ -159,38 +185,6 @@ class WarpPasses:
         values = {place: passes[name] for place, name in enumerate(self.loops)}
         found = (kind.lanes for kind in self.activities if not fixed(kind.passes, values).is_empty())
         return next(found, ())
-
-
-def passes_of(
-    counter: ExecutionCounter, site: Site, warp: Warp, sizes: Mapping[str, int], host: Mapping[str, int] | None = None
-) -> WarpPasses:
-    """Return what *warp* executes of *site* at *sizes*, where conditions on data are taken to hold.
-
-    *host* are values of loops around the launch; those that are not given are among the sequential ones. Raises
-    :class:`UncountableError` where bounds are data of which nothing is stated, :class:`ParameterError` for a size that
-    is missing.
-    """
-    loops = counter.loops(site.inames)
-    points = at_sizes(counter.points(site), sizes)
-    lockstep = lockstep_of(
-        counter.kernel, site.launch, site.inames, lambda inames: at_sizes(counter.loops(inames).points, sizes)
-    )
-    if not points.is_bounded():
-        raise UnboundedDomainError(f"{site.source}: its loops ({', '.join(sorted(site.inames))}) have no bounds")
-    names: Sequence[str] = points.get_var_names_not_none(SET)
-    fixed = {name: np.full(warp.lanes, value) for name, value in (host or {}).items() if name in names}
-    values = iname_values(counter.kernel, warp, names, sizes) | fixed
-    return WarpPasses(
-        kernel=counter.kernel,
-        sizes={name: index(size) for name, size in sizes.items()},
-        warp=warp,
-        loops=tuple(name for name in names if name not in values),
-        lane_values=values,
-        activities=tuple(_activities(lockstep.numbered(points), [values.get(name) for name in names], warp.lanes)),
-        lockstep=lockstep,
-        counted=loops,
-        points=points,
-    )
 
 
 # {{{ which lanes are active

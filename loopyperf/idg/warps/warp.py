@@ -4,7 +4,8 @@ A group's work-items are numbered along ``l.0`` first, then along ``l.1`` and so
 order (NVIDIA, CUDA C++ Programming Guide, "Thread Hierarchy" and "SIMT Architecture"); AMD's wavefronts of 64 likewise.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from math import prod
@@ -247,6 +248,20 @@ class _Reader:
         self, nest: Nest, what: InstructionBase | Barrier | Guard, loops: tuple[Nest, ...], inames: frozenset[str]
     ) -> None:
         nest.body.append(Statement(what, loops, inames, next(self.numbers)))
+
+
+Loops = tuple[Nest, ...]
+"""one inside the other, the outermost first"""
+
+
+@contextmanager
+def naming(statement: Statement) -> Generator[None]:
+    """Begin what is refused of *statement* with its name."""
+    try:
+        yield
+    except UncountableError as error:
+        error.args = (f"instruction {statement.name!r}: {error}",)
+        raise
 
 
 # }}}
