@@ -212,7 +212,7 @@ EXCEPTIONS = {("gpuperf", "more work takes no less time")}
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_obeys_the_laws_of_predictors(name: str):
     checks = predictor_checks(lpp.predictor(model=name, **needed(name)))
-    assert len(checks) > 9
+    assert len(checks) >= 9
     for check in checks:
         with pytest.raises(AssertionError) if (name, check.law) in EXCEPTIONS else nullcontext():
             check()
