@@ -6,7 +6,7 @@ Let a₁…aₙ be the columns of the problem, scaled to unit length. Column j's
 
 Noise s in the measurements moves a scaled weight by s/εⱼ. Where εⱼ is 0 the weight is arbitrary; where it is below s,
 it is arbitrary in practice. Such columns are left out one by one, the rest is fitted, and the relation that made them
-superfluous is kept (:mod:`loopyperf.calibration.problem`).
+superfluous is kept (:class:`loopyperf.calibration.problem.Indistinguishable`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -7,6 +7,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from loopyperf.compiler.accesses import (
+    with_forwarded_stores,
+    with_gathered_addresses,
+    with_split_vectors,
+    with_wide_loads,
+)
 from loopyperf.compiler.entry import HOPPER, Capability, with_entry
 from loopyperf.compiler.folding import (
     with_conversions,
@@ -27,12 +33,6 @@ from loopyperf.compiler.predication import with_predication, with_tested_passes
 from loopyperf.compiler.private_arrays import with_indexed_loops_written_out
 from loopyperf.compiler.private_memory import with_private_memory
 from loopyperf.compiler.value_numbering import without_common_subexpressions, without_invariants
-from loopyperf.compiler.wide_loads import (
-    with_forwarded_stores,
-    with_gathered_addresses,
-    with_split_vectors,
-    with_wide_loads,
-)
 from loopyperf.device.parts import Pipeline
 from loopyperf.errors import ParameterError
 from loopyperf.idg.copies import copied

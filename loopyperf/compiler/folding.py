@@ -1,4 +1,4 @@
-"""What a compiler computes itself, or need not compute: index arithmetic, copies of registers, results nobody uses."""
+"""What a compiler computes itself or leaves out: index arithmetic, copies of registers, conversions, unused results."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a compiler knows the result of: arithmetic of constants, and with constants that change nothing; known choices.
+"""What a compiler makes simpler: arithmetic and choices of which it knows the result, and cheaper products.
 
 Without fast math, nvcc does what is right of all floating-point numbers: x·1, x/1 and x - 0 are x, but x + 0, 0 - x,
 0·x, x - x and x/x are computed, and constants apart from each other stay apart (docs/compiler/arithmetic.md).

@@ -1,4 +1,4 @@
-"""What a machine loop costs beside its body: counting, comparing, branching, and moving pointers on.
+"""Machine loops: how often they are written out, what they cost beside their body, and what stands before them.
 
 The rules are measured on executed machine code (docs/compiler.md, section 2): a branch and a comparison; a counter, two
 where the number of passes is not known before; a step for each base in local memory; two for a pointer to a global

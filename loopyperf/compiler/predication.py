@@ -1,4 +1,4 @@
-"""Conditions on work-items: a short part under one is predicated, a long one branched around.
+"""Conditions: on work-items, of which a short part is predicated and a long one branched around; on passes of loops.
 
 What is predicated is issued by each warp that comes by, though none of its lanes may take part: in the stages of a tree
 of sums, most warps do so. Around a longer part lanes agree to meet again, branch and meet; at the end of the kernel,

@@ -1,4 +1,4 @@
-"""Where each private array lives: in registers, or in memory that is private to a work-item.
+"""Where each private array lives, in registers or in private memory, and the loops that are written out for it.
 
 Registers have no addresses, so an array is in registers where each index into it is a constant once the loops are
 written out that nvcc writes out. Otherwise it lies on the stack of the work-item, in what OpenCL calls private and CUDA

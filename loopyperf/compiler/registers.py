@@ -1,4 +1,4 @@
-"""How many registers a work-item needs, estimated from a machine graph.
+"""How many registers a work-item needs, and the orders of instructions that a compiler chooses for their sake.
 
 ptxas allocates registers when it has put the instructions in an order of its own; the graph has that of the program.
 The constants are fitted to what ptxas reports of 146 kernels for sm_80 and sm_90 (docs/compiler.md, section 10); six

@@ -1,4 +1,4 @@
-"""Common subexpressions: instructions of one straight piece of code that compute the same are one."""
+"""What is the same twice, or in every pass of a loop, and so is computed once."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Loops written out: several copies of the body for as many passes, in full or in part.
+"""Graphs made of others: loops written out, several copies of the body for as many passes; instructions taken out.
 
 A loop of T passes that is written out f-fold makes T // f passes of f copies each, and T mod f single copies follow.
 What each copy waits for is the same as before: where the pass that an edge leads from is known modulo f, it leads from

@@ -1,4 +1,4 @@
-"""The instruction dependence graph of one warp, with its loops rolled up.
+"""The instruction dependence graph of one warp, with its loops rolled up, and its executions one by one.
 
 Vertices are warp instructions, edges lead from a definition to its uses (Lemeire, section 3.1.1; Cornelis, section
 III.C). A loop is kept as its body and its number of passes: an edge says by how many passes of the loops around it its

@@ -1,4 +1,4 @@
-"""Watching how fast the device is while a campaign runs, by timing the yardstick every so often."""
+"""How often a case is timed, and how fast the device is meanwhile, by timing a yardstick every so often."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime

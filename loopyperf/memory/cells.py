@@ -1,4 +1,4 @@
-"""How many sectors and lines the cells of an array touch that are no box: unions of several, triangles, every k-th.
+"""How many sectors and lines parts of an array touch: blocks in closed form; unions, triangles and every k-th cell.
 
 Cells are counted in the box that holds them, thinned out by how much of it they fill: where they lie together in long
 rows, as those of a triangle do, or fill nearly all of it, as those of a stencil, they fill as much of its sectors.

@@ -1,4 +1,4 @@
-"""How many passes see an address at each place within a line, without visiting the passes one by one."""
+"""How many passes see an address at each place within a line: counted without visiting them, or visited one by one."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Rows that are as long as data says: where accesses go in loops that data bounds.
+"""Indices that data or conditions tell: rows that are as long as data says, and cases as at the border of a stencil.
 
 Sparse matrices are kept row after row; where each begins is loaded. In ``values[j]`` with ``row_start[i] <= j <
 row_start[i+1]``, or in ``values[row_start[i] + j]`` with ``j < length``, each lane is in a row of its own. A row is

@@ -1,4 +1,4 @@
-"""What one access of a warp asks of global memory: 32-byte sectors, 128-byte lines, how its lanes lie together.
+"""What one access of a warp asks of memory: sectors and lines of global memory, wavefronts of local memory.
 
 Global memory is moved in sectors of 32 bytes, four of which make a cache line of 128 (NVIDIA, CUDA C++ Best Practices
 Guide, "Coalesced Access to Global Memory"; Nsight Compute, Kernel Profiling Guide, "Memory Tables"). Elements of 8 and

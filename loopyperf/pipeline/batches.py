@@ -1,4 +1,4 @@
-"""The groups of a launch as models deal them to cores: in batches of groups that do the same work.
+"""The groups of a launch as models deal them to cores: in batches of groups that do the same work, to equal cores.
 
 The make-up of a group is the programs that its warps execute. Where the warps of a kind do unequal work, a group of
 them lies on the line through two make-ups: the mean one, and a light one whose loops make a single pass. How far a

@@ -1,4 +1,4 @@
-"""A core that is run: its state, in Python's lists first and in arrays once machine code takes over."""
+"""A core that is run: its state in Python's lists first, in arrays once machine code (by numba) takes over."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The memory of a simulated core: one list of integers, which the hot loop works on in Python or as machine code.
+"""The memory of a simulated core, its clock and its queues: one list of integers, in Python or as machine code.
 
 It begins with a header of :data:`HEADER` cells, each of which has a name below: a number, or the address of a table. So
 ``m[GAP]`` is a number, and ``m[m[FREE] + q]`` the entry of subsystem *q* in a table. Rows lie one after the other. *x*

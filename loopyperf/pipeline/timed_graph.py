@@ -1,4 +1,4 @@
-"""A machine graph as pipelines execute it: each instruction on one of them, with its latencies.
+"""A machine graph as pipelines execute it: each instruction on one of them, with latencies; shortened programs.
 
 :class:`Timed` is what an instruction takes of one pipeline. One that needs several becomes as many in a
 :class:`TimedGraph`.

@@ -6,7 +6,7 @@ import pytest
 from idg.machine_graphs import folded, kinds, source
 from idg.patterns import flat
 
-from loopyperf.compiler.wide_loads import with_forwarded_stores
+from loopyperf.compiler.accesses import with_forwarded_stores
 from loopyperf.idg import Idg
 
 LANES = "{[i]: 0<=i<32}"

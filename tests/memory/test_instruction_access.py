@@ -9,8 +9,8 @@ import pytest
 from idg.patterns import flat, written
 
 from loopyperf.compiler import lowered
+from loopyperf.compiler.accesses import with_wide_loads
 from loopyperf.compiler.folding import without_index_arithmetic
-from loopyperf.compiler.wide_loads import with_wide_loads
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import GraphError, UncountableError
 from loopyperf.idg import Idg

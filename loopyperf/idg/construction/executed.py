@@ -10,10 +10,10 @@ from pymbolic.mapper.substitutor import SubstitutionMapper
 
 from loopyperf.counts.execution import ExecutionCounter
 from loopyperf.counts.typical import Typical
+from loopyperf.idg.construction.cell_access import PrivateElements
 from loopyperf.idg.construction.drafts import Draft, Value
-from loopyperf.idg.construction.loop_bounds import LoopBounds, WorkItemTests
+from loopyperf.idg.construction.loop_bounds import LoopBounds, Slab, Slabs, WorkItemTests
 from loopyperf.idg.construction.parts import nodes_of
-from loopyperf.idg.construction.slabs import PrivateElements, Slab, Slabs
 from loopyperf.idg.construction.translation import Translator
 from loopyperf.idg.program import WORK_ITEM
 from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions

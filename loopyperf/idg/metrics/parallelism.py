@@ -1,4 +1,4 @@
-"""How much of one warp may run side by side: instruction-level and memory-level parallelism (Sim, section 5.3).
+"""How much of one warp may run side by side (Sim, section 5.3): instructions by kind, blocks, recurrences, ILP, MLP.
 
 Within a block, instructions that wait for none of each other are issued together: they are the levels of the graph of
 its dependences, and the ILP is the number of instructions over that of levels. A dependence on an earlier pass of a

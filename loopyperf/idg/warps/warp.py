@@ -1,4 +1,4 @@
-"""One warp: which work-items its lanes are, and the values of the hardware's inames in each.
+"""One warp: its work-items, the values of the hardware's inames in each lane, and the loops around statements.
 
 A group's work-items are numbered along ``l.0`` first, then along ``l.1`` and so on, and cut into warps of 32 in that
 order (NVIDIA, CUDA C++ Programming Guide, "Thread Hierarchy" and "SIMT Architecture"); AMD's wavefronts of 64 likewise.

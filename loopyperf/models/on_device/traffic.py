@@ -1,8 +1,7 @@
-"""Which level of memory serves what a launch asks of each array: found from the kernel, not by a profiler.
+"""Which level of memory serves what a launch asks of each array, beside which groups: found from the kernel.
 
-What a cache does not keep of what its groups touch is asked of the
-next level (the R of Lemeire, section 6.3). What is stored is written to it: a line that is both loaded and stored while
-a cache has it is moved twice.
+What a cache does not keep of what its groups touch is asked of the next level (the R of Lemeire, section 6.3). What is
+stored is written to it: a line that is both loaded and stored while a cache has it is moved twice.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -11,12 +11,12 @@ from idg.random_graph_kernels import for_random_kernels, loaded
 from idg.replay import Replay
 from random_kernels import RandomKernel
 
+from loopyperf.compiler.accesses import with_gathered_addresses
 from loopyperf.compiler.entry import with_entry
 from loopyperf.compiler.folding import with_tested_copies, without_index_arithmetic, without_moves, without_unused
 from loopyperf.compiler.identities import with_fused_multiply_adds
 from loopyperf.compiler.loop_control import with_loop_control, with_loop_guards
 from loopyperf.compiler.value_numbering import without_common_subexpressions, without_invariants
-from loopyperf.compiler.wide_loads import with_gathered_addresses
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.idg import Edge, Idg

@@ -1,4 +1,4 @@
-"""How wide loads and stores are: neighbouring elements of local memory are loaded together, 128 bits are the most.
+"""Loads and stores of the machine: what is stored and used again, how addresses are told, how wide they are.
 
 The copies of an unrolled loop load them one after the other. The machine wants the first one aligned in every lane: all
 that moves the address, beside the copy, moves it by a multiple of the width (docs/compiler.md, section 5.1). Vectors
