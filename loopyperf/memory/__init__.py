@@ -1,7 +1,7 @@
 """What the accesses of a warp ask of memory: addresses of its lanes, sectors, lines, banks."""
 
+from loopyperf.memory.kernel_profile import AccessPattern, AccessProfile, access_pattern, pattern_of_copy
 from loopyperf.memory.private_reuse import private_access
-from loopyperf.memory.profile import AccessPattern, AccessProfile, access_pattern, pattern_of_copy
 from loopyperf.memory.sectors import BankAccess, SectorAccess, bank_access, sector_access
 
 __all__ = [

@@ -25,8 +25,7 @@ from loopyperf.memory import AccessPattern, access_pattern, pattern_of_copy
 from loopyperf.memory.array_accesses import footprints_of
 from loopyperf.memory.footprints import Footprints, StatementLoop
 from loopyperf.memory.index_values import lane_axes_of_data
-from loopyperf.memory.kernel_profile import KernelProfile, LaunchProfile, MemoryAccess, WarpClass
-from loopyperf.memory.profile import AccessProfile
+from loopyperf.memory.kernel_profile import AccessProfile, KernelProfile, LaunchProfile, MemoryAccess, WarpClass
 from loopyperf.polyhedral.points import Points
 
 # {{{ what loads and stores of a graph ask of memory, as the example of a kind of warps executes them

@@ -9,8 +9,7 @@ from idg.patterns import flat, written
 
 from loopyperf.counts.typical import Typical
 from loopyperf.kernel import Kernel
-from loopyperf.memory.footprints import Window, WorkingSets, working_sets
-from loopyperf.memory.reuse import Cache
+from loopyperf.memory.footprints import Cache, Window, WorkingSets, working_sets
 from loopyperf.memory.source_launch import kernel_profile
 
 LINE = 128

@@ -14,9 +14,8 @@ from loopyperf.device.substitutes import completed
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Instruction
 from loopyperf.kernel.launches import Assumed
-from loopyperf.memory.kernel_profile import WarpClass
+from loopyperf.memory.kernel_profile import Quantity, WarpClass
 from loopyperf.memory.private_reuse import StackReuse, private_access
-from loopyperf.memory.profile import Quantity
 from loopyperf.models.on_device.timing import Asked, Timing, limit_substitutions
 from loopyperf.models.on_device.traffic import (
     Residence,

@@ -18,10 +18,9 @@ from loopyperf.device.lambdas import global_levels
 from loopyperf.device.parts import Per
 from loopyperf.idg.program import Opcode
 from loopyperf.memory.cells import Touched
-from loopyperf.memory.footprints import FIRST, Window, WorkingSets, working_sets
+from loopyperf.memory.footprints import FIRST, Cache, Window, WorkingSets, working_sets
 from loopyperf.memory.kernel_profile import LaunchProfile
 from loopyperf.memory.private_reuse import Moved, StackReuse
-from loopyperf.memory.reuse import Cache
 from loopyperf.memory.sectors import LINE
 from loopyperf.pipeline.timed_program import Served
 
@@ -75,7 +74,7 @@ def shared_out(whole: int, weights: Sequence[int]) -> list[int]:
 # A core's cache belongs to the groups that reside there, one as much as the other, beside the local memory that is
 # taken from it. The device's serves one round of groups after the other, of as many as reside on all cores at once:
 # what a round fetches stays for the next one if there is room for what both touch. Within a round, the layer conditions
-# of :mod:`loopyperf.memory.reuse` say what is fetched again.
+# of :mod:`loopyperf.memory.footprints` say what is fetched again.
 
 
 SIDES = (0.25, 0.75)
