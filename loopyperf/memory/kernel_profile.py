@@ -1,7 +1,7 @@
 """What a kernel does at given sizes: its launches, their classes of warps, what each executes and asks of memory.
 
 A :class:`KernelProfile` is plain: two of the same kernel are equal, and one that was pickled is the same again. It
-knows nothing of devices but how many lanes a warp has.
+does not depend on the device, except for the number of lanes of a warp.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """What a core executes of a kernel, and how long each instruction takes: all that models of a device are told.
 
-A :class:`TimedProgram` is plain, and knows nothing of Loopy: graphs of instructions with their latencies, how many
+A :class:`TimedProgram` is plain, and independent of Loopy: graphs of instructions with their latencies, how many
 groups reside at once, and how far accesses go. Models and the simulator are arithmetic on it.
 """
 

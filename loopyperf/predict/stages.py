@@ -23,6 +23,7 @@ from loopyperf.predict.case import Case, admitted_sizes, merged_sizes, prepared
 from loopyperf.properties.unified import item_named
 
 Given = TypeVar("Given")
+By = TypeVar("By")
 Made = TypeVar("Made")
 LANES = 32
 """of a warp, on all devices of NVIDIA and some of AMD"""
@@ -145,25 +146,24 @@ def timed_kernel(case: Case, device: Device) -> TimedProgram:
 # {{{ each stage, of which the latest is kept: several models are often asked about the same kernel in turn
 
 
-def _latest(make: Callable[[Given, Device], Made]) -> Callable[[Given, Device], Made]:
+def _latest(make: Callable[[Given, By], Made]) -> Callable[[Given, By], Made]:
     """Return *make*, keeping its latest answer."""
     known: list[tuple[weakref.ref[Any], tuple[Any, ...], Made]] = []
 
     @wraps(make)
-    def kept(given: Given, device: Device) -> Made:
+    def kept(given: Given, by: By) -> Made:
         of, stated = (given.kernel, (given.typical, given.sizes)) if isinstance(given, Case) else (given, ())
-        asked = device, repr(stated)
+        asked = by, repr(stated)
         if not known or known[0][0]() is not of or known[0][1] != asked:
-            made = make(given, device)
+            made = make(given, by)
             known[:] = [(weakref.ref(of), asked, made)]
         return known[0][2]
 
     return kept
 
 
-@_latest
 def profile_of(case: Case, device: Device) -> KernelProfile:
-    """Return what *case* does in warps of *device*; see :func:`kernel_profile`."""
+    """Return what *case* does in warps of *device*, for all that have as many lanes; see :func:`kernel_profile`."""
     return _profiled(case, completed(device).needed("warp_size"))
 
 
@@ -179,6 +179,7 @@ def timed_of(machine: MachineProgram, device: Device) -> TimedProgram:
     return on_device.timed_program(machine, device)
 
 
+@_latest
 def _profiled(case: Case, lanes: int) -> KernelProfile:
     kernel = prepared(case.kernel, case.sizes)
     stated = Typical(case.typical or {}, item_named)
