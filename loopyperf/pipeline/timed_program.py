@@ -285,7 +285,7 @@ class TimedLaunch:
         for program, number in sorted(group.items(), reverse=True):  # the light one where there is no other
             numbers[self.programs[program].kind] += number
             of_kind[self.programs[program].kind] = program
-        for kind in sorted(numbers, key=lambda kind: self.programs[kind].place):
+        for kind in sorted(numbers, key=lambda kind: (self.programs[kind].place, kind)):
             yield from repeat(of_kind[kind], round(numbers[kind]))
 
     @cached_property
