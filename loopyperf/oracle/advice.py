@@ -1,15 +1,19 @@
 """Why is this kernel slow, and what would help? GPUPerf's advisor, as users ask for it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, overload
 
+from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
 from loopyperf.kernel import Program
-from loopyperf.models.literature.advice import Advice, advice_on
+from loopyperf.models.literature.advice import Advice, Benefit, advice_on
+from loopyperf.models.literature.gpuperf import Analysis, Inputs, Parameters
+from loopyperf.pipeline.timed_program import TimedProgram
+from loopyperf.predict.cache.recent import Kind, kind_of_json
 from loopyperf.predict.case import Case, merged_sizes
 from loopyperf.predict.choice import chosen_device
-from loopyperf.predict.stages import timed_kernel
+from loopyperf.predict.stages import found_on_device
 from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import duration
 
@@ -77,7 +81,35 @@ def advise(
     :class:`MissingNumberError` and :class:`OccupancyError` as :func:`loopyperf.estimate` does. Source: Sim, section 3.
     """
     described = chosen_device(device)
-    merged = merged_sizes(parameters, sizes)
-    kernel = timed_kernel(Case(program, merged, typical), described)
-    launches = tuple(advice_on(launch) for launch in kernel.launches)
-    return AdviceOnKernel(kernel.kernel, dict(merged), described.slug, launches, dict(typical or {}))
+    case = Case(program, merged_sizes(parameters, sizes), typical)
+    kernel, launches = advice_at(case, described)
+    return AdviceOnKernel(kernel, dict(case.sizes), described.slug, launches, dict(typical or {}))
+
+
+Number = int | float
+_Written = tuple[str, Number, dict[str, Number], dict[str, Number], tuple[Benefit, ...], tuple[str, ...]]
+ADVICE: Kind[tuple[str, tuple[_Written, ...]]] = kind_of_json("advice", 256, tuple[str, tuple[_Written, ...]])
+"""the kernel's name, and the fields of each advice; of its analysis, the inputs that are stated and the parameters"""
+
+
+def advice_at(case: Case, device: Device) -> tuple[str, tuple[Advice, ...]]:
+    """Return the name of the kernel of *case*, and the advice on each of its launches; see :func:`advise`."""
+    kernel, launches = found_on_device(ADVICE, case, device, _written)
+    return kernel, tuple(
+        Advice(launch, clock, Analysis(Inputs(**inputs), Parameters(**parameters)), benefits, scattered)
+        for launch, clock, inputs, parameters, benefits, scattered in launches
+    )
+
+
+def _written(kernel: TimedProgram) -> tuple[str, tuple[_Written, ...]]:
+    return kernel.kernel, tuple(
+        (
+            each.launch,
+            each.clock,
+            {name: number for name, number in asdict(each.analysis.inputs).items() if number is not None},
+            asdict(each.analysis.parameters),
+            each.benefits,
+            each.scattered,
+        )
+        for each in map(advice_on, kernel.launches)
+    )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from loopyperf.calibration.learning.learned import Learned
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
-from loopyperf.errors import LoopyperfError, OccupancyError, ParameterError, UnknownDeviceError
+from loopyperf.errors import LoopyperfError, OccupancyError, ParameterError
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import find_model
 from loopyperf.models.interface import DeviceModel
@@ -18,10 +18,10 @@ from loopyperf.models.result import Estimate
 from loopyperf.oracle.models_table import below_roofline, models_table
 from loopyperf.oracle.refusals import unanswered
 from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.predict.case import Case, one_size, prepared
+from loopyperf.predict.case import Case, one_size
 from loopyperf.predict.choice import WITHOUT_FIT, FitChoice, chosen_device
 from loopyperf.predict.several import check_is_asked, device_for, models_named, predictions, record_among
-from loopyperf.predict.stages import profile_of, staged, stages_of
+from loopyperf.predict.stages import profiled_name, staged, stages_of
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
 from loopyperf.units import duration, number_of
 
@@ -195,13 +195,16 @@ def compare(
     record = record_among(fit, names)
     slug, known = device_for(device, record)
     check_is_asked(record, [slug])
+    case = Case(program, merged, typical)
+    # What is wrong with the kernel is raised once, before the models are asked.
+    kernel = profiled_name(case, known) if isinstance(known, Device) else ""
+    estimates, refusals = predictions(names, case, slug, known, record)
     if isinstance(known, Device):
-        profile_of(Case(program, merged, typical), known)  # what is wrong with the kernel is raised once
-    estimates, refusals = predictions(names, Case(program, merged, typical), slug, known, record)
-    if isinstance(known, UnknownDeviceError) and not estimates:
+        return Comparison(kernel, merged, slug, known.clock, estimates, refusals, dict(typical or {}))
+    if not estimates:
         raise known
-    clock = None if isinstance(known, UnknownDeviceError) else known.clock
-    return Comparison(prepared(program).name, merged, slug, clock, estimates, refusals, dict(typical or {}))
+    kernel = next(iter(estimates.values())).kernel
+    return Comparison(kernel, merged, slug, None, estimates, refusals, dict(typical or {}))
 
 
 def compare_occupancies(

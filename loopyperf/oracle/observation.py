@@ -3,8 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
 from loopyperf.calibration.problem import Observation
 from loopyperf.counts.execution import Counting
 from loopyperf.device.description import Device
@@ -12,11 +10,11 @@ from loopyperf.errors import MissingNumberError
 from loopyperf.kernel import Program
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.predict.cache.recent import Kind
+from loopyperf.predict.cache.recent import Kind, kind_of_json
 from loopyperf.predict.case import Case, CountingOptions, count_at, found_once
 from loopyperf.predict.stages import timed_kernel
 
-BUSY = Kind[dict[str, float]]("busy", 4096, msgspec.json.encode, msgspec.json.Decoder(dict[str, float]).decode)
+BUSY: Kind[dict[str, float]] = kind_of_json("busy", 4096, dict[str, float])
 """pipeline -> seconds; a fit of the same kernels, made again, need not look at them again"""
 
 

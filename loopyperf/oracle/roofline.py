@@ -1,14 +1,20 @@
 """How near is a kernel to the roofs of a device? The roofline chart's data, as users ask for them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
 from loopyperf.kernel import Program
 from loopyperf.models.on_device.roofs import Roofline, roofline_of
+from loopyperf.predict.cache.recent import Kind, kind_of_json
 from loopyperf.predict.case import Case, merged_sizes
 from loopyperf.predict.choice import chosen_device
-from loopyperf.predict.stages import timed_kernel
+from loopyperf.predict.stages import found_on_device
+
+ROOFLINE: Kind[Roofline] = kind_of_json("roofline", 256, Roofline)
+"""without sizes and typical values, which are those of who asks"""
 
 
 def roofline(
@@ -30,5 +36,10 @@ def roofline(
     :class:`MissingNumberError` and :class:`OccupancyError` as :func:`loopyperf.estimate` does. Source: Williams et al.,
     2009; Yang et al., 2020.
     """
-    described, merged = chosen_device(device), merged_sizes(parameters, sizes)
-    return roofline_of(timed_kernel(Case(program, merged, typical), described), merged, typical)
+    return roofline_at(Case(program, merged_sizes(parameters, sizes), typical), chosen_device(device))
+
+
+def roofline_at(case: Case, device: Device) -> Roofline:
+    """Return *case* under the roofs of *device*; see :func:`roofline`."""
+    found = found_on_device(ROOFLINE, case, device, lambda kernel: roofline_of(kernel, {}))
+    return replace(found, sizes=dict(case.sizes), typical=dict(case.typical or {}))

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import islpy as isl
 import loopy as lp
-import msgspec
 import numpy as np
 
 from loopyperf.counts.execution import Counting
@@ -23,7 +22,7 @@ from loopyperf.kernel.loopy_passes import checked_program
 from loopyperf.polyhedral.closed_forms.evaluation import integer_size, missing_sizes, not_admitted
 from loopyperf.polyhedral.quasipolynomial import SizeAssumptions, engine_is_exact
 from loopyperf.predict.cache.content import content_key
-from loopyperf.predict.cache.recent import Kind, recalled
+from loopyperf.predict.cache.recent import Kind, kind_of_json, recalled
 from loopyperf.properties.counted_kernel import KernelCounts, count_properties
 
 
@@ -89,7 +88,7 @@ def common_shape(shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
 Found = TypeVar("Found")
 COUNTS = Kind[KernelCounts]("counts", 256, transcribed, lambda transcript: KernelCounts.of(read(transcript)))
 """some ten to a hundred kilobytes each in memory"""
-GROUP = Kind[Group]("group", 4096, msgspec.json.encode, msgspec.json.Decoder(Group).decode)
+GROUP: Kind[Group] = kind_of_json("group", 4096, Group)
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,14 @@ from loopyperf.memory import source_launch as construction
 from loopyperf.memory.kernel_profile import KernelIdg, KernelProfile
 from loopyperf.models.on_device import program_timing as on_device
 from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.predict.case import Case, admitted_sizes, merged_sizes, prepared
+from loopyperf.predict.cache.recent import Kind, kind_of_json
+from loopyperf.predict.case import Case, admitted_sizes, found_once, merged_sizes, prepared
 from loopyperf.properties.unified import item_named
 
 Given = TypeVar("Given")
 By = TypeVar("By")
 Made = TypeVar("Made")
+Found = TypeVar("Found")
 LANES = 32
 """of a warp, on all devices of NVIDIA and some of AMD"""
 
@@ -141,6 +143,27 @@ def stages_of(case: Case, device: Device) -> Stages:
 def timed_kernel(case: Case, device: Device) -> TimedProgram:
     """Return what a core of *device* executes of *case*; see :func:`stages_of`."""
     return stages_of(case, device).timed
+
+
+# {{{ what was found before of an equal kernel, by the cache
+
+
+PROFILED: Kind[str] = kind_of_json("profiled", 4096, str)
+
+
+def found_on_device(kind: Kind[Found], case: Case, device: Device, find: Callable[[TimedProgram], Found]) -> Found:
+    """Return what *find* finds of *case* on *device*; it depends on nothing else. See :func:`timed_kernel`."""
+    asked = device, case.typical, case.sizes
+    return found_once(kind, case.kernel, asked, lambda: find(timed_kernel(case, device)))
+
+
+def profiled_name(case: Case, device: Device) -> str:
+    """Return the name of the kernel of *case*; raises what :func:`profile_of` raises, where it has no profile."""
+    asked = completed(device).needed("warp_size"), case.typical, case.sizes
+    return found_once(PROFILED, case.kernel, asked, lambda: profile_of(case, device).kernel)
+
+
+# }}}
 
 
 # {{{ each stage, of which the latest is kept: several models are often asked about the same kernel in turn

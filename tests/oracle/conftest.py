@@ -8,7 +8,8 @@ from measurement.synthetic import SyntheticBackend
 from small_campaign import seconds, write_kernel_files
 
 from loopyperf.calibration.fits import Fit
-from loopyperf.predict import choice
+from loopyperf.memory import source_launch as construction
+from loopyperf.predict import case, choice, on_device
 
 MakeFit = Callable[..., Fit]
 
@@ -42,6 +43,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "counted"
     monkeypatch.setenv("LOOPYPERF_CACHE", str(folder))
     return folder
+
+
+@pytest.fixture
+def forbid(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return what makes Loopy's passes, and the building of graphs, fail from then on."""
+
+    def forbidden() -> None:
+        monkeypatch.setattr(case, "load_kernel", lambda *_: pytest.fail("a pass of Loopy's"))
+        for module in (on_device, construction):
+            name = "profile_of" if module is on_device else "kernel_profile"
+            monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("a graph"))
+
+    return forbidden
 
 
 @pytest.fixture

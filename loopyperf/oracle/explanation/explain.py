@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike, fspath
 from typing import Any, TypeVar
 
@@ -12,14 +13,14 @@ from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import find_model
-from loopyperf.models.literature.advice import advice_on
-from loopyperf.models.on_device.roofs import roofline_of
 from loopyperf.models.result import Estimate
+from loopyperf.oracle.advice import advice_at
 from loopyperf.oracle.explanation.costs import with_others
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
-from loopyperf.oracle.explanation.listing import listing_of
-from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.predict.case import Case, admitted_sizes, one_size, prepared
+from loopyperf.oracle.explanation.listing import Line, listing_of
+from loopyperf.oracle.roofline import roofline_at
+from loopyperf.predict.cache.recent import Kind, kind_of_json
+from loopyperf.predict.case import Case, admitted_sizes, found_once, one_size, prepared
 from loopyperf.predict.choice import WITHOUT_FIT, FitChoice, device_or_error, usual_answer
 from loopyperf.predict.several import (
     answers_by,
@@ -28,9 +29,10 @@ from loopyperf.predict.several import (
     predictions,
     record_among,
 )
-from loopyperf.predict.stages import timed_kernel
 
 Found = TypeVar("Found")
+LISTING: Kind[tuple[str, tuple[Line, ...]]] = kind_of_json("listing", 256, tuple[str, tuple[Line, ...]])
+"""the kernel's name, and its source"""
 DeviceChoices = DeviceChoice | Sequence[DeviceChoice]
 
 
@@ -63,8 +65,7 @@ def explain(
     nobody knows, and :class:`LoopyperfError` where no model has an answer on any device.
     """
     merged = one_size(parameters, sizes)
-    kernel = prepared(program, merged)
-    admitted_sizes(kernel, merged)
+    kernel, lines = found_once(LISTING, program, (merged,), lambda: _listed(program, merged))
     first = None if model is None else find_model(model).name
     names = models_named(models)
     record = record_among(fit, names)
@@ -82,8 +83,15 @@ def explain(
             failures.append(error)
     if not found:
         raise failures[0]
-    listing = with_others(listing_of(kernel), (each for on in found for each in on.estimates.values()))
-    return Explanation(kernel.name, merged, about, listing, tuple(found), refusals, dict(typical or {}))
+    listing = with_others(lines, (each for on in found for each in on.estimates.values()))
+    return Explanation(kernel, merged, about, listing, tuple(found), refusals, dict(typical or {}))
+
+
+def _listed(program: Program, sizes: Mapping[str, Any]) -> tuple[str, tuple[Line, ...]]:
+    """Return the name and the listing of *program*, which takes these *sizes*."""
+    kernel = prepared(program, sizes)
+    admitted_sizes(kernel, sizes)
+    return kernel.name, listing_of(kernel)
 
 
 def _several(device: DeviceChoices | None) -> Sequence[DeviceChoice | None]:
@@ -124,14 +132,11 @@ class _Question:
     def _on(self, slug: str, device: Device | UnknownDeviceError) -> OnDevice:
         """Return the answers on a device; without its parameters, only fits of counts answer."""
 
-        def kernel() -> TimedProgram:
-            if isinstance(device, UnknownDeviceError):
-                raise device
-            return timed_kernel(self.case, device)
+        def on_device(find: Callable[[Case, Device], Found]) -> Found | LoopyperfError:
+            return _or_error(partial(find, self.case, device)) if isinstance(device, Device) else device
 
         estimates, refusals = predictions(self.models, self.case, slug, device, self.record)
-        roofline = _or_error(lambda: roofline_of(kernel(), self.case.sizes, self.case.typical))
-        advice = _or_error(lambda: tuple(advice_on(launch) for launch in kernel().launches))
+        roofline, advice = on_device(roofline_at), on_device(advice_at)
         found = {"roofline": roofline, "advice": advice}
         known = None if isinstance(device, UnknownDeviceError) else device
         return OnDevice(
@@ -142,7 +147,7 @@ class _Question:
             refusals=refusals,
             clock=None if known is None else known.clock,
             roofline=None if isinstance(roofline, LoopyperfError) else roofline,
-            advice=() if isinstance(advice, LoopyperfError) else advice,
+            advice=() if isinstance(advice, LoopyperfError) else advice[1],
             gaps={name: str(error) for name, error in found.items() if isinstance(error, LoopyperfError)},
         )
 

@@ -1,7 +1,7 @@
 """What was found before: an equal question about an equal program is answered once, whichever objects they are.
 
 A transformation search builds the same variant again and again, and a script is run again tomorrow. What was asked for
-last is kept in memory, in files too where somebody asks (:mod:`loopyperf.predict.cache.files`). Counts,
+last is kept in memory, and in files unless these are turned off (:mod:`loopyperf.predict.cache.files`). Counts,
 answers of models and the like are kinds of it, each with a way to write it down. What a question's key is, and when
 nothing is kept, :func:`loopyperf.predict.case.found_once` says.
 """
@@ -33,6 +33,25 @@ class Kind(Generic[Found]):
     """raises :class:`msgspec.ValidationError` for what cannot be written down, and is kept in memory alone"""
     read: Callable[[bytes], Found]
     """raises :class:`TranscriptError`, :class:`ValueError` or :class:`RecursionError` for other bytes"""
+
+
+def kind_of_json(name: str, kept: int, form: Any) -> Kind[Any]:
+    """Return a kind whose values are plain, or records of plain values, of the type *form*: JSON holds them.
+
+    A value that JSON does not give back as it was, such as an infinite number, is kept in memory alone.
+    """
+    decoder = msgspec.json.Decoder[Any](form)
+
+    def transcribed(found: object) -> bytes:
+        try:
+            transcript = msgspec.json.encode(found)
+        except TypeError as error:
+            raise msgspec.ValidationError(str(error)) from error
+        if decoder.decode(transcript) != found:
+            raise msgspec.ValidationError(f"JSON does not hold {found!r:.80}")
+        return transcript
+
+    return Kind(name, kept, transcribed, decoder.decode)
 
 
 def recalled(kind: Kind[Found], key: str, find: Callable[[], Found]) -> Found:

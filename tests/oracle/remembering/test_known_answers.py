@@ -38,19 +38,6 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-@pytest.fixture
-def forbid(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Return what makes Loopy's passes, and the building of graphs, fail from then on."""
-
-    def forbidden() -> None:
-        monkeypatch.setattr(case, "load_kernel", lambda *_: pytest.fail("a pass of Loopy's"))
-        for module in (device_estimate, construction):
-            name = "profile_of" if module is device_estimate else "kernel_profile"
-            monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("a graph"))
-
-    return forbidden
-
-
 # {{{ the same
 
 
