@@ -12,6 +12,7 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
+import parts  # noqa: F401 - turns the cache off
 from rich.console import Console
 from rich.table import Table
 

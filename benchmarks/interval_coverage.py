@@ -12,6 +12,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+import parts  # noqa: F401 - turns the cache off
 from rich.console import Console
 from rich.table import Table
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import loopy as lp
 import numpy as np
+import parts  # noqa: F401 - turns the cache off
 from ranking_sets.matrix_multiplication import Form, matrix_multiplication
 from rich.console import Console
 from rich.table import Table

@@ -29,6 +29,7 @@ from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import loopy as lp
+import parts  # noqa: F401 - turns the cache off
 from ranking_sets.matrix_multiplication import FORMS, Form, matrix_multiplication
 
 import loopyperf as lpp

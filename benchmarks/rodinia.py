@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import parts  # noqa: F401 - turns the cache off
 from gpu_hour import SWEPT
 from rich.console import Console
 from rich.table import Table

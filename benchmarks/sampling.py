@@ -28,6 +28,7 @@ from typing import Any
 
 import loopy as lp
 import numpy as np
+import parts  # noqa: F401 - turns the cache off
 
 from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.arguments import allocated_bytes

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import parts  # noqa: F401 - turns the cache off
 from numpy.typing import NDArray
 from sampling import CLASSES, FOLDERS, MULTIPLES, ROOT, pair
 

@@ -18,6 +18,9 @@ from loopyperf.predict.cache import recent
 settings.register_profile("loopyperf", deadline=None)
 settings.load_profile("loopyperf")
 
+# No test, and no process that one starts, reads answers from the user's cache or fills it.
+os.environ["LOOPYPERF_CACHE"] = "0"
+
 MUST_TRY = "LOOPYPERF_MUST_TRY"
 """set to 1, as `.ci/run` does: what is in :data:`TRIED` is not skipped, it fails where it cannot be tried"""
 MUST = os.environ.get(MUST_TRY) == "1"
@@ -70,7 +73,6 @@ def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "own data"
     monkeypatch.setenv("LOOPYPERF_DATA", str(folder))
     monkeypatch.delenv("LOOPYPERF_DEVICE", raising=False)
-    monkeypatch.delenv("LOOPYPERF_CACHE", raising=False)
     # pytest-xdist gives its workers the width of its own terminal, and commands fold their lines there.
     monkeypatch.delenv("COLUMNS", raising=False)
     return folder

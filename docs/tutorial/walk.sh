@@ -12,8 +12,9 @@ mkdir -p "$folder"
 cp -R "$tutorial"/*.py "$tutorial"/kernels "$tutorial"/recorded.jsonl "$folder"
 cd "$folder"
 LOOPYPERF_DATA=$PWD/data
+LOOPYPERF_CACHE=0
 POCL_MAX_PTHREAD_COUNT=1
-export LOOPYPERF_DATA POCL_MAX_PTHREAD_COUNT
+export LOOPYPERF_DATA LOOPYPERF_CACHE POCL_MAX_PTHREAD_COUNT
 
 walk() {
     printf '$ %s\n' "$*"

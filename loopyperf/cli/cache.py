@@ -27,9 +27,10 @@ from loopyperf.units import number_of
 @click.option("--clear-stale", is_flag=True, help="Delete cached files of other versions, and incomplete ones.")
 @json_option
 def cache(clear: bool, clear_stale: bool, as_json: bool) -> None:
-    """Show where counts and answers are kept in files, and how many; nothing else in that folder is ever touched.
+    """Show or clear the cache of counts and answers.
 
-    Exit with status 1 if files that are to be removed cannot be.
+    Later processes read these from files. Only files of loopyperf in that folder are removed; exit with status 1 if
+    some cannot be.
     """
     folder = cache_folder() or own_folder()
     found = entries(folder)
@@ -62,14 +63,14 @@ def _is_readable(entry: Entry) -> bool:
 
 
 def _state() -> str:
-    folder = cache_folder()
+    folder, asked = cache_folder(), os.environ.get(CACHE_VARIABLE, "")
     if folder is None:
-        return f"off: {CACHE_VARIABLE}=1 turns it on, {CACHE_VARIABLE}=FOLDER in another folder"
+        return f"off: {CACHE_VARIABLE}={asked}; unset it to turn it on" if asked else "off: this user has no home"
     if not lp.CACHING_ENABLED:
         return "off: LOOPY_NO_CACHE turns off Loopy's caches, and this one"
     if reason := why_unwritable(folder, is_folder=True, makes_folders=True):
-        return f"off: {CACHE_VARIABLE}={os.environ[CACHE_VARIABLE]} cannot be written: {reason}; name another folder"
-    return f"on: {CACHE_VARIABLE}={os.environ[CACHE_VARIABLE]}; unset it to turn it off"
+        return f"off: {folder} cannot be written: {reason}; {CACHE_VARIABLE}=FOLDER names another folder"
+    return f"on: {CACHE_VARIABLE}=0 turns it off, {CACHE_VARIABLE}=FOLDER keeps it in another folder"
 
 
 def _sum(found: Collection[Entry]) -> dict[str, int]:

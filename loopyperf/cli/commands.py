@@ -10,9 +10,7 @@ from loopyperf.cli.loudness import loudness
 from loopyperf.errors import LoopyperfError, cannot_start
 
 SUMMARIES: Mapping[str, str] = {
-    "cache": (
-        "Show where counts and answers are kept in files, and how many; nothing else in that folder is ever touched."
-    ),
+    "cache": ("Show or clear the cache of counts and answers."),
     "calibrate": (
         "Time the measurement kernels on a device, and fit the model that best predicts kernel classes left out."
     ),

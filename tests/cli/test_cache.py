@@ -19,6 +19,7 @@ from loopyperf.predict.cache.folder import entries
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of a person's caches; it is not there yet."""
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
+    monkeypatch.delenv("LOOPYPERF_CACHE")
     return tmp_path / "loopyperf" / "analyses"
 
 
@@ -28,7 +29,6 @@ def cache(*arguments: str) -> Result:
 
 def fill(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Count two kernels, one of them by another version; leave one half written; return a file of others."""
-    monkeypatch.setenv("LOOPYPERF_CACHE", "1")
     lpp.count(doubled(group=16))
     with monkeypatch.context() as patch:
         patch.setattr(cache_files, "_versions", lambda: "others")
@@ -44,14 +44,14 @@ def test_a_file_is_no_folder_to_keep_anything_in(tmp_path, monkeypatch):
     file.write_text("not ours")
     monkeypatch.setenv("LOOPYPERF_CACHE", str(file))
     assert cache().stdout.splitlines()[1] == (
-        f"off: LOOPYPERF_CACHE={file} cannot be written: it is not a folder; name another folder"
+        f"off: {file} cannot be written: it is not a folder; LOOPYPERF_CACHE=FOLDER names another folder"
     )
 
 
-def test_a_folder_that_is_not_there_is_off_and_empty(folder):
+def test_a_folder_that_is_not_there_is_on_and_empty(folder):
     lines = cache().stdout.splitlines()
     assert lines[0] == f"folder: {folder}"
-    assert lines[1] == "off: LOOPYPERF_CACHE=1 turns it on, LOOPYPERF_CACHE=FOLDER in another folder"
+    assert lines[1] == "on: LOOPYPERF_CACHE=0 turns it off, LOOPYPERF_CACHE=FOLDER keeps it in another folder"
     assert lines[2] == "limit: 268,435,456 bytes; LOOPYPERF_CACHE_LIMIT=NUMBER sets another"
     nothing = "0 files, 0 bytes"
     assert lines[3:] == [f"holds: {nothing}", f"of other versions: {nothing}", f"half written: {nothing}"]
@@ -63,11 +63,10 @@ def test_files_are_numbered_by_what_they_are(folder, monkeypatch):
     sizes = [each.nbytes for each in entries(folder)]
     monkeypatch.setenv("LOOPYPERF_CACHE_LIMIT", "1000000")
     lines = cache().stdout.splitlines()
-    assert lines[1] == "on: LOOPYPERF_CACHE=1; unset it to turn it off"
     assert lines[2].startswith("limit: 1,000,000 bytes")
     assert lines[3] == f"holds: 3 files, {sum(sizes):,} bytes"
     assert re.fullmatch(r"of other versions: 1 file, [\d,]+ bytes", lines[4])
-    assert lines[5] == "half written: 1 file, 4 bytes"
+    assert lines[5] == "half written: 1 file, 4,096 bytes"
 
 
 def test_clear_removes_all_of_ours_and_nothing_else(folder, monkeypatch):
@@ -88,8 +87,10 @@ def test_clear_stale_leaves_what_can_be_found(folder, monkeypatch):
 
 def test_files_are_cleared_while_they_are_turned_off(folder, monkeypatch):
     fill(folder, monkeypatch)
-    monkeypatch.delenv("LOOPYPERF_CACHE")
-    assert "holds: 3 files" in cache().stdout
+    monkeypatch.setenv("LOOPYPERF_CACHE", "0")
+    lines = cache().stdout.splitlines()
+    assert lines[1] == "off: LOOPYPERF_CACHE=0; unset it to turn it on"
+    assert lines[3].startswith("holds: 3 files, ")
     cache("--clear")
     assert entries(folder) == ()
 
@@ -102,8 +103,12 @@ def test_another_folder_is_the_one_that_is_meant(tmp_path, monkeypatch):
     assert lines[3].startswith("holds: 1 file, ")
 
 
+def test_a_user_without_a_home_has_no_cache(monkeypatch):
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: f"~/.cache/{name}")
+    assert cache().stdout.splitlines()[1] == "off: this user has no home"
+
+
 def test_loopys_switch_is_told(monkeypatch):
-    monkeypatch.setenv("LOOPYPERF_CACHE", "1")
     with lp.CacheMode(False):
         assert "off: LOOPY_NO_CACHE turns off" in cache().stdout
 
@@ -130,4 +135,4 @@ def test_a_limit_that_is_none_is_refused(monkeypatch):
 def test_a_file_of_the_first_schema_is_one_of_other_versions(folder, monkeypatch):
     folder.mkdir(parents=True)
     (folder / f"{'0' * 64}.txt").write_text("as it was named before names said versions")
-    assert "of other versions: 1 file, 42 bytes" in cache().stdout
+    assert "of other versions: 1 file, 4,096 bytes" in cache().stdout

@@ -11,11 +11,13 @@ import hashlib
 import os
 import re
 import sys
+import time
 import warnings
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+import loopy
 import loopy.version
 import platformdirs
 
@@ -24,31 +26,36 @@ from loopyperf.files import read_bytes, said, write_whole
 from loopyperf.predict.cache.folder import WRITING, make_room, use
 
 CACHE_VARIABLE = "LOOPYPERF_CACHE"
-"""Environment variable that turns the files on: a folder, or 1 for that of a person's caches."""
+"""Environment variable that names another folder for the files, or turns them off by 0."""
 LIMIT_VARIABLE = "LOOPYPERF_CACHE_LIMIT"
 """Environment variable with the bytes that the folder may hold."""
 LIMIT = 256 * 2**20
-"""bytes that the folder may hold where nobody says otherwise: tens of thousands of files"""
+"""bytes of disk that the folder may take, unless :data:`LIMIT_VARIABLE` says otherwise: some 60,000 files"""
 
 MOST = 64 * 2**20
 """bytes of a file that is read: one that is larger was not written here"""
 BYTES = re.compile("[0-9]{1,18}")
 """a number of bytes, which no folder has more digits of"""
 
-_OFF = {"", "0", "false", "n", "no", "off"}
-_ON = {"1", "true", "y", "yes", "on"}
+SOURCES = (".py", ".toml", ".c", ".h")
+"""with which the names of files end that answers depend on"""
+LOADED = time.time()
+"""when this process had loaded the source, in seconds since the epoch"""
+
+_OFF = {"0", "false", "n", "no", "off"}
+_ON = {"", "1", "true", "y", "yes", "on"}
 
 
 def cache_folder() -> Path | None:
-    """Return the folder of the files, None where nobody asked for them; it need not exist.
+    """Return the folder of the files, None where they are turned off or the user has no home; it need not exist.
 
-    Raises :class:`ParameterError` for one below the home of somebody whom the machine does not know.
+    Raises :class:`ParameterError` for a folder below the home of a user whom this machine does not know.
     """
     asked = os.environ.get(CACHE_VARIABLE, "")
     if asked.lower() in _OFF:
         return None
     if asked.lower() in _ON:
-        return own_folder()
+        return own_folder() if own_folder().is_absolute() else None
     try:
         return Path(asked).expanduser()
     except RuntimeError:
@@ -58,7 +65,7 @@ def cache_folder() -> Path | None:
 
 
 def own_folder() -> Path:
-    """Return the folder of the files in a person's caches; it need not exist."""
+    """Return the folder of the files in the user's cache folder; it need not exist."""
     return Path(platformdirs.user_cache_dir("loopyperf"), "analyses")
 
 
@@ -88,7 +95,7 @@ def find(folder: Path, key: str) -> bytes | None:
 
 
 def file(folder: Path, key: str, transcript: bytes) -> None:
-    """File *transcript* under *key*; what cannot be written is warned of once, since it costs time, not the answer."""
+    """Write *transcript* under *key*; where it cannot be written, warn once: that costs time, not the answer."""
     path, limit = _file(folder, key), cache_limit()
     try:
         nbytes = _write(path, transcript)
@@ -126,7 +133,7 @@ def _write(path: Path, transcript: bytes) -> int:
 @cache
 def _warn(folder: Path, reason: str) -> None:
     warnings.warn(
-        f"analyses cannot be kept in {folder}: {reason}; set {CACHE_VARIABLE} to a folder that can be written",
+        f"answers cannot be cached in {folder}: {reason}; set {CACHE_VARIABLE} to a folder that can be written, or 0",
         LoopyperfWarning,
         stacklevel=2,
     )
@@ -142,26 +149,33 @@ def _ending() -> str:
 @cache
 def _versions() -> str:
     """Return everything beside a question that what is found depends on, to the last bit."""
-    ours = f"loopyperf {metadata.version('loopyperf')} {_source()}"
-    theirs = ", ".join(f"{name} {metadata.version(name)}" for name in ("pymbolic", "numpy", "scipy", "numba"))
+    ours = f"loopyperf {metadata.version('loopyperf')} {_source(Path(__file__).parents[2])}"
+    # Loopy's own version stays the same in a checkout that is worked on; it says islpy's, too.
+    loopys = f"loopy {loopy.version.DATA_MODEL_VERSION} {_source(Path(loopy.__file__).parent)}"
+    theirs = ", ".join(f"{name} {_installed(name)}" for name in ("pymbolic", "numpy", "scipy", "numba"))
     # Since Python 3.12, sum() of floats rounds otherwise.
     python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
-    return f"{ours}, loopy {loopy.version.DATA_MODEL_VERSION}, {theirs}, {python}"
+    return f"{ours}, {loopys}, {theirs}, {python}"
 
 
-def _source() -> str:
-    """Return the digest of our source: while it is worked on, its version stays what it is.
+def _installed(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "none"
 
-    All of it, since what is found of kernels depends on nearly all, and the bundled descriptions, which tell what is
+
+def _source(package: Path) -> str:
+    """Return the digest of the source below *package*, and of when it was loaded where it has been edited since.
+
+    All of it, since what is found of kernels depends on nearly all, and on the bundled descriptions, which tell what is
     assumed where that of a question lacks a number.
     """
-    parts = sorted(path for kind in ("*.py", "*.toml") for path in _package().rglob(kind))
-    return hashlib.sha256(b"".join(_hexadecimal(path.read_bytes()) for path in parts)).hexdigest()
-
-
-def _package() -> Path:
-    """Return the folder of all our source."""
-    return Path(__file__).parents[2]
+    walked = os.walk(package)
+    paths = sorted(Path(folder, name) for folder, _, names in walked for name in names if name.endswith(SOURCES))
+    digest = hashlib.sha256(b"".join(_hexadecimal(path.read_bytes()) for path in paths)).hexdigest()
+    is_edited = any(path.stat().st_mtime > LOADED for path in paths)
+    return f"{digest} loaded by {os.getpid()} at {LOADED}" if is_edited else digest
 
 
 # }}}

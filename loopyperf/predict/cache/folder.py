@@ -24,6 +24,8 @@ LEFT_OVER = 3600.0
 """seconds after which nobody is still writing a file"""
 WRITING = ".writing-"
 """with which the names of files begin that are not whole yet"""
+BLOCK = 4096
+"""bytes of disk that most file systems take at a time"""
 
 _NAMES = re.compile(rf"[0-9a-f]{{64}}(-[0-9a-f]{{16}})?\.txt|{re.escape(WRITING)}[a-z0-9_]{{8}}")
 """of files, with the versions that found what is in them; those of loopyperf's first schema do not say them"""
@@ -35,6 +37,7 @@ class Entry:
 
     path: Path
     nbytes: int
+    """of disk"""
     used: float
     """when it was written or read last, in seconds since the epoch"""
 
@@ -59,7 +62,12 @@ def _ours(found: Iterable[os.DirEntry[str]]) -> Iterator[Entry]:
             with suppress(OSError):  # it may have gone since
                 if each.is_file(follow_symlinks=False):
                     status = each.stat(follow_symlinks=False)
-                    yield Entry(Path(each.path), status.st_size, status.st_mtime)
+                    yield Entry(Path(each.path), on_disk(status.st_size), status.st_mtime)
+
+
+def on_disk(nbytes: int) -> int:
+    """Return the bytes of disk that a file of *nbytes* takes: whole blocks, with its name."""
+    return nbytes + BLOCK - nbytes % BLOCK
 
 
 def remove(gone: Iterable[Entry]) -> tuple[Entry, ...]:
@@ -82,11 +90,11 @@ def use(path: Path) -> None:
 
 
 def make_room(written: Path, nbytes: int, limit: int) -> None:
-    """Look through the folder of a file that was *written*, now and then: see above. *limit* is in bytes.
+    """Look through the folder of a file of *nbytes* that was *written*, now and then: see above. *limit* is in bytes.
 
     Whether it is now is told from the name, which is a digest, and so as good as a die.
     """
-    if int(written.name[:8], 16) < 2**32 * LOOKS * nbytes / limit:
+    if int(written.name[:8], 16) < 2**32 * LOOKS * on_disk(nbytes) / limit:
         trim(written.parent, limit)
 
 

@@ -16,7 +16,7 @@ from loopyperf.predict import case
 from loopyperf.predict.cache import files as cache_files
 from loopyperf.predict.cache import folder as cache_folder
 from loopyperf.predict.cache import recent
-from loopyperf.predict.cache.folder import FILLED, LEFT_OVER, LOOKS, entries, make_room, remove, trim
+from loopyperf.predict.cache.folder import BLOCK, FILLED, LEFT_OVER, LOOKS, entries, make_room, remove, trim
 
 TESTS = Path(__file__).parents[2]
 FOREIGN = ("notes.txt", "a.json", ".writing-by-hand.txt", f"{'0' * 63}.txt", f"{'0' * 64}.txt.bak", f"{'g' * 64}.txt")
@@ -64,27 +64,27 @@ def everything_else_is_there(folder: Path) -> bool:
 def test_those_that_were_used_longest_ago_go_first(folder):
     paths = [filed(folder, number, used=1e9 + number) for number in range(10)]
     cache_folder.use(paths[0])
-    trim(folder, limit=400)  # of which 300 are filled
+    trim(folder, limit=4 * BLOCK)  # of which three are filled
     assert [path.exists() for path in paths] == [True] + 7 * [False] + 2 * [True]
     assert everything_else_is_there(folder)
 
 
 def test_nothing_goes_while_there_is_room(folder):
     paths = [filed(folder, number) for number in range(3)]
-    trim(folder, limit=400)
+    trim(folder, limit=4 * BLOCK)
     assert all(path.exists() for path in paths)
 
 
 def test_a_file_larger_than_the_limit_does_not_stay(folder):
-    path = filed(folder, 1, nbytes=500)
-    make_room(path, 500, limit=400)
+    path = filed(folder, 1, nbytes=4 * BLOCK)
+    make_room(path, 4 * BLOCK, limit=4 * BLOCK)
     assert not path.exists()
 
 
 def test_what_was_left_half_written_goes_once_nobody_can_be_writing_it(folder):
     old = half_written(folder, ".writing-abcd_012", age=LEFT_OVER + 60)
     young = half_written(folder, ".writing-abcd_013", age=0)
-    trim(folder, limit=400)
+    trim(folder, limit=4 * BLOCK)
     assert (old.exists(), young.exists()) == (False, True)
     assert everything_else_is_there(folder)
 
@@ -93,20 +93,29 @@ def looks(folder: Path, nbytes: int, limit: int, monkeypatch: pytest.MonkeyPatch
     """Return how often the folder is looked through while as many bytes are written as it may hold."""
     seen: list[Path] = []
     monkeypatch.setattr(cache_folder, "trim", lambda folder, limit: seen.append(folder))
-    number = 20 * limit // nbytes
+    number = 20 * limit // cache_folder.on_disk(nbytes)
     for each in range(number):
         make_room(folder / f"{hashlib.sha256(f'{nbytes} {each}'.encode()).hexdigest()}.txt", nbytes, limit)
     return len(seen) / 20
 
 
-@pytest.mark.parametrize("nbytes", [1_000, 10_000])
-def test_looks_are_rare_and_as_many_however_large_files_are(nbytes, folder, monkeypatch):
+@pytest.mark.parametrize("blocks", [1, 10])
+def test_looks_are_rare_and_as_many_however_large_files_are(blocks, folder, monkeypatch):
     # A sum of independent events, 20·64 in the mean: σ is at most √(20·64)/20 = 1.8.
-    assert looks(folder, nbytes, 10**6, monkeypatch) == pytest.approx(LOOKS, abs=4 * 1.8)
+    assert looks(folder, blocks * BLOCK - 1, 1000 * BLOCK, monkeypatch) == pytest.approx(LOOKS, abs=4 * 1.8)
 
 
 def test_a_folder_of_a_few_files_is_looked_through_each_time(folder, monkeypatch):
-    assert looks(folder, 50_000, 10**6, monkeypatch) == 20
+    assert looks(folder, 50 * BLOCK - 1, 1000 * BLOCK, monkeypatch) == 20
+
+
+def test_small_files_count_as_the_blocks_of_disk_that_they_take(folder):
+    # 60,000 files of a byte are not 60,000 bytes, and a folder of so many is no small one.
+    sizes = {1: BLOCK, BLOCK - 1: BLOCK, BLOCK: 2 * BLOCK, 3 * BLOCK + 7: 4 * BLOCK}
+    for nbytes, taken in sizes.items():
+        path = filed(folder, nbytes, nbytes)
+        assert held(folder) == taken
+        path.unlink()
 
 
 # }}}
@@ -141,7 +150,7 @@ def test_what_may_not_be_removed_stays_and_others_go_in_its_place(folder, monkey
         unlink(path, missing_ok=missing_ok)
 
     monkeypatch.setattr(Path, "unlink", unless_it_is_anothers)
-    trim(folder, limit=400)
+    trim(folder, limit=4 * BLOCK)
     assert [path.exists() for path in paths] == [True, False, False, True, True]
 
 

@@ -1,5 +1,6 @@
 """Equal programs are counted once: within a process, and with files across processes."""
 
+import errno
 import json
 import os
 import pickle
@@ -125,18 +126,39 @@ def test_the_home_of_nobody_is_no_folder(monkeypatch):
         lpp.count(doubled())
 
 
-def test_files_are_written_only_where_somebody_asks(tmp_path, monkeypatch):
+def test_files_are_written_to_the_users_cache_folder_unless_they_are_turned_off(tmp_path, monkeypatch):
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
-    for off in ("", "0", "no", "off", "False"):
+    for off in ("0", "no", "off", "False"):
         monkeypatch.setenv("LOOPYPERF_CACHE", off)
         recent.forget()
         lpp.count(doubled())
     assert list(tmp_path.iterdir()) == []
-    for on in ("1", "yes", "on", "True"):
+    monkeypatch.delenv("LOOPYPERF_CACHE")
+    recent.forget()
+    lpp.count(doubled())
+    (path,) = files(tmp_path / "loopyperf" / "analyses")
+    for on in ("", "1", "yes", "on", "True"):
+        path.unlink()
         monkeypatch.setenv("LOOPYPERF_CACHE", on)
         recent.forget()
         lpp.count(doubled())
-    assert len(files(tmp_path / "loopyperf" / "analyses")) == 1
+        assert files(tmp_path / "loopyperf" / "analyses") == [path]
+
+
+def test_files_that_are_turned_off_are_not_read(folder, prepared, monkeypatch):
+    lpp.count(doubled())
+    monkeypatch.setenv("LOOPYPERF_CACHE", "0")
+    recent.forget()
+    lpp.count(doubled())
+    assert len(prepared) == 2
+
+
+def test_a_user_without_a_home_has_answers_and_no_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: f"~/.cache/{name}")
+    monkeypatch.setenv("LOOPYPERF_CACHE", "")
+    monkeypatch.chdir(tmp_path)
+    assert lpp.count(doubled()).properties()["f32 mul"](n=64) == 64
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_program_that_is_in_a_file_is_not_prepared(folder, prepared):
@@ -206,30 +228,33 @@ def test_what_other_versions_counted_is_not_found(other, folder, prepared, monke
     assert len(prepared) == len(files(folder)) == 2
 
 
-def test_versions_name_all_that_is_depended_on(monkeypatch):
-    monkeypatch.setattr(cache_files, "_source", lambda: "of this source")
-    versions = cache_files._versions.__wrapped__()
-    names = ("loopyperf 0", "loopy 20", "islpy", "cgen", "pymbolic", "numpy", "scipy", "numba", "Python 3.")
-    assert all(name in versions for name in (*names, "of this source"))
+NO_ROOM = {
+    "a full disk": OSError(errno.ENOSPC, "No space left on device"),
+    "a folder that can only be read": OSError(errno.EROFS, "Read-only file system"),
+    "the folder of another user": PermissionError(errno.EACCES, "Permission denied"),
+}
 
 
-@pytest.mark.parametrize("changed", ["kernel/kernel.py", "idg/graph.py", "models/interface.py"])
-def test_source_that_is_worked_on_is_another_version(changed, tmp_path, monkeypatch):
-    assert cache_files._package() == Path(lpp.__file__).parent
-    monkeypatch.setattr(cache_files, "_package", lambda: tmp_path)
-    for name in ("kernel/kernel.py", "idg/graph.py", "models/interface.py"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(f"it = {name!r}")
-    before = cache_files._source()
-    assert cache_files._source() == before
-    (tmp_path / changed).write_text("it = 0")
-    assert cache_files._source() != before
+@pytest.mark.parametrize("what", NO_ROOM)
+def test_where_nothing_can_be_written_answers_are_computed_and_it_is_warned_once(what, folder, monkeypatch, recwarn):
+    def refuse(*_: object, **__: object) -> None:
+        raise NO_ROOM[what]
+
+    cache_files._warn.cache_clear()
+    monkeypatch.setattr(cache_files, "write_whole", refuse)
+    if what == "the folder of another user":
+        monkeypatch.setattr(cache_files, "read_bytes", refuse)
+    counts = [lpp.count(doubled(group=group)).properties()["f32 mul"](n=64) for group in (16, 32)]
+    assert counts == [64, 64]
+    said = [str(warning.message) for warning in recwarn if issubclass(warning.category, LoopyperfWarning)]
+    assert len(said) == 1
+    assert f"{NO_ROOM[what].strerror}; set LOOPYPERF_CACHE to a folder that can be written, or 0" in said[0]
 
 
-def test_a_folder_that_cannot_be_written_is_warned_of_once(tmp_path, monkeypatch, recwarn):
+def test_a_file_in_the_place_of_the_folder_is_warned_of_once(tmp_path, monkeypatch, recwarn):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("LOOPYPERF_CACHE", str(tmp_path / "file" / "folder"))
-    with pytest.warns(LoopyperfWarning, match=r"cannot be kept in .*set LOOPYPERF_CACHE to a folder"):
+    with pytest.warns(LoopyperfWarning, match=r"cannot be cached in "):
         assert lpp.count(doubled()).properties()["f32 mul"](n=64) == 64
     recwarn.clear()
     lpp.count(outer_product())
