@@ -7,6 +7,8 @@ from functools import cached_property
 from math import exp, isfinite
 from typing import Any
 
+from msgspec import structs
+
 from loopyperf.calibration.learning.learned import SAMPLED, Learned, find_learned, load_learned
 from loopyperf.device.description import Device
 from loopyperf.device.library import is_one_device, slug_of
@@ -20,12 +22,13 @@ from loopyperf.models.learned import Features, corrected, sampled_features
 from loopyperf.models.on_device.static_features import counted_features, graph_features, launches_of, static_features
 from loopyperf.models.result import NO_INTERVAL, Estimate, ModelTime
 from loopyperf.models.sampling import SampledProgram, sampled_time
+from loopyperf.models.transcription import Answer
 from loopyperf.pipeline.core import machine_code
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.by_counts import time_by_counts
-from loopyperf.predict.case import Case, CountingOptions, count_at
+from loopyperf.predict.case import Case, CountingOptions, count_at, found_once
 from loopyperf.predict.choice import told_device
-from loopyperf.predict.on_device import SIMULATED, answered_at, device_estimate, time_by_pipelines
+from loopyperf.predict.on_device import ANSWERS, SIMULATED, answered_at, device_estimate, time_by_pipelines
 from loopyperf.predict.predictor import Predictor
 from loopyperf.predict.sampled import samples_of
 from loopyperf.predict.stages import LANES, Stages, kernel_profile, staged
@@ -144,15 +147,20 @@ class CorrectedPredictor(Predictor):
         if self.learned.record.base == SIMULATED:
             machine_code()
 
-    def _answer(self, case: Case) -> tuple[str, ModelTime]:
+    def _answer(self, case: Case) -> Answer:
+        """Return the kernel's name and the answer at one size; it is cached unless a part of the kernel is executed."""
         device = told_device(self.learned.record)
         if self.machine is None or self.learned.record.base != SAMPLED:
-            kernel = SeenKernel(case.kernel, case.sizes, device, case.typical)
-            return kernel.profile.kernel, learned_time(self.learned, kernel)
+            asked = (structs.replace(self.learned.record, created=None), device, case.typical, case.sizes)
+            return found_once(ANSWERS, case.kernel, asked, lambda: self._of_graphs(case, device))
         taken = samples_of(case, self._checked(self.machine), self.arguments)
         kernel = SeenKernel(case.kernel, case.sizes, device, case.typical, taken.programs, taken.launching)
         answer = learned_time(self.learned, kernel)
         return kernel.profile.kernel, replace(answer, notes=(*answer.notes, *taken.notes(float(answer.seconds))))
+
+    def _of_graphs(self, case: Case, device: Device | None) -> Answer:
+        kernel = SeenKernel(case.kernel, case.sizes, device, case.typical)
+        return kernel.profile.kernel, learned_time(self.learned, kernel)
 
     def _checked(self, machine: RunsParts) -> RunsParts:
         """Return *machine*; raises :class:`FitFileError` if it is another device than the model was trained on."""

@@ -10,6 +10,7 @@ import loopy as lp
 import numpy as np
 import pytest
 from kernels import doubled, outer_product, summed
+from msgspec import structs
 
 import loopyperf as lpp
 from loopyperf.calibration.learning.learned import own_learned, save_learned
@@ -24,6 +25,7 @@ from loopyperf.errors import (
 from loopyperf.models.learned import CORRECTION
 from loopyperf.models.sampling import SampledProgram, Samples
 from loopyperf.predict import corrected
+from loopyperf.predict.cache import recent
 from loopyperf.predict.samples import SampledKernel
 
 pytest.importorskip("sklearn", reason="learned models are in the extra learn")
@@ -105,6 +107,19 @@ def test_an_estimate_is_the_bases_corrected(learned: lpp.Learned):
     low, high = found.interval
     assert np.log(high / found.seconds) == pytest.approx(learned.half_width)
     assert np.log(found.seconds / low) == pytest.approx(learned.half_width)
+
+
+def test_an_equal_question_is_answered_from_a_file_without_graphs(learned: lpp.Learned, folder, forbid):
+    first = lpp.estimate(doubled(group=64), n=2**19, fit=learned)
+    again_taught = lpp.Learned(structs.replace(learned.record, created=None))
+    other = lpp.Learned(structs.replace(learned.record, errors=learned.record.errors[1:]))
+    forbid()
+    recent.forget()
+    for equal in (learned, again_taught):
+        found = lpp.estimate(doubled(group=64), n=2**19, fit=equal)
+        assert (found, found.to_dict()) == (first, first.to_dict())
+    with pytest.raises(pytest.fail.Exception):
+        lpp.estimate(doubled(group=64), n=2**19, fit=other)
 
 
 def test_sizes_in_arrays_are_answered_together(learned: lpp.Learned):

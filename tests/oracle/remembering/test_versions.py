@@ -13,7 +13,18 @@ from loopyperf.predict.cache import files as cache_files
 def test_versions_name_all_that_is_depended_on(monkeypatch):
     monkeypatch.setattr(cache_files, "_source", lambda package: f"the source of {package.name}")
     versions = cache_files._versions.__wrapped__()
-    names = ("loopyperf 0", "loopy 20", "islpy", "cgen", "pymbolic", "numpy", "scipy", "numba", "Python 3.")
+    names = (
+        "loopyperf 0",
+        "loopy 20",
+        "islpy",
+        "cgen",
+        "pymbolic",
+        "numpy",
+        "scipy",
+        "scikit-learn",
+        "numba",
+        "Python 3.",
+    )
     sources = [f"the source of {Path(package.__file__).parent.name}" for package in (lpp, lp)]
     assert all(name in versions for name in (*names, *sources))
 
