@@ -117,9 +117,19 @@ def test_counts_are_found_in_a_file_faster_than_counted(race: Race) -> None:
     race(find, count, 8, fresh=fresh(tiled))
 
 
-@pytest.mark.parametrize(("model", "least"), [("roofline", 8), ("pipeline", 20)])
-def test_an_answer_is_found_in_a_file_faster_than_given(race: Race, model: str, least: float) -> None:
-    ask = partial(lpp.estimate, n=1024, device="nvidia-titan-v", model=model)
+@pytest.mark.parametrize(
+    ("question", "least"),
+    [
+        pytest.param(partial(lpp.estimate, model="roofline"), 8, id="roofline"),
+        pytest.param(partial(lpp.estimate, model="pipeline"), 20, id="pipeline"),
+        pytest.param(lpp.compare, 15, id="compare"),
+        pytest.param(lpp.explain, 10, id="explain"),
+    ],
+)
+def test_an_answer_is_found_in_a_file_faster_than_given(
+    race: Race, question: Callable[..., object], least: float
+) -> None:
+    ask = partial(question, n=1024, device="nvidia-titan-v")
 
     def find(unit: lp.TranslationUnit) -> None:
         recent.forget()

@@ -1,10 +1,10 @@
-"""What was found of kernels in files, a file each in a folder that may be shared by processes and machines.
+"""The cache of counts and answers in files: a file each, in a folder that processes and machines may share.
 
-A file is written beside its place and moved there, so that a reader finds it whole or not at all, over NFS too, and
-without a lock; two processes that find the same write the same. It begins with the digest of its key and the rest: one
-that is torn, altered, renamed or of another version is not there. Its name says by which versions it was found. What
-the rest means is for others to say (:class:`loopyperf.predict.cache.recent.Kind`). What the folder holds is
-bounded (:mod:`loopyperf.predict.cache.folder`).
+A file is written under a temporary name and renamed, so that a reader finds it whole or not at all, over NFS too, and
+without a lock; two processes with the same result write the same file. It begins with a digest of its name and content:
+a file that is torn, altered or renamed is a miss. Its name ends with a digest of all versions that the content depends
+on. Kinds of content are :class:`loopyperf.predict.cache.recent.Kind`; :mod:`loopyperf.predict.cache.folder` bounds the
+folder.
 """
 
 import hashlib
@@ -33,9 +33,9 @@ LIMIT = 256 * 2**20
 """bytes of disk that the folder may take, unless :data:`LIMIT_VARIABLE` says otherwise: some 60,000 files"""
 
 MOST = 64 * 2**20
-"""bytes of a file that is read: one that is larger was not written here"""
+"""bytes of a file that is read; no larger one was written here"""
 BYTES = re.compile("[0-9]{1,18}")
-"""a number of bytes, which no folder has more digits of"""
+"""a number of bytes"""
 
 SOURCES = (".py", ".toml", ".c", ".h")
 """with which the names of files end that answers depend on"""
@@ -70,7 +70,7 @@ def own_folder() -> Path:
 
 
 def cache_limit() -> int:
-    """Return how many bytes the folder may hold; raises :class:`ParameterError` if it is not a number of bytes."""
+    """Return how many bytes of disk the folder may take; raises :class:`ParameterError` for no number of bytes."""
     asked = os.environ.get(LIMIT_VARIABLE, "").strip()
     if not asked:
         return LIMIT
@@ -82,7 +82,7 @@ def cache_limit() -> int:
 
 
 def find(folder: Path, key: str) -> bytes | None:
-    """Return what is filed under *key*, None where there is nothing that is whole."""
+    """Return what was written under *key*; None for a miss."""
     path = _file(folder, key)
     try:
         digest, _, transcript = read_bytes(path, MOST).partition(b"\n")
@@ -106,7 +106,7 @@ def file(folder: Path, key: str, transcript: bytes) -> None:
 
 
 def is_of_these_versions(path: Path) -> bool:
-    """Return whether what a file holds was found by what is installed: others are never read again."""
+    """Return whether the file at *path* was written by the installed versions; no other file is read again."""
     return path.name.endswith(_ending())
 
 
@@ -115,7 +115,7 @@ def _file(folder: Path, key: str) -> Path:
 
 
 def _digest(path: Path, transcript: bytes) -> bytes:
-    """Return the digest of the name of a file, which is that of its key, and of what it holds."""
+    """Return the digest of a file's name, which has that of its key, and of its content."""
     return _hexadecimal(path.name.encode() + b"\n" + transcript)
 
 
@@ -139,7 +139,7 @@ def _warn(folder: Path, reason: str) -> None:
     )
 
 
-# {{{ under which versions
+# {{{ versions
 
 
 def _ending() -> str:
@@ -148,9 +148,9 @@ def _ending() -> str:
 
 @cache
 def _versions() -> str:
-    """Return everything beside a question that what is found depends on, to the last bit."""
+    """Return everything that results depend on beside the question, to the last bit."""
     ours = f"loopyperf {metadata.version('loopyperf')} {_source(Path(__file__).parents[2])}"
-    # Loopy's own version stays the same in a checkout that is worked on; it says islpy's, too.
+    # In a checkout of Loopy, the version does not change with the code. It includes the version of islpy.
     loopys = f"loopy {loopy.version.DATA_MODEL_VERSION} {_source(Path(loopy.__file__).parent)}"
     theirs = ", ".join(f"{name} {_installed(name)}" for name in ("pymbolic", "numpy", "scipy", "scikit-learn", "numba"))
     # Since Python 3.12, sum() of floats rounds otherwise.
@@ -166,10 +166,10 @@ def _installed(name: str) -> str:
 
 
 def _source(package: Path) -> str:
-    """Return the digest of the source below *package*, and of when it was loaded where it has been edited since.
+    """Return the digest of the source below *package*; of this process alone where that was edited since it was loaded.
 
-    All of it, since what is found of kernels depends on nearly all, and on the bundled descriptions, which tell what is
-    assumed where that of a question lacks a number.
+    It covers all files: results depend on nearly all modules, and on the bundled descriptions of devices, from which
+    numbers are assumed that another description lacks.
     """
     walked = os.walk(package)
     paths = sorted(Path(folder, name) for folder, _, names in walked for name in names if name.endswith(SOURCES))

@@ -1,11 +1,11 @@
-"""The folder of what was found of kernels: what lies in it, how much it may hold, and what goes where it holds more.
+"""The folder of the cache: which files are in it, how much disk it may take, and which files are removed.
 
-It may be shared by processes and machines, none of which knows of the others, and nothing is locked. Who has written a
-file may look through the folder: the larger the file, the more likely. So it is looked through as often while as many
-bytes are written as it may hold, whether one process writes them or a thousand. A look removes the files that nobody
-has used for longest, until there is room for many more. Two that look at once remove the same ones.
+Processes and machines share it without a lock or a common counter. After each write, the process may check the folder,
+with a probability that grows with the size of the file. So the number of checks while the folder fills is the same on
+average, whether one process writes or a thousand. A check removes the least recently used files until a quarter of the
+limit is free. Two checks at once remove the same files.
 
-Only files are seen, and removed, whose names are those that loopyperf gives.
+Only files with names that loopyperf gives are listed and removed.
 """
 
 import os
@@ -17,18 +17,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LOOKS = 64
-"""times that the folder is looked through while as many bytes are written as it may hold, in the mean"""
+"""checks on average while as many bytes are written as the folder may take"""
 FILLED = 0.75
-"""of what the folder may hold, left by a look: sixteen more are due, in the mean, while the rest is written"""
+"""of the limit, left by a check: sixteen more are due on average while the rest is written"""
 LEFT_OVER = 3600.0
-"""seconds after which nobody is still writing a file"""
+"""seconds after which no process is still writing a file"""
 WRITING = ".writing-"
-"""with which the names of files begin that are not whole yet"""
+"""prefix of the names of files that are not complete yet"""
 BLOCK = 4096
 """bytes of disk that most file systems take at a time"""
 
 _NAMES = re.compile(rf"[0-9a-f]{{64}}(-[0-9a-f]{{16}})?\.txt|{re.escape(WRITING)}[a-z0-9_]{{8}}")
-"""of files, with the versions that found what is in them; those of loopyperf's first schema do not say them"""
+"""of files: a digest of the key, and one of the versions, which the first schema did not have"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class Entry:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether it was written to its end."""
+        """Return whether it was completed."""
         return not self.path.name.startswith(WRITING)
 
 
 def entries(folder: Path) -> tuple[Entry, ...]:
-    """Return our files in *folder*; none where it cannot be read, or is not there."""
+    """Return loopyperf's files in *folder*; none where it cannot be read or does not exist."""
     try:
         with os.scandir(folder) as found:
             return tuple(_ours(found))
@@ -71,7 +71,7 @@ def on_disk(nbytes: int) -> int:
 
 
 def remove(gone: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Remove files; return those that are still there, since they may not be removed."""
+    """Remove files; return those that could not be removed."""
     return tuple(each for each in gone if not _is_removed(each))
 
 
@@ -84,22 +84,22 @@ def _is_removed(entry: Entry) -> bool:
 
 
 def use(path: Path) -> None:
-    """Take note that *path* was read: it is among the last that go."""
-    with suppress(OSError):  # another has removed it, or only they may write there
+    """Mark *path* as most recently used."""
+    with suppress(OSError):  # it was removed meanwhile, or may only be read
         os.utime(path)
 
 
 def make_room(written: Path, nbytes: int, limit: int) -> None:
-    """Look through the folder of a file of *nbytes* that was *written*, now and then: see above. *limit* is in bytes.
+    """Check the folder of a file of *nbytes* that was *written*, now and then (see above). *limit* is in bytes.
 
-    Whether it is now is told from the name, which is a digest, and so as good as a die.
+    The file's name, a digest, decides: it is as good as a random number.
     """
     if int(written.name[:8], 16) < 2**32 * LOOKS * on_disk(nbytes) / limit:
         trim(written.parent, limit)
 
 
 def trim(folder: Path, limit: int) -> None:
-    """Remove what was left half written, and the files used longest ago where all have more than :data:`FILLED`."""
+    """Remove abandoned incomplete files, and the least recently used ones until the others take :data:`FILLED`."""
     found = entries(folder)
     stale = [each for each in found if not each.is_whole and each.used < time.time() - LEFT_OVER]
     remove(stale)

@@ -1,9 +1,9 @@
-"""What was found before: an equal question about an equal program is answered once, whichever objects they are.
+"""The cache of counts and answers: equal questions about equal programs are answered once.
 
-A transformation search builds the same variant again and again, and a script is run again tomorrow. What was asked for
-last is kept in memory, and in files unless these are turned off (:mod:`loopyperf.predict.cache.files`). Counts,
-answers of models and the like are kinds of it, each with a way to write it down. What a question's key is, and when
-nothing is kept, :func:`loopyperf.predict.case.found_once` says.
+A transformation search builds the same variant again and again, and a script runs again tomorrow. Recent results are
+kept in memory, and in files unless these are turned off (:mod:`loopyperf.predict.cache.files`). Counts, answers of
+models and the like are kinds of results, each with its own form in files. Keys are made by
+:func:`loopyperf.predict.case.found_once`.
 """
 
 from collections import OrderedDict
@@ -23,16 +23,16 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Kind(Generic[Found]):
-    """A kind of what is found of programs. Whoever asks for it gets the same object: it is not to be changed."""
+    """A kind of results. All callers get the same object, which must not be changed."""
 
     name: str
-    """in keys; each kind has another"""
+    """unique, for keys"""
     kept: int
-    """how many are kept in memory"""
+    """results in memory, at most"""
     transcribed: Callable[[Found], bytes]
-    """raises :class:`msgspec.ValidationError` for what cannot be written down, and is kept in memory alone"""
+    """raises :class:`msgspec.ValidationError` for a result that has no form in files: it is kept in memory alone"""
     read: Callable[[bytes], Found]
-    """raises :class:`TranscriptError`, :class:`ValueError` or :class:`RecursionError` for other bytes"""
+    """raises :class:`TranscriptError`, :class:`ValueError` or :class:`RecursionError` for bytes that make no sense"""
 
 
 def kind_of_json(name: str, kept: int, form: Any) -> Kind[Any]:
@@ -55,7 +55,7 @@ def kind_of_json(name: str, kept: int, form: Any) -> Kind[Any]:
 
 
 def recalled(kind: Kind[Found], key: str, find: Callable[[], Found]) -> Found:
-    """Return what *find* returns, from memory or a file where it is known; *key* says all that it depends on."""
+    """Return the result of *find*, from memory or a file if it is there; *key* has all that the result depends on."""
     recent = _recent.setdefault(kind.name, _Recent(kind.kept))
     known = recent.get(key)
     if known is None:
@@ -75,7 +75,7 @@ def _filed(kind: Kind[Found], key: str, find: Callable[[], Found]) -> Found:
         return find()
     transcript = cache_files.find(folder, key)
     if transcript is not None:
-        # What cannot be read is found anew, and filed in its place; msgspec's errors are ValueErrors.
+        # What cannot be read is computed and replaced; msgspec's errors are ValueErrors.
         with suppress(TranscriptError, ValueError, RecursionError):
             return kind.read(transcript)
     found = find()
@@ -85,7 +85,7 @@ def _filed(kind: Kind[Found], key: str, find: Callable[[], Found]) -> Found:
 
 
 class _Recent:
-    """What was asked for last, of one kind."""
+    """The most recently used results of one kind."""
 
     def __init__(self, kept: int) -> None:
         self._kept = kept

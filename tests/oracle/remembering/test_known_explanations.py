@@ -19,6 +19,7 @@ from known_questions import V100, N, other_device, unsure
 import loopyperf as lpp
 from loopyperf.errors import ParameterError
 from loopyperf.oracle.explanation.explanation import Explanation
+from loopyperf.predict.cache import files as cache_files
 from loopyperf.predict.cache import recent
 from loopyperf.predict.cache.folder import entries
 from loopyperf.predict.cache.recent import kind_of_json
@@ -137,6 +138,17 @@ def test_what_is_wrong_with_a_question_is_said_though_models_have_answered(folde
         for _ in range(2):
             with pytest.raises(ParameterError, match="has no size m"):
                 asked(ask, doubled(), models=["linear", "roofline"], m=1)
+
+
+@pytest.mark.parametrize("other", [b"[]", b'{"a":1}', b"not JSON"])
+def test_files_that_make_no_sense_are_misses_and_are_replaced(other, folder):
+    first = QUESTIONS["report"]()
+    undamaged = {each.path: each.path.read_bytes() for each in entries(folder)}
+    for path in undamaged:
+        path.write_bytes(cache_files._digest(path, other) + b"\n" + other)
+    recent.forget()
+    assert QUESTIONS["report"]() == first
+    assert {each.path: each.path.read_bytes() for each in entries(folder)} == undamaged
 
 
 # }}}
