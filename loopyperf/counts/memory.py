@@ -262,7 +262,8 @@ def scaled_by_data(kernel: Kernel, expressions: tuple[Any, ...]) -> dict[str, li
     """Return iname -> the names of the data that multiplies or divides it in *expressions*."""
     found = _Scaled(kernel)
     for each in expressions:
-        found(each)
+        if _is_data(kernel, each):
+            found(each)
     return found.found
 
 
@@ -273,7 +274,7 @@ def ask_length(kernel: Kernel, typical: Typical, ref: Reference) -> None:
 
 
 def _is_data(kernel: Kernel, expression: Any) -> bool:
-    return not get_dependencies(expression) <= kernel.loopy_kernel.all_inames() | kernel.parameters
+    return not kernel.is_known(expression)
 
 
 def _names_of_data(kernel: Kernel, expression: Any) -> Iterator[str]:

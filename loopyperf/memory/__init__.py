@@ -1,6 +1,6 @@
 """What the accesses of a warp ask of memory: addresses of its lanes, sectors, lines, banks."""
 
-from loopyperf.memory.kernel_profile import AccessPattern, AccessProfile, access_pattern, pattern_of_copy
+from loopyperf.memory.kernel_profile import AccessPattern, AccessProfile, access_pattern
 from loopyperf.memory.private_reuse import private_access
 from loopyperf.memory.sectors import BankAccess, SectorAccess, bank_access, sector_access
 
@@ -11,7 +11,6 @@ __all__ = [
     "SectorAccess",
     "access_pattern",
     "bank_access",
-    "pattern_of_copy",
     "private_access",
     "sector_access",
 ]

@@ -25,6 +25,7 @@ from loopyperf.memory.index_values import data_of, index_values, lane_axes_of_da
 from loopyperf.memory.residues import Loops, Progress
 from loopyperf.memory.rows import APART, Row, Visit, is_data, row_of
 from loopyperf.memory.sectors import LINE
+from loopyperf.polyhedral.affine import Affine
 
 ALWAYS_NUMBERED = 2**15
 """sizes below it may be multiplied with each other three times"""
@@ -47,7 +48,8 @@ class LaneAddresses:
 
     def at(self, passes: Mapping[str, Any]) -> Integers:
         """Return the addresses where the loops have the values *passes*: the lanes are the last axis."""
-        known = index_values(self.expression, {**passes, **self.values})
+        values = {**passes, **self.values}
+        known = index_values(self.expression, values) if self._affine is None else self._affine.at(values)
         return np.asarray(known, dtype=np.int64) * self.unit + self.by_data
 
     def at_all(self, passes: Integers, times: Sequence[int]) -> Iterator[tuple[Integers, int]]:
@@ -67,6 +69,8 @@ class LaneAddresses:
     def progress(self, loops: Loops) -> Sequence[Progress]:
         """Return how the addresses move along *loops*, by number; raises :class:`NotPeriodicError` without a period."""
         names = [self.loops[loop] for loop in loops]
+        if self._affine is not None:
+            return tuple(Progress(1, self._affine.factor(name) * self.unit) for name in names)
         found = periods(self._with(names), frozenset(self.loops), self._uniform)
         start = dict.fromkeys(self.loops, 0)
         first = self.at(start)
@@ -91,6 +95,15 @@ class LaneAddresses:
     def _with(self, loops: Iterable[str]) -> Any:
         """Return the sum of what depends on *loops*."""
         return sum(each for each in self._summands if not get_dependencies(each).isdisjoint(loops))
+
+    @cached_property
+    def _affine(self) -> Affine[str] | None:
+        """Return :attr:`expression` as a sum of multiples of loops and lanes' values; None where it is none."""
+        known = Affine.of(self.expression, self._uniform)
+        if known is None:
+            return None
+        terms = (term for term in known.terms if term[0] in self.values or term[0] in self.loops)  # data is zero
+        return Affine(tuple(terms), known.constant)
 
     @cached_property
     def _summands(self) -> Sequence[Any]:
@@ -205,7 +218,7 @@ def _check_numbered(passes: WarpPasses, ref: Reference, expression: Any, values:
         return
     exact = {name: np.asarray(value, dtype=object) for name, value in values.items()}
     for activity in passes.activities:
-        for end in (activity.passes.dim_min_val, activity.passes.dim_max_val):
+        for end in (activity.passes.set.dim_min_val, activity.passes.set.dim_max_val):
             at = {loop: np.asarray(end(place).to_python(), object) for place, loop in enumerate(passes.loops)}
             with suppress(ZeroDivisionError):  # in a branch that is not taken
                 reached = np.max(np.abs(index_values(expression, {**exact, **at}))) * ref.bits // 8

@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Iterable, Mapping
-from functools import reduce
+from functools import lru_cache, reduce
 from math import lcm
 from typing import Any, cast
 
@@ -18,6 +18,8 @@ from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.memory.residues import NoPlacesError
 
+KNOWN = 4096
+"""expressions of which it is remembered what they are made of"""
 Periods = Mapping[str, int]
 """loop -> passes after which an index, whatever its value then, grows by the same number each time"""
 
@@ -166,7 +168,7 @@ def data_of(kernel: Kernel, expression: Any, starts: Mapping[str, frozenset[str]
     *starts* are loops that start from data, each with that data: what is looked up in such a loop depends on it.
     """
     names: set[str] = set()
-    for part in DependencyMapper(include_subscripts=True, include_calls=True)(expression):
+    for part in _leaves(expression):
         if not isinstance(part, prim.Variable):
             looked_up = get_dependencies(part)
             names |= looked_up.union(*(starts[loop] for loop in looked_up & starts.keys()))
@@ -175,6 +177,12 @@ def data_of(kernel: Kernel, expression: Any, starts: Mapping[str, frozenset[str]
         elif part.name in kernel.loopy_kernel.temporary_variables:
             names.add(part.name)
     return frozenset(names)
+
+
+@lru_cache(maxsize=KNOWN)
+def _leaves(expression: Any) -> frozenset[Any]:
+    """Return the variables of *expression*, and as wholes what is looked up and called."""
+    return frozenset(DependencyMapper(include_subscripts=True, include_calls=True)(expression))
 
 
 def axes_of_data(kernel: Kernel, names: Iterable[str]) -> frozenset[int]:

@@ -6,13 +6,12 @@ does not depend on the device, except for the number of lanes of a warp.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import prod
-from typing import Any, Literal
+from typing import Literal
 
-import islpy as isl
 import numpy as np
 
 from loopyperf.counts.item import MemorySpace
@@ -20,14 +19,14 @@ from loopyperf.counts.memory import Reference
 from loopyperf.errors import UncountableError
 from loopyperf.idg.graph import Idg, checked_access
 from loopyperf.idg.warps.dispatch import Dispatch
-from loopyperf.idg.warps.passes import Activity, Lockstep, WarpPasses
+from loopyperf.idg.warps.passes import Activity, WarpPasses
 from loopyperf.idg.warps.warp import Integers, Warp
 from loopyperf.kernel.launches import SUBJECTS, Assumed, Assumption, sentences
-from loopyperf.memory.addresses import LaneAddresses, addresses_at, lane_addresses
+from loopyperf.memory.addresses import LaneAddresses, lane_addresses
 from loopyperf.memory.footprints import Footprints
 from loopyperf.memory.residues import NoPlacesError, Places, Visits, passes_by_place, visited
-from loopyperf.memory.sectors import LINE, BankAccess, SectorAccess, bank_access, sector_access
-from loopyperf.polyhedral.points import boxed
+from loopyperf.memory.sectors import LINE, WORD, BankAccess, SectorAccess, bank_access, sector_access
+from loopyperf.polyhedral.points import Points
 from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import amount, number_of
 
@@ -123,9 +122,11 @@ class AccessPattern:
         """Return active lanes -> the places in a line that the addresses have, or the passes that are looked at."""
         return {activity.lanes: self._places_of(activity.passes) for activity in self.passes.activities}
 
-    def _places_of(self, passes: isl.Set) -> Places | Visits:
+    def _places_of(self, passes: Points) -> Places | Visits:
+        # Words of local memory that all move on by words lie in other banks, and in as many.
+        block = WORD if self.reference.space == MemorySpace.LOCAL else LINE
         try:
-            return passes_by_place(passes, self.addresses.progress, LINE, self.addresses.added)
+            return passes_by_place(passes, self.addresses.progress, block, self.addresses.added)
         except NoPlacesError:
             return visited(passes)
 
@@ -144,29 +145,6 @@ def access_pattern(ref: Reference, passes: WarpPasses, stride: str | None = None
     no sector of global memory and no bank of local memory. For errors see :func:`lane_addresses`.
     """
     return AccessPattern(ref, passes, lane_addresses(ref, passes, stride), ref.bits // 8)
-
-
-def pattern_of_copy(pattern: AccessPattern, address: Any, trips: Mapping[str, int], bits: int) -> AccessPattern:
-    """Return how the warp executes a copy of the access of *pattern*, in all passes of loops of so many *trips*.
-
-    *address* is how many elements from the array's first one each lane accesses, an expression of the numbers of these
-    passes and of the hardware's inames; *bits* are what it moves for a lane. Raises :class:`UncountableError` where the
-    lanes that are active depend on the pass, since the copy has passes of its own.
-    """
-    if len(pattern.passes.activities) != 1:
-        raise UncountableError(
-            f"the lanes that are active in the access of {pattern.reference.array!r} depend on the pass, so its "
-            "copies cannot be told apart: ask for the instruction of the source graph, which is all of them"
-        )
-    (activity,) = pattern.passes.activities
-    boxes = boxed(tuple(range(number) for number in trips.values()))
-    passes = replace(
-        pattern.passes,
-        loops=tuple(trips),
-        activities=(Activity(activity.lanes, boxes),),
-        lockstep=Lockstep(),
-    )
-    return AccessPattern(pattern.reference, passes, addresses_at(pattern.reference, passes, address), bits // 8)
 
 
 # }}}

@@ -45,20 +45,19 @@ class Visits:
     is_sample: bool
 
 
-def visited(passes: isl.Set) -> Visits:
+def visited(passes: Points) -> Visits:
     """Return the bounded, non-empty *passes*, or a sample of them."""
     everything = all_of(passes, MOST_VISITED)
     return sampled(passes) if everything is None else Visits(everything, [1] * len(everything), is_sample=False)
 
 
-def all_of(passes: isl.Set, most: int) -> Integers | None:
+def all_of(passes: Points, most: int) -> Integers | None:
     """Return all *passes*, one in each row; None where they are more than *most*, or isl would list too many."""
-    points = Points(passes)
-    if points.boxes is None:
-        return points_listed(passes) if points.number <= min(most, MOST_LISTED) else None
-    if sum(prod(map(len, box)) for box in points.boxes) > most:
+    if passes.boxes is None:
+        return points_listed(passes.set) if passes.number <= min(most, MOST_LISTED) else None
+    if sum(prod(map(len, box)) for box in passes.boxes) > most:
         return None
-    return np.concatenate([_all_of_box(box) for box in points.boxes])
+    return np.concatenate([_all_of_box(box) for box in passes.boxes])
 
 
 def _all_of_box(box: Box) -> Integers:
@@ -66,14 +65,13 @@ def _all_of_box(box: Box) -> Integers:
     return np.stack(np.meshgrid(*values, indexing="ij"), axis=-1).reshape(-1, len(box))
 
 
-def sampled(passes: isl.Set) -> Visits:
+def sampled(passes: Points) -> Visits:
     """Return a sample of the bounded, non-empty *passes*."""
-    points = Points(passes)
-    if points.boxes is None:
-        return _of_tied(passes)
-    sizes = [prod(map(len, box)) for box in points.boxes]
+    if passes.boxes is None:
+        return _of_tied(passes.set)
+    sizes = [prod(map(len, box)) for box in passes.boxes]
     parts = [max(1, SAMPLE * size // sum(sizes)) for size in sizes]
-    values = np.concatenate([_of_box(box, part) for box, part in zip(points.boxes, parts, strict=True)])
+    values = np.concatenate([_of_box(box, part) for box, part in zip(passes.boxes, parts, strict=True)])
     shares = zip(sizes, parts, strict=True)
     return Visits(values, [times for size, part in shares for times in _dealt(size, [1] * part)], is_sample=True)
 
@@ -164,7 +162,7 @@ class NoPlacesError(UncountableError):
 
 
 def passes_by_place(
-    passes: isl.Set,
+    passes: Points,
     progress: Callable[[Loops], Sequence[Progress]],
     line: int,
     added: Callable[[Loops, Integers], Integers | None] = lambda loops, values: None,
@@ -175,12 +173,12 @@ def passes_by_place(
     are too many places, *added* tells the bytes that the loops add to the addresses of all lanes at *values*, a row for
     each point; None where lanes, or other loops, make a difference. Then :class:`NoPlacesError` is raised.
     """
-    found: Places = {Place((0,) * passes.dim(SET), 0): 1}
-    for loops, own, number in _independent(passes):
+    found: Places = {Place((0,) * passes.dimensions, 0): 1}
+    for loops, own in _independent(passes):
         try:
-            places = _of_loops(own, number, progress(loops), line)
+            places = _of_loops(own, progress(loops), line)
         except NoPlacesError:
-            places = _of_alike(own, number, lambda values, loops=loops: added(loops, values), line)
+            places = _of_alike(own, lambda values, loops=loops: added(loops, values), line)
             if places is None:
                 raise
         found = _combined(found, loops, places, line)
@@ -210,15 +208,17 @@ def _check_number(places: int) -> None:
 # {{{ loops that do not depend on each other
 
 
-def _independent(passes: isl.Set) -> Iterator[tuple[Sequence[int], isl.Set, int]]:
-    """Yield groups of loops, their values, and how many these are; *passes* are all combinations of the groups'."""
-    every = range(passes.dim(SET))
-    groups = _tied(passes)
-    parts = [without(passes, [loop for loop in every if loop not in group]) for group in groups]
-    numbers = [number_of_points(part) for part in parts]
-    if len(groups) > 1 and prod(numbers) != (total := number_of_points(passes)):
-        groups, parts, numbers = [list(every)], [passes], [total]
-    yield from zip(groups, parts, numbers, strict=True)
+def _independent(passes: Points) -> Iterator[tuple[Sequence[int], Points]]:
+    """Yield groups of loops, and their values; *passes* are all combinations of the groups'."""
+    if passes.box is not None:
+        yield from (([loop], Points((values,))) for loop, values in enumerate(passes.box))
+        return
+    every = range(passes.set.dim(SET))
+    groups = _tied(passes.set)
+    parts = [Points(without(passes.set, [loop for loop in every if loop not in group])) for group in groups]
+    if len(groups) > 1 and prod(part.number for part in parts) != passes.number:
+        groups, parts = [list(every)], [passes]
+    yield from zip(groups, parts, strict=True)
 
 
 def _tied(passes: isl.Set) -> list[list[int]]:
@@ -235,19 +235,25 @@ def _tied(passes: isl.Set) -> list[list[int]]:
 # {{{ loops that do
 
 
-def _of_loops(passes: isl.Set, number: int, along: Sequence[Progress], line: int) -> Places:
-    """Return the places of *passes*, of which there are *number*, of loops that may depend on each other."""
-    if len(along) == 1:
-        first, last = passes.dim_min_val(0).to_python(), passes.dim_max_val(0).to_python()
-        if number == last + 1 - first:
-            return _of_interval(range(first, last + 1), along[0], line)
+def _of_loops(passes: Points, along: Sequence[Progress], line: int) -> Places:
+    """Return the places of *passes* of loops that may depend on each other."""
+    if len(along) == 1 and (values := _interval(passes)) is not None:
+        return _of_interval(values, along[0], line)
     candidates = _candidates(along, line)
     if len(candidates) == 1:
-        return {candidates[0]: number}
-    if number <= FEW:
-        return Counter(_place(point, along, line) for point in points_listed(passes).tolist())
-    counts = ((place, number_of_points(passes & _at_place(along, place, line))) for place in candidates)
+        return {candidates[0]: passes.number}
+    if passes.number <= FEW:
+        return Counter(_place(point, along, line) for point in points_listed(passes.set).tolist())
+    counts = ((place, number_of_points(passes.set & _at_place(along, place, line))) for place in candidates)
     return {place: number for place, number in counts if number}
+
+
+def _interval(passes: Points) -> range | None:
+    """Return the *passes* of one loop; None where it has holes."""
+    if passes.box is not None:
+        return passes.box[0]
+    first, last = passes.set.dim_min_val(0).to_python(), passes.set.dim_max_val(0).to_python()
+    return range(first, last + 1) if passes.number == last + 1 - first else None
 
 
 def _of_interval(values: range, progress: Progress, line: int) -> Places:
@@ -260,9 +266,9 @@ def _of_interval(values: range, progress: Progress, line: int) -> Places:
     return found
 
 
-def _of_alike(passes: isl.Set, number: int, added: Callable[[Integers], Integers | None], line: int) -> Places | None:
-    """Return the places of *passes*, of which there are *number*, that move all lanes alike, by what is *added*."""
-    values = all_of(passes, MOST_VALUES) if number <= MOST_VALUES else None
+def _of_alike(passes: Points, added: Callable[[Integers], Integers | None], line: int) -> Places | None:
+    """Return the places of *passes* that move all lanes alike, by what is *added*."""
+    values = all_of(passes, MOST_VALUES) if passes.number <= MOST_VALUES else None
     bytes_added = None if values is None else added(values)
     if values is None or bytes_added is None:
         return None

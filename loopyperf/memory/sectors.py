@@ -8,6 +8,7 @@ so sectors are counted on the union of all lanes.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
 from typing import Literal
 
@@ -19,6 +20,8 @@ SECTOR = 32
 """bytes"""
 LINE = 128
 """bytes; a base address that moves by whole lines changes nothing here"""
+KNOWN = 4096
+"""accesses that are remembered: most of a kernel are alike, up to where they begin"""
 
 Coalescing = Literal["idle", "broadcast", "coalesced", "misaligned", "strided", "scattered"]
 """
@@ -61,6 +64,18 @@ class SectorAccess:
 
 def sector_access(addresses: Integers, element_bytes: int) -> SectorAccess:
     """Return what active lanes that access *element_bytes* each, at byte *addresses*, ask of global memory."""
+    return _sector_access(_from_first(addresses, LINE), element_bytes)
+
+
+def _from_first(addresses: Integers, block: int) -> bytes:
+    """Return *addresses* from the beginning of the block of so many bytes that the first one is in."""
+    first = addresses.min() // block * block if len(addresses) else 0
+    return (addresses.astype(np.int64) - first).tobytes()
+
+
+@lru_cache(maxsize=KNOWN)
+def _sector_access(lanes: bytes, element_bytes: int) -> SectorAccess:
+    addresses = np.frombuffer(lanes, dtype=np.int64)
     starts = np.unique(addresses)
     sectors = _blocks(starts, element_bytes, SECTOR)
     return SectorAccess(
@@ -144,6 +159,12 @@ def bank_access(lanes: Integers, addresses: Integers, element_bytes: int, is_loa
 
     *addresses* are theirs, in bytes. Elements that are no power of two, or wider than 16 bytes, go in pieces.
     """
+    return _bank_access(lanes.astype(np.int64).tobytes(), _from_first(addresses, WORD), element_bytes, is_load)
+
+
+@lru_cache(maxsize=KNOWN)
+def _bank_access(numbers: bytes, places: bytes, element_bytes: int, is_load: bool) -> BankAccess:
+    lanes, addresses = np.frombuffer(numbers, dtype=np.int64), np.frombuffer(places, dtype=np.int64)
     piece = gcd(element_bytes, WIDEST)
     together = BANKS * WORD // max(piece, WORD)
     if is_load and piece > WORD and _share_addresses(lanes, addresses):

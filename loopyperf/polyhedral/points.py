@@ -62,6 +62,11 @@ class Points:
         """Return the points as isl has them."""
         return boxed(self._made_of) if isinstance(self._made_of, tuple) else self._made_of
 
+    @property
+    def dimensions(self) -> int:
+        """Return how many coordinates each has."""
+        return len(self._made_of) if isinstance(self._made_of, tuple) else self._made_of.dim(SET)
+
     @cached_property
     def number(self) -> int:
         """Return how many there are."""

@@ -14,16 +14,18 @@ from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown, check_options
 from loopyperf.counts.sizes import check_numbered
 from loopyperf.counts.transcription import read, transcribed
-from loopyperf.counts.typical import check_stated
+from loopyperf.counts.typical import Typical, check_stated
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Kernel, Program, load_kernel
 from loopyperf.kernel.kernel import Group, group_of
 from loopyperf.kernel.loopy_passes import checked_program
+from loopyperf.memory.source_launch import KernelStructure
 from loopyperf.polyhedral.closed_forms.evaluation import integer_size, missing_sizes, not_admitted
 from loopyperf.polyhedral.quasipolynomial import SizeAssumptions, engine_is_exact
 from loopyperf.predict.cache.content import content_key
 from loopyperf.predict.cache.recent import Kind, kind_of_json, recalled
 from loopyperf.properties.counted_kernel import KernelCounts, count_properties
+from loopyperf.properties.unified import item_named
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,6 +193,18 @@ def prepared(program: Program, sizes: Mapping[str, Any] | None = None) -> Kernel
     return _remembered(program).kernel_of(program).laid_out(sizes or {})
 
 
+def structure_of(case: Case) -> KernelStructure:
+    """Return what the kernel of *case* does, as far as its sizes do not say; of a program, the latest is kept."""
+    analysis = _remembered(case.kernel)
+    kernel = analysis.kernel_of(case.kernel)
+    layout = _layout(kernel.contiguous.keys() & case.sizes.keys(), case.sizes)
+    key = CountingOptions(typical=case.typical, layout=layout).key
+    if analysis.structure is None or analysis.structure[0] != key:
+        stated = Typical(case.typical or {}, item_named)
+        analysis.structure = key, KernelStructure(kernel.laid_out(dict(layout)), stated)
+    return analysis.structure[1]
+
+
 def prepared_group(program: Program) -> Group:
     """Return what a group of *program* takes after Loopy's passes; raises :class:`KernelError`."""
     return found_once(GROUP, program, (), lambda: group_of(prepared(program)))
@@ -272,6 +286,8 @@ class _Analysis:
     content: str | None = ""
     """digest of the content, None where there is none; empty until it is asked for"""
     counted: dict[Hashable, KernelCounts] = field(default_factory=dict[Hashable, KernelCounts])
+    structure: tuple[Hashable, KernelStructure] | None = None
+    """the latest, with what it depends on beside the kernel"""
 
     def kernel_of(self, program: Program) -> Kernel:
         """Return *program* prepared by Loopy's passes, which run when first asked for."""

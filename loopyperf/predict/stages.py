@@ -9,19 +9,16 @@ from typing import Any, TypeVar
 from loopyperf.compiler import Placement
 from loopyperf.compiler import machine_program as compiler
 from loopyperf.compiler.machine_program import MachineProgram
-from loopyperf.counts.typical import Typical
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice, given_device
 from loopyperf.device.substitutes import completed
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Program
-from loopyperf.memory import source_launch as construction
 from loopyperf.memory.kernel_profile import KernelIdg, KernelProfile
 from loopyperf.models.on_device import program_timing as on_device
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.cache.recent import Kind, kind_of_json
-from loopyperf.predict.case import Case, admitted_sizes, found_once, merged_sizes, prepared
-from loopyperf.properties.unified import item_named
+from loopyperf.predict.case import Case, admitted_sizes, found_once, merged_sizes, structure_of
 
 Given = TypeVar("Given")
 By = TypeVar("By")
@@ -204,10 +201,9 @@ def timed_of(machine: MachineProgram, device: Device) -> TimedProgram:
 
 @_latest
 def _profiled(case: Case, lanes: int) -> KernelProfile:
-    kernel = prepared(case.kernel, case.sizes)
-    stated = Typical(case.typical or {}, item_named)
-    profile = construction.kernel_profile(kernel, admitted_sizes(kernel, case.sizes), stated, lanes)
-    stated.check_all_asked(kernel.name)
+    structure = structure_of(case)
+    profile = structure.profile(admitted_sizes(structure.kernel, case.sizes), lanes)
+    structure.typical.check_all_asked(structure.kernel.name)
     return profile
 
 

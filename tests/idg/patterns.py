@@ -1,6 +1,6 @@
-"""Access patterns of kernels written in a line, as tests ask for them."""
+"""Access patterns of kernels written in a line, and of the instructions of graphs, as tests ask for them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import loopy as lp
@@ -10,10 +10,20 @@ from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.memory import Reference, resolved
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.walk import InstructionWalker
+from loopyperf.errors import UncountableError
+from loopyperf.idg import Idg
+from loopyperf.idg.construction.executed import Executed, LaunchProgram
+from loopyperf.idg.construction.warp_graph import warp_graph
+from loopyperf.idg.graph import checked_access
+from loopyperf.idg.program import Instruction, Loop
 from loopyperf.idg.warps.executions import LaunchExecutions
+from loopyperf.idg.warps.passes import Activity, Lockstep
 from loopyperf.idg.warps.warp import Warp
 from loopyperf.kernel import Kernel, load_kernel
 from loopyperf.memory import AccessPattern, access_pattern
+from loopyperf.memory.addresses import addresses_at
+from loopyperf.memory.source_launch import SourceLaunch, source_pattern
+from loopyperf.polyhedral.points import Points
 
 
 def flat(name: str, dtype: type = np.float32) -> lp.GlobalArg:
@@ -67,3 +77,51 @@ def pattern(
     ((site, ref),) = (each for each in references(kernel, known) if (each[1].array, each[1].direction) == wanted)
     passes = LaunchExecutions(ExecutionCounter(kernel, known), site.launch, sizes or {}).passes(site, warp)
     return access_pattern(ref, passes, stride)
+
+
+# {{{ what instructions access, of the source graph and of what lowering makes of it
+
+
+class LaunchAccesses:
+    """The accesses of the first class of warps of a launch, those of copies by the address that they have."""
+
+    def __init__(self, source: SourceLaunch) -> None:
+        self.kinds = source.kinds
+        self.executed = Executed(source.program, source.executions, source.kinds[0]) if source.kinds else None
+
+    def graph(self) -> Idg:
+        assert self.executed is not None
+        return warp_graph(self.executed)
+
+    def access(self, place: int, graph: Idg | None = None) -> AccessPattern:
+        """Return what instruction *place* of *graph*, the source's or a lowered one, asks of memory."""
+        assert self.executed is not None
+        source = self.graph()
+        graph = graph or source
+        origin, instruction = checked_access(graph, place), graph.instructions[place]
+        pattern, before = source_pattern(self.executed, origin), source.instructions[self.executed.numbers[origin]]
+        if (before.dtype, before.executions) == (instruction.dtype, instruction.executions):
+            return pattern
+        return _of_copy(pattern, instruction, graph.loops_around[place])
+
+
+def _of_copy(pattern: AccessPattern, copy: Instruction, loops: tuple[Loop, ...]) -> AccessPattern:
+    trips = {loop.name: loop.trips for loop in loops}
+    numbers = {name: each for name, each in trips.items() if isinstance(each, int)}
+    if copy.address is None or copy.condition is not None or len(numbers) < len(trips):
+        raise UncountableError("addresses or passes of a copy are no functions of the loops around")
+    if len(pattern.passes.activities) != 1:
+        raise UncountableError("the lanes that are active depend on the pass, so copies cannot be told apart")
+    activity = Activity(pattern.passes.activities[0].lanes, Points(tuple(map(range, numbers.values()))))
+    passes = replace(pattern.passes, loops=tuple(numbers), activities=(activity,), lockstep=Lockstep())
+    addresses = addresses_at(pattern.reference, passes, copy.address.expression)
+    return AccessPattern(pattern.reference, passes, addresses, copy.bits // 8)
+
+
+def launches_of(kernel: Kernel, sizes: Mapping[str, int] | None = None) -> Iterator[LaunchAccesses]:
+    """Yield the accesses of each launch of *kernel*."""
+    for launch in kernel.launches:
+        yield LaunchAccesses(SourceLaunch(LaunchProgram(kernel, launch, Typical({})), sizes or {}, 32))
+
+
+# }}}

@@ -6,27 +6,25 @@ from fractions import Fraction
 import loopy as lp
 import numpy as np
 import pytest
-from idg.patterns import flat, written
+from idg.patterns import LaunchAccesses, flat, launches_of, written
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.accesses import with_wide_loads
 from loopyperf.compiler.folding import without_index_arithmetic
-from loopyperf.counts.typical import Typical
 from loopyperf.errors import GraphError, UncountableError
 from loopyperf.idg import Idg
 from loopyperf.idg.copies import copied
 from loopyperf.idg.program import loops_in
 from loopyperf.kernel import Kernel, load_kernel
 from loopyperf.memory import AccessProfile, BankAccess
-from loopyperf.memory.source_launch import SourceLaunch, source_launches
 
 
-def representative(kernel: Kernel, sizes: Mapping[str, int] | None = None) -> SourceLaunch:
-    (launch,) = source_launches(kernel, sizes or {}, Typical({}))
+def representative(kernel: Kernel, sizes: Mapping[str, int] | None = None) -> LaunchAccesses:
+    (launch,) = launches_of(kernel, sizes)
     return launch
 
 
-def accesses(kind: SourceLaunch, text: str, graph: Idg | None = None) -> Iterator[AccessProfile]:
+def accesses(kind: LaunchAccesses, text: str, graph: Idg | None = None) -> Iterator[AccessProfile]:
     """Yield the profiles of those loads and stores whose words begin with *text*."""
     for number, instruction in enumerate((graph or kind.graph()).instructions):
         if instruction.reference is not None and instruction.text.startswith(text):
@@ -37,7 +35,7 @@ def accesses(kind: SourceLaunch, text: str, graph: Idg | None = None) -> Iterato
 
 
 @pytest.fixture(scope="module")
-def product() -> SourceLaunch:
+def product() -> LaunchAccesses:
     """Return the warps of a product of 64 x 64 matrices, in tiles of 16 x 16 that are fetched to local memory."""
     unit = lp.make_kernel(
         "{[i,j,k]: 0<=i,j,k<64}",
@@ -54,20 +52,20 @@ def product() -> SourceLaunch:
 
 
 @pytest.mark.parametrize("text", ["a[", "b["])
-def test_tiles_are_fetched_in_rows_of_two_sectors(product: SourceLaunch, text: str) -> None:
+def test_tiles_are_fetched_in_rows_of_two_sectors(product: LaunchAccesses, text: str) -> None:
     # A warp is two rows of 16 lanes: 64 bytes of a row of 256 each. Once in each of 64/16 tiles.
     (profile,) = accesses(product, text)
     assert (profile.number, profile.mean("sectors"), profile.mean("lines")) == (4, 4, 2)
 
 
-def test_rows_and_columns_of_tiles_are_read_without_conflicts(product: SourceLaunch) -> None:
+def test_rows_and_columns_of_tiles_are_read_without_conflicts(product: LaunchAccesses) -> None:
     # a_fetch: two words, 16 apart; b_fetch: 16 neighbours. In 4 tiles of 16 passes.
     for text in ("a_fetch[i_inner", "b_fetch[k_inner"):
         (profile,) = accesses(product, text)
         assert profile.executions == {BankAccess(32, 128, 1, 1): 64}, text
 
 
-def test_wide_loads_ask_for_all_that_they_load(product: SourceLaunch) -> None:
+def test_wide_loads_ask_for_all_that_they_load(product: LaunchAccesses) -> None:
     # Four elements of a row for each lane, 16 bytes: 512 of the warp. Quarters of a warp that read the same go in
     # pairs, so there are two wavefronts; 64 passes / 4.
     machine = lowered(product.graph())
@@ -76,13 +74,13 @@ def test_wide_loads_ask_for_all_that_they_load(product: SourceLaunch) -> None:
     assert sum(profile.number for profile in profiles) == 16
 
 
-def written_out(launch: SourceLaunch, **factors: int) -> Idg:
+def written_out(launch: LaunchAccesses, **factors: int) -> Idg:
     """Return the graph of *launch* with loops of these names written out into so many copies."""
     graph = launch.graph()
     return copied(graph, {loop.number: factors.get(loop.name, 1) for loop in loops_in(graph.body)})
 
 
-def test_copies_together_do_what_the_source_does(product: SourceLaunch) -> None:
+def test_copies_together_do_what_the_source_does(product: LaunchAccesses) -> None:
     copies = written_out(product, k_inner=4, k_outer=3)
     for text in ("a[", "b[", "c[", "a_fetch[i", "b_fetch[k", "a_fetch[a", "b_fetch[b"):
         (whole,) = accesses(product, text)
@@ -138,7 +136,7 @@ def test_lanes_that_start_their_loops_elsewhere_have_their_own_addresses() -> No
 # {{{ refusals
 
 
-def test_only_what_accesses_an_array_has_an_access(product: SourceLaunch) -> None:
+def test_only_what_accesses_an_array_has_an_access(product: LaunchAccesses) -> None:
     (number, *_) = (n for n, each in enumerate(product.graph().instructions) if each.kind == "add")
     with pytest.raises(GraphError, match=rf"instruction {number} \(add\) accesses no array"):
         product.access(number)
@@ -152,14 +150,14 @@ def test_copies_of_what_is_data_are_refused_and_the_source_is_not() -> None:
     kind = representative(kernel)
     (whole,) = accesses(kind, "a[")
     assert (whole.number, whole.mean("sectors")) == (8, 4)
-    with pytest.raises(UncountableError, match="one of several copies"):
+    with pytest.raises(UncountableError, match="of a copy"):
         next(accesses(kind, "a[", copied(kind.graph(), {0: 4})))
 
 
 # }}}
 
 
-def test_merged_loads_are_those_of_the_first(product: SourceLaunch) -> None:
+def test_merged_loads_are_those_of_the_first(product: LaunchAccesses) -> None:
     copies = written_out(product, k_inner=4)
     merged = with_wide_loads(copies)
     (profile,) = accesses(product, "a_fetch[i_inner", merged)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from loopyperf.memory import residues
 from loopyperf.memory.residues import NoPlacesError, Place, Progress, passes_by_place
-from loopyperf.polyhedral.points import points_listed
+from loopyperf.polyhedral.points import Points, points_listed
 
 LINE = 128
 SETS = [
@@ -43,10 +43,10 @@ def test_as_many_as_by_visiting_each(text: str, few: int, draw: st.DataObject) -
         moved = sum(each.step * (value // each.period) for value, each in zip(point, along, strict=True))
         expected[Place(phases, moved % LINE)] += 1
     with patch.object(residues, "FEW", few):
-        assert Counter(passes_by_place(passes, lambda loops: [along[loop] for loop in loops], LINE)) == expected
+        assert Counter(passes_by_place(Points(passes), lambda loops: [along[loop] for loop in loops], LINE)) == expected
 
 
 def test_too_many_places_are_refused() -> None:
     # 100 phases of each of two loops
     with pytest.raises(NoPlacesError, match="10000 ways"):
-        passes_by_place(isl.Set("{ [i,j] : 0 <= i,j < 1000 }"), lambda loops: [Progress(100, 0)] * len(loops), LINE)
+        passes_by_place(Points((range(1000), range(1000))), lambda loops: [Progress(100, 0)] * len(loops), LINE)

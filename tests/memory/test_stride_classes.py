@@ -5,13 +5,12 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pytest
 from hypothesis import note, reject
+from idg.patterns import LaunchAccesses, launches_of
 from idg.random_graph_kernels import for_random_kernels, loaded
 from random_kernels import RandomKernel
 
-from loopyperf.counts.typical import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.memory import AccessPattern
-from loopyperf.memory.source_launch import SourceLaunch, source_launches
 from loopyperf.polyhedral.points import points_listed
 from loopyperf.properties.counted_kernel import KernelCounts, count_properties
 
@@ -27,7 +26,7 @@ def test_lanes_are_as_far_apart_as_their_stride_class_says(description: RandomKe
     kernel, sizes = loaded(description), description.class_sizes
     try:
         counts = count_properties(kernel)
-        launches = list(source_launches(kernel, sizes, Typical({})))
+        launches = list(launches_of(kernel, sizes))
     except UncountableError:
         reject()
     for launch in launches:
@@ -35,7 +34,7 @@ def test_lanes_are_as_far_apart_as_their_stride_class_says(description: RandomKe
             assert min(apart, FAR) in set(_told(counts, sizes, source, name)), (source, name)
 
 
-def _apart(launch: SourceLaunch) -> Iterator[tuple[str, str, int]]:
+def _apart(launch: LaunchAccesses) -> Iterator[tuple[str, str, int]]:
     """Yield the source and the name of global accesses whose lanes are equally far apart, and how far."""
     for number, instruction in enumerate(launch.graph().instructions):
         ref = instruction.reference
@@ -52,7 +51,7 @@ def _steps(pattern: AccessPattern) -> Iterator[int]:
     they never are together. These are left out.
     """
     for activity in () if pattern.passes.lockstep.starts else pattern.passes.activities:
-        (values, *_) = points_listed(activity.passes)
+        (values, *_) = points_listed(activity.passes.set)
         addresses = pattern.addresses.at(dict(zip(pattern.passes.loops, values, strict=True))) // pattern.width
         lanes = np.array(activity.lanes)
         together = (np.diff(lanes) == 1) & (pattern.passes.warp.local_ids[0][lanes[1:]] != 0)

@@ -10,16 +10,14 @@ import random
 import loopy as lp
 import numpy as np
 import pytest
-from idg.patterns import pattern, written
+from idg.patterns import launches_of, pattern, written
 from pymbolic import evaluate, parse
 
 from loopyperf.compiler import lowered
-from loopyperf.counts.typical import Typical
 from loopyperf.idg.copies import copied
 from loopyperf.idg.program import loops_in
 from loopyperf.idg.warps.warp import Warp
 from loopyperf.kernel import Kernel
-from loopyperf.memory.source_launch import source_launches
 
 ACCESSES = int(os.environ.get("LOOPYPERF_WRAPPED", 60))
 SEED = int(os.environ.get("LOOPYPERF_RANDOM_SEED", 1))
@@ -80,7 +78,7 @@ def test_wrapped_accesses_touch_the_sectors_of_their_lanes(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(1000 * SEED, 1000 * SEED + ACCESSES // 2))
 def test_copies_of_wrapped_accesses_do_together_what_the_loop_does(seed: int) -> None:
     index, shape = drawn(seed)
-    (launch,) = source_launches(kernel(index, shape), {}, Typical({}))
+    (launch,) = launches_of(kernel(index, shape))
     source = launch.graph()
 
     def sectors(graph):

@@ -8,7 +8,7 @@ from measurement.synthetic import SyntheticBackend
 from small_campaign import seconds, write_kernel_files
 
 from loopyperf.calibration.fits import Fit
-from loopyperf.memory import source_launch as construction
+from loopyperf.memory.source_launch import KernelStructure
 from loopyperf.predict import case, choice, on_device
 
 MakeFit = Callable[..., Fit]
@@ -51,9 +51,8 @@ def forbid(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     def forbidden() -> None:
         monkeypatch.setattr(case, "load_kernel", lambda *_: pytest.fail("a pass of Loopy's"))
-        for module in (on_device, construction):
-            name = "profile_of" if module is on_device else "kernel_profile"
-            monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("a graph"))
+        for owner, name in ((on_device, "profile_of"), (KernelStructure, "profile")):
+            monkeypatch.setattr(owner, name, lambda *_, **__: pytest.fail("a graph"))
 
     return forbidden
 

@@ -8,7 +8,7 @@ import numpy as np
 import pymbolic.primitives as prim
 from pymbolic.mapper.substitutor import SubstitutionMapper
 
-from loopyperf.counts.execution import ExecutionCounter
+from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.typical import Typical
 from loopyperf.idg.construction.cell_access import PrivateElements
 from loopyperf.idg.construction.drafts import Draft, Value
@@ -57,6 +57,16 @@ class LaunchProgram:
                     self.translator.translate(item)
                 self.of_statement[item.number] = range(first, len(self.translator.drafts))
                 self.places[item.number] = (*around, place)
+
+    def ask_weights(self) -> None:
+        """Look up how often conditions on data hold; raises :class:`UncountableError` for what has to be stated."""
+        for draft in self.drafts:
+            with naming(draft.statement):
+                self.counter.weight(self.site(draft))
+
+    def site(self, draft: Draft) -> Site:
+        """Return where *draft* runs."""
+        return Site(self.launch, draft.statement.inames, draft.conditions, draft.statement.name)
 
     @cached_property
     def bounding(self) -> frozenset[int]:

@@ -3,7 +3,7 @@
 A warp executes what at least one of its lanes does; :meth:`LaunchExecutions.passes` has the lanes of one apart.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
@@ -51,7 +51,6 @@ class LaunchExecutions:
         )
         self._of_sites: dict[tuple[frozenset[str], Conditions, tuple[str, ...]], isl.Set] = {}
         self._sites: dict[tuple[frozenset[str], Conditions], isl.Set] = {}
-        self._weights: dict[tuple[frozenset[str], Conditions, str], Fraction] = {}
         self._firsts: dict[str, int] = {}
         self._lockstep: dict[frozenset[str], Lockstep] = {}
 
@@ -97,16 +96,8 @@ class LaunchExecutions:
 
     def weight(self, statement: Statement, conditions: Conditions) -> Fraction:
         """Return how often what *statement* runs on under *conditions* runs there: less than 1 by what is stated."""
-        key = (statement.inames, conditions, statement.name)
-        if key not in self._weights:
-            with naming(statement):
-                self._weights[key] = self.counter.weight(self._site(statement, conditions))
-        return self._weights[key]
-
-    def ask_weights(self, sites: Iterable[tuple[Statement, Conditions]]) -> None:
-        """Look up all weights of *sites*; raises :class:`UncountableError` for the first that has to be stated."""
-        for statement, conditions in sites:
-            self.weight(statement, conditions)
+        with naming(statement):
+            return self.counter.weight(self._site(statement, conditions))
 
     def _site(self, statement: Statement, conditions: Conditions) -> Site:
         return Site(self.launch, statement.inames, conditions, statement.name)
@@ -194,6 +185,7 @@ class WarpExecutions:
         self.kernel, self.sizes = launch.kernel, launch.sizes
         self.warp, self.host = launch.placement.warp(place)
         self._values: dict[tuple[frozenset[str], Conditions, tuple[str, ...]], Points] = {}
+        self._lanes: dict[tuple[frozenset[str], Conditions], WarpPasses] = {}
         self._runs: dict[Any, Run] = {}
         self._numbers: dict[tuple[Points, Loops], tuple[Points, Any]] = {}
         self._regions: dict[Loops, Box | None] = {}
@@ -210,6 +202,13 @@ class WarpExecutions:
             here = fixed(points, dict(enumerate(self.place)))
             self._values[key] = Points(here.project_out(SET, 0, len(self.place)).coalesce())
         return self._values[key]
+
+    def lanes(self, site: Site) -> WarpPasses:
+        """Return what the warp executes of *site*, lane by lane; see :meth:`LaunchExecutions.passes`."""
+        key = site.inames, site.conditions
+        if key not in self._lanes:
+            self._lanes[key] = self.of_launch.passes(site, self.warp, self.host)
+        return self._lanes[key]
 
     def run(self, statement: Statement, conditions: Conditions) -> Run:
         """Return how the warp executes *statement* under *conditions*."""

@@ -118,7 +118,7 @@ class Activity:
 
     lanes: tuple[int, ...]
     """by number"""
-    passes: isl.Set
+    passes: Points
     """over the sequential loops"""
 
 
@@ -183,7 +183,7 @@ class WarpPasses:
         if missing:
             raise ParameterError(f"the access is in loops over {', '.join(self.loops)}: add {', '.join(missing)}")
         values = {place: passes[name] for place, name in enumerate(self.loops)}
-        found = (kind.lanes for kind in self.activities if not fixed(kind.passes, values).is_empty())
+        found = (kind.lanes for kind in self.activities if not fixed(kind.passes.set, values).is_empty())
         return next(found, ())
 
 
@@ -201,10 +201,10 @@ def _activities(points: isl.Set, values: Sequence[Integers | None], lanes: int) 
         return
     passes = without(points, hardware)
     if _is_product(points, passes, hardware, told_apart):
-        yield Activity(tuple(range(lanes)), passes)
+        yield Activity(tuple(range(lanes)), Points(passes))
         return
     for active, part in _parts(passes, _by_passes(points, hardware, told_apart)):
-        yield Activity(tuple(sorted(active)), part)
+        yield Activity(tuple(sorted(active)), Points(part))
 
 
 def _is_product(points: isl.Set, passes: isl.Set, hardware: Sequence[int], values: Integers) -> bool:

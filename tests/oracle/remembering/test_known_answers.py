@@ -18,7 +18,7 @@ import loopyperf as lpp
 from loopyperf.device.device_files import description_text
 from loopyperf.device.library import BUNDLED
 from loopyperf.errors import ParameterError
-from loopyperf.memory import source_launch as construction
+from loopyperf.memory.source_launch import KernelStructure
 from loopyperf.oracle.observation import observe
 from loopyperf.predict import case
 from loopyperf.predict import on_device as device_estimate
@@ -33,8 +33,8 @@ TESTS = Path(__file__).parents[2]
 def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a word for each time that graphs were built so far."""
     seen: list[str] = []
-    build = construction.kernel_profile
-    monkeypatch.setattr(construction, "kernel_profile", lambda *asked: seen.append("x") or build(*asked))
+    build = KernelStructure.profile
+    monkeypatch.setattr(KernelStructure, "profile", lambda *asked: seen.append("x") or build(*asked))
     return seen
 
 
@@ -307,12 +307,11 @@ import sys, warnings; warnings.simplefilter("ignore")
 import known_questions as asked
 import loopyperf as lpp
 from loopyperf.oracle.observation import observe
-from loopyperf.memory import source_launch
 from loopyperf.predict import case
 from loopyperf.predict.cache import recent
 if sys.argv[1] == "known":
     def fail(*_, **__): raise SystemExit("looked at anew")
-    case.load_kernel = source_launch.kernel_profile = fail
+    case.load_kernel = case.KernelStructure = fail
 for name in sys.argv[2:]:
     recent.forget()
     print(asked.whole(lpp.estimate(asked.unsure(), n=asked.N, **asked.QUESTIONS[name])))
