@@ -173,6 +173,19 @@ def passes_by_place(
     are too many places, *added* tells the bytes that the loops add to the addresses of all lanes at *values*, a row for
     each point; None where lanes, or other loops, make a difference. Then :class:`NoPlacesError` is raised.
     """
+    found = Counter[Place]()
+    for part in (passes,) if passes.boxes is None else map(Points, passes.boxes):
+        found.update(_of_part(part, progress, line, added))
+    _check_number(len(found))
+    return found
+
+
+def _of_part(
+    passes: Points,
+    progress: Callable[[Loops], Sequence[Progress]],
+    line: int,
+    added: Callable[[Loops, Integers], Integers | None],
+) -> Places:
     found: Places = {Place((0,) * passes.dimensions, 0): 1}
     for loops, own in _independent(passes):
         try:

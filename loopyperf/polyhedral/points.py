@@ -25,6 +25,8 @@ Box = tuple[range, ...]
 """intervals, one for each dimension; none is empty"""
 MOST_BOXES = 6
 """that points are cut into"""
+MOST_CELLS = 2**20
+"""of a box whose cells are looked at, all at once, for which of them are points"""
 
 
 class Points:
@@ -70,9 +72,9 @@ class Points:
     @cached_property
     def number(self) -> int:
         """Return how many there are."""
-        if self.box is None:
+        if self.boxes is None:
             return number_of_points(self.set)
-        return prod(map(len, self.box))
+        return sum(prod(map(len, box)) for box in self.boxes)
 
     @property
     def is_empty(self) -> bool:
@@ -236,8 +238,13 @@ def without(points: isl.Set, places: Sequence[int]) -> isl.Set:
 
 def points_listed(points: isl.Set) -> NDArray[np.int64]:
     """Return bounded *points*, one in each row."""
-    rows: list[list[int]] = []
     places = range(points.dim(SET))
+    if places and not points.is_empty():
+        box = [_interval(points, place) for place in places]
+        if prod(map(len, box)) <= MOST_CELLS:
+            inside = contained(points, np.meshgrid(*box, indexing="ij", sparse=True))
+            return np.argwhere(inside) + np.array([along.start for along in box], dtype=np.int64)
+    rows: list[list[int]] = []
     points.foreach_point(lambda point: rows.append([point.get_coordinate_val(SET, at).to_python() for at in places]))
     return np.array(rows, dtype=np.int64).reshape(len(rows), len(places))
 

@@ -261,7 +261,7 @@ class Cells:
         simple = tuple(found for each in index if (found := Affine.of(each)) and found.variables <= set(names))
         if len(simple) < len(index):
             return (index, None) if is_affine(names, index) else (None, None)
-        starts = {name: self.executed.warp.first(loops[: depth + 1]) for depth, name in enumerate(names)}
+        starts = {name: self.executed.warp.nest(loops).first(loops[: depth + 1]) for depth, name in enumerate(names)}
         if not all(isinstance(start, int) for start in starts.values()):
             return index, None
         return index, tuple(replace(each, constant=each.at(starts)) for each in simple)

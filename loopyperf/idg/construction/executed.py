@@ -15,7 +15,6 @@ from loopyperf.idg.construction.drafts import Draft, Value
 from loopyperf.idg.construction.loop_bounds import LoopBounds, Slab, Slabs, WorkItemTests
 from loopyperf.idg.construction.parts import nodes_of
 from loopyperf.idg.construction.translation import Translator
-from loopyperf.idg.program import WORK_ITEM
 from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions
 from loopyperf.idg.warps.kinds import Kind, kinds_of
 from loopyperf.idg.warps.warp import Nest, Statement, iname_values, naming, nest_of
@@ -125,15 +124,9 @@ class Executed:
 
         Empty where they do not, and where they differ with the passes of the loops around.
         """
-        bounds = self.program.bounds
-        if WORK_ITEM not in bounds.of(loops, self.slabs).depends_on:
-            return ()
         used = frozenset[str]().union(*(statement.inames for statement in loops[-1].statements()))
         lanes = iname_values(self.kernel, self.warp.warp, used, self.launch.sizes)
-        fixed = dict(self.launch.sizes) | self.warp.host
-        each = ({name: int(values[lane]) for name, values in lanes.items()} for lane in range(self.warp.warp.lanes))
-        found = tuple(bounds.passes(loops, self.slabs, fixed | values) for values in each)
-        return tuple(passes for passes in found if passes is not None)
+        return self.program.bounds.passes(loops, self.slabs, dict(self.launch.sizes) | self.warp.host, lanes)
 
     def of_launch_is_empty(self, place: int) -> bool:
         """Return whether no warp of the launch executes the draft at *place*."""
@@ -142,7 +135,7 @@ class Executed:
 
     def is_entered(self, loops: tuple[Nest, ...]) -> bool:
         """Return whether the warp comes to the innermost of *loops*."""
-        return not any(self.warp.visited(loops[:depth]).is_empty for depth in range(1, len(loops) + 1))
+        return not any(self.warp.nest(loops).visited(loops[:depth]).is_empty for depth in range(1, len(loops) + 1))
 
     def draft(self, place: int) -> Draft:
         """Return the draft of the instruction at *place* of the program."""
@@ -189,7 +182,7 @@ class Executed:
     def values_in_passes(self, loops: tuple[Nest, ...]) -> dict[str, Any]:
         """Return the values of the variables of *loops* as expressions of their passes."""
         return {
-            nest.iname: prim.Variable(nest.iname) + self.warp.first(loops[:depth])
+            nest.iname: prim.Variable(nest.iname) + self.warp.nest(loops).first(loops[:depth])
             for depth, nest in enumerate(loops, 1)
         }
 

@@ -10,11 +10,12 @@ from contextlib import suppress
 from functools import reduce
 
 import islpy as isl
+import numpy as np
 from loopy.codegen.loop import get_slab_decomposition
 from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, VectorizeTag
 
 from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, PassBound
-from loopyperf.idg.warps.warp import Nest
+from loopyperf.idg.warps.warp import Integers, Nest
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch
 from loopyperf.polyhedral.sets import SetMemory, interval, projected, tied_to
@@ -108,19 +109,25 @@ class LoopBounds:
             self._found[key] = self._bound(*key)
         return self._found[key]
 
-    def passes(self, loops: Sequence[Nest], slabs: frozenset[Slab], values: Mapping[str, int]) -> int | None:
-        """Return how often a work-item goes through the innermost of *loops*, whose bounds depend on it.
+    def passes(
+        self, loops: Sequence[Nest], slabs: frozenset[Slab], known: Mapping[str, int], lanes: Mapping[str, Integers]
+    ) -> tuple[int, ...]:
+        """Return how often each lane goes through the innermost of *loops*, if its bounds depend on the work-item.
 
-        *values* are those of the sizes and of the hardware's inames; None where loops around are to be known, too.
+        *known* are the values of what is the same for all lanes, *lanes* those of hardware inames in each. Empty where
+        the bounds do not depend on it, and where loops around are to be known, too.
         """
-        if self.of(loops, slabs).loops or (trips := self._trips.get(self._key(loops, slabs))) is None:
-            return None
-        point = isl.Point.zero(trips.get_domain_space())
-        for place in range(point.get_space().dim(PARAM)):
-            name = trips.get_dim_name(PARAM, place)
-            point = point.set_coordinate_val(PARAM, place, isl.Val(values.get(name or "", 0)))
-        number = trips.eval(point)
-        return max(number.to_python(), 0) if number.is_int() else 0
+        bound = self.of(loops, slabs)
+        trips = self._trips.get(self._key(loops, slabs))
+        if WORK_ITEM not in bound.depends_on or bound.loops or trips is None:
+            return ()
+        names = [str(trips.get_dim_name(PARAM, place)) for place in range(trips.dim(PARAM))]
+        places = [place for place in range(len(names)) if trips.involves_dims(PARAM, place, 1)]
+        number = len(next(iter(lanes.values())))
+        columns = (lanes.get(names[place], np.full(number, known.get(names[place], 0))) for place in places)
+        rows = list(zip(*(column.tolist() for column in columns), strict=True))
+        found = {row: _at_point(trips, dict(zip(places, row, strict=True))) for row in dict.fromkeys(rows)}
+        return tuple(found[row] for row in rows)
 
     def _key(self, loops: Sequence[Nest], slabs: frozenset[Slab]) -> _Key:
         loop = loops[-1]
@@ -156,6 +163,15 @@ class LoopBounds:
         if tag is None:
             return name
         return WORK_ITEM if isinstance(tag, LocalInameTag) else WORK_GROUP
+
+
+def _at_point(number: isl.PwAff, values: Mapping[int, int]) -> int:
+    """Return *number*, not less than 0, where parameters at these places have *values*; 0 where it is none."""
+    point = isl.Point.zero(number.get_domain_space())
+    for place, value in values.items():
+        point = point.set_coordinate_val(PARAM, place, isl.Val(value))
+    found = number.eval(point)
+    return max(found.to_python(), 0) if found.is_int() else 0
 
 
 def _in_all_statements(loop: Nest) -> frozenset[str]:

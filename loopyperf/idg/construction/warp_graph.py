@@ -4,6 +4,7 @@ from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
+from math import prod
 from typing import Any, cast
 
 import islpy as isl
@@ -55,7 +56,9 @@ def come_by(executed: Executed) -> Iterator[tuple[int, int]]:
         if place in executed.numbers or executed.of_launch_is_empty(place):
             continue
         loops = draft.statement.loops
-        number = executed.warp.passes(loops).number if loops and executed.is_entered(loops) else int(not loops)
+        number = (
+            executed.warp.nest(loops).passes(loops).number if loops and executed.is_entered(loops) else int(not loops)
+        )
         if number:
             yield place, number
 
@@ -135,7 +138,7 @@ def _of(executed: Executed, found: LastWrite | Flow, operand: int | None) -> Ite
     loops = executed.draft(target).statement.loops
     everywhere = executed.runs[target].passes
     through = _through(executed, source, target)
-    pieces = [_piece(found)] if isinstance(found, LastWrite) else _pieces(executed, found)
+    pieces = [_piece(found, everywhere)] if isinstance(found, LastWrite) else _pieces(executed, found)
     for where, passes, distance in pieces:
         condition = condition_on(where, everywhere, loops)
         yield Edge(executed.numbers[source], executed.numbers[target], distance, passes, condition, through, operand)
@@ -148,7 +151,8 @@ def _through(executed: Executed, source: int, target: int) -> Dependence:
     return Dependence.MEMORY if kinds[0] == Opcode.STORE else Dependence.DATA
 
 
-def _piece(found: LastWrite) -> Piece:
+def _piece(found: LastWrite, everywhere: Points) -> Piece:
+    """Return what was *found* as one piece of the passes that the target makes, which are *everywhere*."""
     names = found.target.variables
     distance: list[int] = []
     for name, passes in zip(names[: shared_loops(found.source, found.target)], found.passes, strict=False):
@@ -160,14 +164,15 @@ def _piece(found: LastWrite) -> Piece:
         distance.append(low)
         if low != high:
             break
-    where = union([Points(each) for each in found.where], len(names))
+    is_everywhere = sum(prod(map(len, where)) for where in found.where) == everywhere.number
+    where = everywhere if is_everywhere else union([Points(each) for each in found.where], len(names))
     return where, cast("tuple[Iteration, ...]", found.passes), tuple(distance)
 
 
 def _pieces(executed: Executed, found: Flow) -> Iterator[Piece]:
     before, after = (executed.draft(each.node).statement.loops for each in (found.source, found.target))
-    numbered = found.relation.apply_domain(executed.warp.numbering(after))
-    numbered = numbered.apply_range(executed.warp.numbering(before))
+    numbered = found.relation.apply_domain(executed.warp.nest(after).numbering(after))
+    numbered = numbered.apply_range(executed.warp.nest(before).numbering(before))
     single: list[tuple[isl.Set, isl.MultiAff]] = []
     isl.PwMultiAff.from_map(numbered).foreach_piece(lambda where, value: single.append((where, value)))
     for piece, value in single:
@@ -227,7 +232,10 @@ def _body(executed: Executed, nest: Nest, loops: tuple[Nest, ...]) -> Iterator[I
             inside = (*loops, item)
             body = tuple(_body(executed, item, inside))
             if body:
-                trips, bound = executed.warp.trips(inside), executed.program.bounds.of(inside, executed.slabs)
+                trips, bound = (
+                    executed.warp.nest(inside).trips(inside),
+                    executed.program.bounds.of(inside, executed.slabs),
+                )
                 yield Loop(item.iname, trips, body, item.is_unrolled, bound, lanes=executed.passes_of_lanes(inside))
 
 

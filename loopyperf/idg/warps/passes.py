@@ -19,6 +19,7 @@ from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.points import Box, Points, fixed, without
+from loopyperf.polyhedral.sets import SetMemory
 
 # {{{ loops that do not start from the same value in all lanes
 #
@@ -162,7 +163,7 @@ class WarpPasses:
             warp=warp,
             loops=tuple(name for name in names if name not in values),
             lane_values=values,
-            activities=tuple(_activities(lockstep.numbered(points), [values.get(name) for name in names], warp.lanes)),
+            activities=_activities(lockstep.numbered(points), [values.get(name) for name in names], warp.lanes),
             lockstep=lockstep,
             counted=counted,
             points=points,
@@ -190,20 +191,38 @@ class WarpPasses:
 # {{{ which lanes are active
 
 
-def _activities(points: isl.Set, values: Sequence[Integers | None], lanes: int) -> Iterator[Activity]:
-    """Yield the passes of *points* by active lanes; *values* are those of each dimension that the hardware numbers."""
+def _activities(points: isl.Set, values: Sequence[Integers | None], lanes: int) -> tuple[Activity, ...]:
+    """Return the passes of *points* by active lanes; *values* are those of each dimension that the hardware numbers."""
+    varying: list[Integers | None] = []
+    for place, value in reversed(list(enumerate(values))):
+        if value is None or value.min() < value.max():
+            varying.insert(0, value)
+        else:
+            points = points.fix_val(SET, place, isl.Val(int(value[0]))).project_out(SET, place, 1)
+    # What is left is the same for most warps, of which boundaries tell few apart.
+    known = _ACTIVITIES.setdefault(points.remove_redundancies(), {})
+    key = lanes, tuple(None if value is None else tuple(value.tolist()) for value in varying)
+    if key not in known:
+        known[key] = tuple(_told_apart(points, varying, lanes))
+    return known[key]
+
+
+_ACTIVITIES = SetMemory[dict[Any, tuple[Activity, ...]]](most=256)
+
+
+def _told_apart(points: isl.Set, values: Sequence[Integers | None], lanes: int) -> Iterator[Activity]:
     hardware = [place for place, value in enumerate(values) if value is not None]
-    told_apart = np.array([value for value in values if value is not None]).reshape(len(hardware), lanes)
-    for place, value in zip(hardware, told_apart, strict=True):
+    by_lane = np.array([value for value in values if value is not None]).reshape(len(hardware), lanes)
+    for place, value in zip(hardware, by_lane, strict=True):
         points = points.lower_bound_val(SET, place, isl.Val(int(value.min())))
         points = points.upper_bound_val(SET, place, isl.Val(int(value.max())))
     if points.is_empty():
         return
     passes = without(points, hardware)
-    if _is_product(points, passes, hardware, told_apart):
-        yield Activity(tuple(range(lanes)), Points(passes))
+    if _is_product(points, passes, hardware, by_lane):
+        yield Activity(tuple(range(lanes)), Points(passes.remove_redundancies()))
         return
-    for active, part in _parts(passes, _by_passes(points, hardware, told_apart)):
+    for active, part in _parts(passes, _by_passes(points, hardware, by_lane)):
         yield Activity(tuple(sorted(active)), Points(part))
 
 
@@ -268,6 +287,8 @@ IN = isl.dim_type.in_
 
 def condition_on(passes: Points, everywhere: Points, loops: Sequence[Nest]) -> Any:
     """Return the condition on passes of *loops* under which those of *everywhere* are among *passes*; None for all."""
+    if passes is everywhere:
+        return None
     if passes.box is not None and everywhere.box is not None:
         tests = list(_tests(passes.box, everywhere.box, loops))
         return prim.LogicalAnd(tuple(tests)) if len(tests) > 1 else next(iter(tests), None)
