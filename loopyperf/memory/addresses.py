@@ -66,11 +66,15 @@ class LaneAddresses:
             numbers[place] += number
         yield from zip(found, numbers, strict=True)
 
+    @cached_property
+    def steps(self) -> tuple[int, ...] | None:
+        """Return by how many bytes a pass of each loop moves all lanes on; None where that is no number."""
+        known = self._affine
+        return None if known is None else tuple(known.factor(loop) * self.unit for loop in self.loops)
+
     def progress(self, loops: Loops) -> Sequence[Progress]:
         """Return how the addresses move along *loops*, by number; raises :class:`NotPeriodicError` without a period."""
         names = [self.loops[loop] for loop in loops]
-        if self._affine is not None:
-            return tuple(Progress(1, self._affine.factor(name) * self.unit) for name in names)
         found = periods(self._with(names), frozenset(self.loops), self._uniform)
         start = dict.fromkeys(self.loops, 0)
         first = self.at(start)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Literal
 
@@ -24,8 +24,8 @@ from loopyperf.idg.warps.warp import Integers, Warp
 from loopyperf.kernel.launches import SUBJECTS, Assumed, Assumption, sentences
 from loopyperf.memory.addresses import LaneAddresses, lane_addresses
 from loopyperf.memory.footprints import Footprints
-from loopyperf.memory.residues import NoPlacesError, Places, Visits, passes_by_place, visited
-from loopyperf.memory.sectors import LINE, WORD, BankAccess, SectorAccess, bank_access, sector_access
+from loopyperf.memory.residues import NoPlacesError, Places, Progress, Visits, passes_by_place, visited
+from loopyperf.memory.sectors import KNOWN, LINE, WORD, BankAccess, SectorAccess, bank_access, from_first, sector_access
 from loopyperf.polyhedral.points import Points
 from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import amount, number_of
@@ -83,7 +83,8 @@ class AccessPattern:
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """Return what was assumed of addresses that depend on data, and whether iterations were sampled."""
-        if not any(isinstance(places, Visits) and places.is_sample for places in self._places.values()):
+        is_affine = self.addresses.steps is not None
+        if is_affine or not any(isinstance(each, Visits) and each.is_sample for each in self._places.values()):
             return self.addresses.assumed
         sentence = f"addresses have no short period ({SUBJECTS}); their sectors are the mean over sampled iterations"
         return (*self.addresses.assumed, self.reference.assumption(sentence))
@@ -101,6 +102,10 @@ class AccessPattern:
 
         Where addresses follow no period and passes are many, it is that of a sample, as :attr:`assumed` says.
         """
+        steps = self.addresses.steps
+        if steps is not None:
+            first = self.addresses.at(dict.fromkeys(self.passes.loops, 0))
+            return _affine_profile(self.passes.activities, steps, from_first(first, self._block), self._kind)
         found = Counter[WarpAccess]()
         for activity in self.passes.activities:
             for addresses, number in self._happening(activity):
@@ -123,19 +128,46 @@ class AccessPattern:
         return {activity.lanes: self._places_of(activity.passes) for activity in self.passes.activities}
 
     def _places_of(self, passes: Points) -> Places | Visits:
-        # Words of local memory that all move on by words lie in other banks, and in as many.
-        block = WORD if self.reference.space == MemorySpace.LOCAL else LINE
         try:
-            return passes_by_place(passes, self.addresses.progress, block, self.addresses.added)
+            return passes_by_place(passes, self.addresses.progress, self._block, self.addresses.added)
         except NoPlacesError:
             return visited(passes)
 
-    def _access(self, lanes: tuple[int, ...], addresses: Integers) -> WarpAccess:
+    @property
+    def _kind(self) -> tuple[bool, int, bool]:
+        """Return whether the access is of local memory, its width, and whether it is a load."""
         ref = self.reference
-        active = np.array(lanes, dtype=np.int64)
-        if ref.space == MemorySpace.LOCAL:
-            return bank_access(active, addresses[active], self.width, ref.direction == "load")
-        return sector_access(addresses[active], self.width)
+        return ref.space == MemorySpace.LOCAL, self.width, ref.direction == "load"
+
+    @property
+    def _block(self) -> int:
+        """Return the bytes by which all lanes may move on without a difference: banks are as many from any word."""
+        return WORD if self.reference.space == MemorySpace.LOCAL else LINE
+
+    def _access(self, lanes: tuple[int, ...], addresses: Integers) -> WarpAccess:
+        return _access(lanes, addresses, self._kind)
+
+
+def _access(lanes: tuple[int, ...], addresses: Integers, kind: tuple[bool, int, bool]) -> WarpAccess:
+    is_local, width, is_load = kind
+    active = np.array(lanes, dtype=np.int64)
+    if is_local:
+        return bank_access(active, addresses[active], width, is_load)
+    return sector_access(addresses[active], width)
+
+
+@lru_cache(maxsize=KNOWN)
+def _affine_profile(
+    activities: tuple[Activity, ...], steps: tuple[int, ...], first: bytes, kind: tuple[bool, int, bool]
+) -> AccessProfile:
+    """Return what an access of some *kind* does whose lanes are at *first*, and move on by *steps* along the loops."""
+    lanes, block = np.frombuffer(first, dtype=np.int64), WORD if kind[0] else LINE
+    found = Counter[WarpAccess]()
+    for activity in activities:
+        places = passes_by_place(activity.passes, lambda loops: [Progress(1, steps[loop]) for loop in loops], block)
+        for place, number in places.items():
+            found[_access(activity.lanes, lanes + place.offset, kind)] += number
+    return AccessProfile(dict(found))
 
 
 def access_pattern(ref: Reference, passes: WarpPasses, stride: str | None = None) -> AccessPattern:

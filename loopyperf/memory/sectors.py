@@ -64,10 +64,10 @@ class SectorAccess:
 
 def sector_access(addresses: Integers, element_bytes: int) -> SectorAccess:
     """Return what active lanes that access *element_bytes* each, at byte *addresses*, ask of global memory."""
-    return _sector_access(_from_first(addresses, LINE), element_bytes)
+    return _sector_access(from_first(addresses, LINE), element_bytes)
 
 
-def _from_first(addresses: Integers, block: int) -> bytes:
+def from_first(addresses: Integers, block: int) -> bytes:
     """Return *addresses* from the beginning of the block of so many bytes that the first one is in."""
     first = addresses.min() // block * block if len(addresses) else 0
     return (addresses.astype(np.int64) - first).tobytes()
@@ -159,7 +159,7 @@ def bank_access(lanes: Integers, addresses: Integers, element_bytes: int, is_loa
 
     *addresses* are theirs, in bytes. Elements that are no power of two, or wider than 16 bytes, go in pieces.
     """
-    return _bank_access(lanes.astype(np.int64).tobytes(), _from_first(addresses, WORD), element_bytes, is_load)
+    return _bank_access(lanes.astype(np.int64).tobytes(), from_first(addresses, WORD), element_bytes, is_load)
 
 
 @lru_cache(maxsize=KNOWN)

@@ -20,6 +20,7 @@ from loopyperf.counts.typical import Typical
 from loopyperf.idg.warps.warp import Warp, warps_of_group
 from loopyperf.kernel import Kernel
 from loopyperf.memory import AccessPattern, residues
+from loopyperf.memory.addresses import LaneAddresses
 
 Sizes = Mapping[str, int]
 LANES = {"i": "l.0"}
@@ -184,8 +185,13 @@ EXAMPLES.append(
 @settings(max_examples=10)
 @given(draw=st.data())
 def test_all_passes_are_as_lane_by_lane(case: Example, most: int, draw: st.DataObject) -> None:
+    is_usual = most == residues.MOST_PLACES
     with patch.object(residues, "MOST_PLACES", most):
-        check_lane_by_lane(case, draw)
+        if is_usual:
+            check_lane_by_lane(case, draw)
+        else:
+            with patch.object(LaneAddresses, "steps", None):  # sums of multiples have few places
+                check_lane_by_lane(case, draw)
 
 
 def check_lane_by_lane(case: Example, draw: st.DataObject) -> None:

@@ -243,10 +243,21 @@ def _body(executed: Executed, nest: Nest, loops: tuple[Nest, ...]) -> Iterator[I
 
 
 def _instruction(executed: Executed, place: int) -> Instruction:
+    """Return the instruction at *place*: the same for all classes that execute it, and loops around it, alike."""
     draft, run = executed.draft(place), executed.runs[place]
     number: int | Fraction = run.passes.number
     if not executed.kind.is_uniform:
         number = Fraction(Points(executed.of_all(place)).number, executed.kind.warps)
+    nest = executed.warp.nest(draft.statement.loops)
+    key = place, nest, run.values, number, executed.slabs, tuple(executed.warp.host.items())
+    known = executed.launch.instructions
+    if key not in known:
+        known[key] = _made(executed, place, number)
+    return known[key]
+
+
+def _made(executed: Executed, place: int, number: int | Fraction) -> Instruction:
+    draft, run = executed.draft(place), executed.runs[place]
     total = number * run.weight * (1 if draft.number is None else draft.number)
     return Instruction(
         kind=draft.kind,

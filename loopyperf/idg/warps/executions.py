@@ -16,6 +16,7 @@ from loopy.kernel.data import GroupInameTag, LocalInameTag
 from loopyperf.counts.conditions import ALWAYS, Conditions
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.errors import UnboundedDomainError
+from loopyperf.idg.program import Instruction
 from loopyperf.idg.warps.kinds import Placement
 from loopyperf.idg.warps.loop_passes import LoopPasses
 from loopyperf.idg.warps.passes import Lockstep, WarpPasses, lockstep_of
@@ -55,6 +56,8 @@ class LaunchExecutions:
         self._sites: dict[tuple[frozenset[str], Conditions], isl.Set] = {}
         self._firsts: dict[str, int] = {}
         self._lockstep: dict[frozenset[str], Lockstep] = {}
+        self.instructions: dict[Any, Instruction] = {}
+        """what is made of them for one class of warps, and may be for another one"""
         self._points_of = SetMemory[Points]()
         self._nests: dict[tuple[Loops, tuple[Points, ...]], LoopPasses] = {}
 

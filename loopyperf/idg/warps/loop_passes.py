@@ -33,6 +33,11 @@ class LoopPasses:
         self._numbering: dict[Loops, isl.Map] = {}
         self._last: dict[Loops, isl.Map] = {}
         self._passes: dict[Loops, Points] = {}
+        self.trips = cache(self._trips)
+        """how many passes the innermost of some loops makes each time that it is entered: an integer, or an expression
+        of the passes of the loops around it"""
+        self.first = cache(self._first)
+        """the variable of the innermost of some loops in its first pass: an integer, or such an expression"""
 
     def executed(self, values: Points, loops: Loops) -> tuple[Points, Any]:
         """Return the numbers of the passes of *loops* whose variables have *values*, and the condition on them."""
@@ -92,11 +97,7 @@ class LoopPasses:
             self._regions[loops] = found if found is None or not loops or found[:-1] == outside else None
         return self._regions[loops]
 
-    def trips(self, loops: Loops) -> Any:
-        """Return how many passes the innermost of *loops* makes each time that it is entered.
-
-        An integer, or an expression of the passes of the loops around it.
-        """
+    def _trips(self, loops: Loops) -> Any:
         region = self.region(loops)
         if region is not None:
             return len(region[-1])
@@ -109,11 +110,7 @@ class LoopPasses:
             number = number.union_add(isl.PwAff.from_aff(zero).intersect_domain(never))
         return _value(number, around, loops)
 
-    def first(self, loops: Loops) -> Any:
-        """Return the variable of the innermost of *loops* in its first pass.
-
-        An integer, or an expression of the passes of the loops around it.
-        """
+    def _first(self, loops: Loops) -> Any:
         region = self.region(loops)
         if region is not None:
             return region[-1].start
