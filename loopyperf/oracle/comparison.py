@@ -18,7 +18,8 @@ from loopyperf.models.result import Estimate
 from loopyperf.oracle.models_table import below_roofline, models_table
 from loopyperf.oracle.refusals import unanswered
 from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.predict.case import Case, one_size
+from loopyperf.predict.cache.recent import Kind, kind_of_json
+from loopyperf.predict.case import Case, found_once, one_size
 from loopyperf.predict.choice import WITHOUT_FIT, FitChoice, chosen_device
 from loopyperf.predict.several import check_is_asked, device_for, models_named, predictions, record_among
 from loopyperf.predict.stages import profiled_name, staged, stages_of
@@ -225,26 +226,42 @@ def compare_occupancies(
     fitted do not know the occupancy. Raises :class:`OccupancyError` for more groups than there is room for
     and for no number of groups, and what :func:`compare` raises.
     """
-    names, merged = models_named(models), one_size(parameters, sizes)
-    found = stages_of(Case(program, merged, typical), chosen_device(device))
+    case, described = Case(program, one_size(parameters, sizes), typical), chosen_device(device)
+    names = models_named(models)
+    asked = described, case.typical, case.sizes, names, concurrent_groups
+    kernel, groups, warps, times, refusals = found_once(
+        OCCUPANCIES, program, asked, lambda: _at_occupancies(case, described, names, concurrent_groups)
+    )
+    seconds = {name: np.array(each) for name, each in times.items()}
+    stated = dict(typical or {})
+    return OccupancyComparison(kernel, case.sizes, described.slug, groups, warps, seconds, dict(refusals), stated)
+
+
+_Occupancies = tuple[str, tuple[int, ...], tuple[int, ...], dict[str, tuple[float, ...]], dict[str, str]]
+OCCUPANCIES: Kind[_Occupancies] = kind_of_json("occupancies", 256, _Occupancies)
+"""the kernel's name, numbers of groups and of warps, model -> seconds, model -> why it has no answer"""
+
+
+def _at_occupancies(
+    case: Case, device: Device, names: Sequence[str], concurrent_groups: Sequence[int] | None
+) -> _Occupancies:
+    found = stages_of(case, device)
     full, described = found.timed, found.timed.device
     if not full.launches:
-        raise ParameterError(f"at {merged} {full.kernel} launches no groups, so that none reside at once")
+        raise ParameterError(f"at {case.sizes} {full.kernel} launches no groups, so that none reside at once")
     longest = max(full.launches, key=lambda launch: launch.warps_of_core)
     most = min(launch.execution.concurrent_groups for launch in full.launches)
     asked = tuple(range(1, most + 1)) if concurrent_groups is None else _checked(concurrent_groups)
     kernels = [staged(found.profile, described, concurrent_groups=groups).timed for groups in asked]
-    seconds, refusals = _over_occupancy(names, kernels)
     warps = tuple(groups * longest.warps_per_group for groups in asked)
-    stated, name, slug = dict(typical or {}), full.kernel, described.slug
-    return OccupancyComparison(name, merged, slug, asked, warps, seconds, refusals, stated)
+    return full.kernel, asked, warps, *_over_occupancy(names, kernels)
 
 
 def _over_occupancy(
     names: Iterable[str], kernels: Sequence[TimedProgram]
-) -> tuple[dict[str, NDArray[np.float64]], dict[str, str]]:
+) -> tuple[dict[str, tuple[float, ...]], dict[str, str]]:
     """Return the seconds of each of *kernels* by the models called *names*, and why others have none."""
-    seconds: dict[str, NDArray[np.float64]] = {}
+    seconds: dict[str, tuple[float, ...]] = {}
     refusals: dict[str, str] = {}
     for name in names:
         model = find_model(name)
@@ -252,7 +269,7 @@ def _over_occupancy(
             refusals[name] = "not told how many groups reside at once"
             continue
         try:
-            seconds[name] = np.array([float(model.time(kernel).seconds) for kernel in kernels])
+            seconds[name] = tuple(float(model.time(kernel).seconds) for kernel in kernels)
         except LoopyperfError as error:
             refusals[name] = str(error)
     return seconds, refusals

@@ -18,6 +18,7 @@ from known_questions import V100, N, other_device, unsure
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError
+from loopyperf.oracle.comparison import OccupancyComparison
 from loopyperf.oracle.explanation.explanation import Explanation
 from loopyperf.predict.cache import files as cache_files
 from loopyperf.predict.cache import recent
@@ -52,6 +53,8 @@ def explained(*args: Any, **options: Any) -> Explanation:
 QUESTIONS: dict[str, Callable[[], Any]] = {
     "compare": lambda: asked(lpp.compare),
     "compare by a fit of counts": lambda: asked(lpp.compare, device="amd-r9-fury", models=["linear", "roofline"]),
+    "compare occupancies": lambda: asked(lpp.compare_occupancies, models=["roofline", "wfg", "linear"]),
+    "compare some": lambda: asked(lpp.compare_occupancies, models=["wfg"], concurrent_groups=np.array([1, 3])),
     "explain": lambda: asked(lpp.explain),
     "explain on two devices": lambda: asked(lpp.explain, device=["amd-r9-fury", V100], models=["linear", "roofline"]),
     "explain what is typical": lambda: asked(lpp.explain, **guarded()),
@@ -65,7 +68,7 @@ QUESTIONS: dict[str, Callable[[], Any]] = {
 
 def whole(answer: Any) -> str:
     """Return all that an answer says, to the last bit."""
-    return repr(answer.to_dict() if isinstance(answer, lpp.Comparison | Explanation) else answer)
+    return repr(answer.to_dict() if isinstance(answer, lpp.Comparison | OccupancyComparison | Explanation) else answer)
 
 
 def all_of(answer: Any) -> Any:
