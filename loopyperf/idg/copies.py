@@ -5,19 +5,19 @@ What each copy waits for is the same as before: where the pass that an edge lead
 one copy; where it is not, the edge has a condition for each.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import islice, product
-from operator import itemgetter
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 import pymbolic.primitives as prim
 
-from loopyperf.idg.graph import Idg, addressed, runs_of_all
-from loopyperf.idg.program import Edge, Instruction, Item, Iteration, Loop, common_depth, lag, loops_in, placed
+from loopyperf.idg.graph import Idg, addressed, expressions_in
+from loopyperf.idg.program import Edge, Instruction, Item, Iteration, Loop, common_depth, lag, loops_in, whole
 from loopyperf.polyhedral.affine import Affine, Opaque
-from loopyperf.polyhedral.expressions import in_terms_of, in_terms_of_each
+from loopyperf.polyhedral.expressions import in_terms_of, names_of, times_held
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,117 @@ class _Written:
         return cls((*repeated, *(_Copy(whole * factor + number, 0) for number in range(rest))))
 
 
-Place = tuple[int, tuple[int, ...]]
-"""an instruction, and which of the copies of each loop around it, from the outermost on, by their place"""
+SAME = _Written((_Copy(0, 1),))
+"""a loop that stays as it is"""
+Chosen = tuple[int, ...]
+"""which of the copies of loops, from the outermost on, by their place"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Context:
+    """Where copies of instructions stand that are in the same loops."""
+
+    chosen: Chosen = ()
+    """of the loops around"""
+    passes: Mapping[str, Iteration] = field(default_factory=dict[str, Iteration])
+    """old loop -> its pass, in terms of the new ones, where it is another one"""
+    trips: tuple[tuple[str, Any], ...] = ()
+    """the new loops around, the outermost first, each with its number of passes"""
+    runs: dict[Any, int] = field(default_factory=dict[Any, int])
+    """of a condition: in how many of these passes it holds"""
+
+    def runs_of(self, condition: Any) -> int:
+        """Return in how many passes of the loops around *condition* holds."""
+        if condition not in self.runs:
+            self.runs[condition] = times_held(condition, self.trips)
+        return self.runs[condition]
+
+    def at(self, depths: Sequence[int]) -> Chosen:
+        """Return which of the copies of the loops at some *depths*."""
+        return tuple([self.chosen[depth] for depth in depths])
+
+
+class _Choice(NamedTuple):
+    """A copy that may be in some pass of the old loop."""
+
+    place: int
+    new: Iteration | None
+    """the pass of the new loop, if there is one"""
+    test: Any
+    """on what condition it is this copy; None for always"""
+
+
+class _Origin(NamedTuple):
+    """Which copies an edge to a copy leads from."""
+
+    chosen: Chosen
+    passes: tuple[Iteration, ...]
+    condition: Any
+    distance: tuple[int, ...]
+    is_open: bool
+    """by how many passes of the next loop it is earlier is not always the same"""
+
+
+class _Pattern:
+    """What edges have in common that lead from some loops to some loops in the same passes on the same condition."""
+
+    def __init__(self, graph: Idg, written: Sequence[_Written], edge: Edge) -> None:
+        around, within = graph.loops_around[edge.source], graph.loops_around[edge.target]
+        self.edge, self.origins = edge, dict[Chosen, list[_Origin]]()
+        common = around[: common_depth(around, within)]
+        self.shared = [loop.name for loop in common if any(copy.factor for copy in written[loop.number].copies)]
+        """the loops around both ends that are still loops"""
+        depths = (_depths(written, within, [each]) for each in edge.passes)
+        self.passes = [
+            (written[loop.number], each, moving, dict[Chosen, list[_Choice]]())
+            for loop, each, moving in zip(around, edge.passes, depths, strict=True)
+        ]
+        """of each loop around the source: its copies, the pass of it, what moves that, and what is known already"""
+
+    def origins_of(self, context: _Context) -> list[_Origin]:
+        """Return which copies of the source may be in the passes that the target waits for in *context*."""
+        if context.chosen not in self.origins:
+            self.origins[context.chosen] = list(self._found(context))
+        return self.origins[context.chosen]
+
+    def _found(self, context: _Context) -> Iterator[_Origin]:
+        condition = in_terms_of(self.edge.condition, context.passes)
+        if condition is False:
+            return
+        given = [] if condition is None or condition is True else [condition]
+        for chosen in product(*[self._choices(*each, context) for each in self.passes]):
+            new = tuple([each.new for each in chosen if each.new is not None])
+            tests = _all([*given, *[each.test for each in chosen if each.test is not None]])
+            yield _Origin(tuple([each.place for each in chosen]), new, tests, *self._distance(new))
+
+    @staticmethod
+    def _choices(
+        written: _Written, old: Iteration, moving: Chosen, known: dict[Chosen, list[_Choice]], context: _Context
+    ) -> list[_Choice]:
+        here = context.at(moving)
+        if here not in known:
+            known[here] = list(_choices(written, old.replaced(context.passes), dict(context.trips)))
+        return known[here]
+
+    def _distance(self, new: Sequence[Iteration]) -> tuple[tuple[int, ...], bool]:
+        """Return by how many passes of each new loop around both the source is earlier; whether one is not known."""
+        found: list[int] = []
+        for name, each in zip(self.shared, new, strict=False):
+            earlier = lag(each, name)
+            if earlier is None:
+                return tuple(found), True
+            found.append(earlier)
+        return tuple(found), False
+
+
+def _depths(written: Sequence[_Written], around: Sequence[Loop], parts: Sequence[Any]) -> Chosen:
+    """Return which of the loops *around* are written out and move *parts*, or the trips of loops that do."""
+    names = names_of(parts)
+    for loop in reversed(around):
+        if loop.name in names and not isinstance(loop.trips, int):
+            names |= names_of([loop.trips])
+    moving = (depth for depth, loop in enumerate(around) if loop.name in names and written[loop.number] != SAME)
+    return tuple(moving)
 
 
 def copied(graph: Idg, factors: Mapping[int, int]) -> Idg:
@@ -63,163 +172,140 @@ def copied(graph: Idg, factors: Mapping[int, int]) -> Idg:
     passes for all. One pass is no loop, unless passes are counted at run time. A loop whose number of passes varies
     stays as it is.
     """
-    return _Copier(graph, factors).copied()
+    copier = _Copier(graph, factors)
+    return copier.copied() if any(each != SAME for each in copier.written) else graph
 
 
 class _Copier:
+    """Works once for what copies have in common: instructions in the same passes, edges of one pattern."""
+
     def __init__(self, graph: Idg, factors: Mapping[int, int]) -> None:
         self.graph = graph
         self.written = [_Written.of(loop, factors.get(loop.number, 1)) for loop in loops_in(graph.body)]
-        self.places: dict[Place, int] = {}
-        self._affine: dict[tuple[int, frozenset[str]], bool] = {}
-        self.instructions: list[Instruction] = []
-        self.around: list[Mapping[str, Iteration]] = []
-        """of each new instruction: old loop -> its pass, in terms of the new ones, where it is another one"""
+        self.places: dict[tuple[int, Chosen], int] = {}
+        """of an instruction and which of the copies of the loops around it: the number of its copy there"""
+        self.copies: list[tuple[int, Instruction, _Context]] = []
+        """of each copy: the number of the old instruction, the same in other passes, and where it stands"""
+        self.total: Counter[int] = Counter()
+        """of an old instruction: how often the program runs all of its copies"""
+        self._known: dict[tuple[int, Chosen], Instruction | None] = {}
 
     def copied(self) -> Idg:
-        body = tuple(self._items(self.graph.body, (), {}))
-        self.trips = [{loop.name: loop.trips for loop in loops} for _, loops in sorted(placed(body), key=itemgetter(0))]
-        edges = tuple(self._edges())
-        shared = self._with_shares(body)
-        return Idg(tuple(shared), edges, body)
+        around, written = self.graph.loops_around, self.written
+        self.moving = [
+            _depths(written, loops, expressions_in(each))
+            for loops, each in zip(around, self.graph.instructions, strict=True)
+        ]
+        body = tuple(self._items(self.graph.body, _Context()))
+        return Idg(tuple(self._instructions()), tuple(self._edges()), body)
 
-    def _with_shares(self, body: Sequence[Item]) -> Iterator[Instruction]:
+    def _instructions(self) -> Iterator[Instruction]:
         """Yield the new instructions, each with its share of what the old one executes."""
-        loops = dict(placed(body))
-        runs = runs_of_all(self.instructions, [loops[place] for place in range(len(self.instructions))])
-        old = [place for place, _ in self.places]
-        total: dict[int, int] = {}
-        for place, number in zip(old, runs, strict=True):
-            total[place] = total.get(place, 0) + number
-        for each, place, number in zip(self.instructions, old, runs, strict=True):
-            share = Fraction(each.executions) * Fraction(number, total[place]) if total[place] else Fraction(0)
-            yield replace(each, executions=int(share) if share.denominator == 1 else share)
+        known: dict[tuple[int, Chosen, int], Instruction] = {}
+        for place, each, context in self.copies:
+            runs, total = context.runs_of(each.condition), self.total[place]
+            key = place, context.at(self.moving[place]), runs
+            if key not in known:
+                share = each.executions if runs == total else whole(Fraction(each.executions * runs, total or 1))
+                known[key] = each if share is each.executions else replace(each, executions=share)
+            yield known[key]
 
-    def _items(self, body: Sequence[Item], chosen: tuple[int, ...], passes: Mapping[str, Iteration]) -> Iterator[Item]:
+    # {{{ the program
+
+    def _items(self, body: Sequence[Item], context: _Context) -> Iterator[Item]:
         for item in body:
             if isinstance(item, Loop):
-                yield from self._loop(item, chosen, passes)
-            elif (instruction := self._instruction(item, chosen, passes)) is not None:
-                self.places[item, chosen] = len(self.instructions)
-                self.instructions.append(instruction)
-                self.around.append(passes)
-                yield self.places[item, chosen]
+                yield from self._loop(item, context)
+            elif (instruction := self._instruction(item, context)) is not None:
+                self.places[item, context.chosen] = number = len(self.copies)
+                self.copies.append((item, instruction, context))
+                self.total[item] += context.runs_of(instruction.condition)
+                yield number
 
-    def _loop(self, loop: Loop, chosen: tuple[int, ...], passes: Mapping[str, Iteration]) -> Iterator[Item]:
-        copies = self.written[loop.number].copies
+    def _loop(self, loop: Loop, context: _Context) -> Iterator[Item]:
+        copies, passes = self.written[loop.number].copies, context.passes
         inside: list[Item] = []
         for place, copy in enumerate(copies):
             here = passes if copy.factor == 1 else {**passes, loop.name: copy.old_pass(loop.name)}
-            items = self._items(loop.body, (*chosen, place), here)
-            if copy.factor:
-                inside += items
-                if place + 1 == len(copies) or not copies[place + 1].factor:
-                    trips = loop.trips // copy.factor if copy.factor > 1 else in_terms_of(loop.trips, passes)
-                    yield replace(loop, trips=trips, body=tuple(inside), copies=loop.copies * copy.factor)
-            else:
-                yield from items
+            chosen = (*context.chosen, place)
+            if not copy.factor:
+                yield from self._items(loop.body, _Context(chosen, here, context.trips))
+                continue
+            trips = loop.trips // copy.factor if copy.factor > 1 else in_terms_of(loop.trips, passes)
+            inside += self._items(loop.body, _Context(chosen, here, (*context.trips, (loop.name, trips))))
+            if place + 1 == len(copies) or not copies[place + 1].factor:
+                yield replace(loop, trips=trips, body=tuple(inside), copies=loop.copies * copy.factor)
 
-    def _instruction(self, place: int, chosen: tuple[int, ...], passes: Mapping[str, Iteration]) -> Instruction | None:
-        """Return the copy of an instruction in *passes*; None where it never runs."""
+    def _instruction(self, place: int, context: _Context) -> Instruction | None:
+        """Return the copy of an instruction; None where it never runs."""
+        key = place, context.at(self.moving[place])
+        if key not in self._known:
+            self._known[key] = self._moved(place, context) if key[1] else self.graph.instructions[place]
+        return self._known[key]
+
+    def _moved(self, place: int, context: _Context) -> Instruction | None:
         old = self.graph.instructions[place]
-        if not passes:
-            return old
-        new = addressed(old, passes)
+        new = addressed(old, context.passes)
         if new.condition is False:
             return None
-        if not old.is_index and self._is_affine(place, passes):
+        if not old.is_index and (old.symbolic is None or old.symbolic.is_affine_in(context.passes)):
             return new
-        compiled = addressed(old, self._as_compiled(place, chosen, passes))
+        compiled = addressed(old, self._as_compiled(place, context))
         return replace(new, symbolic=compiled.symbolic, operands=compiled.operands if old.is_index else new.operands)
 
-    def _is_affine(self, place: int, passes: Mapping[str, Iteration]) -> bool:
-        """Return whether the address of an instruction, if it has one, moves by as much in each of *passes*."""
-        key = place, frozenset(passes)
-        if key not in self._affine:
-            symbolic = self.graph.instructions[place].symbolic
-            self._affine[key] = symbolic is None or symbolic.is_affine_in(passes)
-        return self._affine[key]
-
-    def _as_compiled(
-        self, place: int, chosen: tuple[int, ...], passes: Mapping[str, Iteration]
-    ) -> Mapping[str, Iteration]:
-        """Return *passes* as the compiler knows them: single ones that are left of a counted loop are a loop, too."""
-        around = zip(self.graph.loops_around[place], chosen, strict=True)
+    def _as_compiled(self, place: int, context: _Context) -> Mapping[str, Iteration]:
+        """Return the passes as the compiler knows them: single ones left of a counted loop are a loop, too."""
+        around = zip(self.graph.loops_around[place], context.chosen, strict=True)
         copies = {loop.name: self.written[loop.number].copies[which] for loop, which in around if loop.is_counted}
         left: dict[str, Iteration] = {
             name: Affine(((name, 1),), copy.number) for name, copy in copies.items() if not copy.factor
         }
-        return {**passes, **left}
-
-    # {{{ edges
-
-    def _edges(self) -> Iterator[Edge]:
-        old = [(edge, number) for (target, _), number in self.places.items() for edge in self.graph.definitions[target]]
-        parts = [(part, self.around[number]) for edge, number in old for part in (edge.condition, *edge.passes)]
-        known = iter(in_terms_of_each(parts))
-        for edge, number in old:
-            condition, *passes = islice(known, len(edge.passes) + 1)
-            if condition is not False:
-                yield from self._from_copies(edge, number, passes, None if condition is True else condition)
-
-    def _from_copies(self, edge: Edge, target: int, old: Sequence[Iteration], condition: Any) -> Iterator[Edge]:
-        """Yield the edges from each copy of the source that may be in the *old* passes."""
-        loops = self.graph.loops_around[edge.source]
-        within = self.trips[target]
-        choices = [
-            list(_choices(self.written[loop.number], each, within)) for loop, each in zip(loops, old, strict=True)
-        ]
-        for chosen in product(*choices):
-            source = self.places.get((edge.source, tuple(place for place, _, _ in chosen)))
-            if source is not None:
-                tests = [test for _, _, test in chosen if test is not None]
-                new = tuple(each for _, each, _ in chosen if each is not None)
-                condition_here = _all([*([condition] if condition is not None else []), *tests])
-                distance = self._distance(source, target, edge, new)
-                yield Edge(source, target, distance, new, condition_here, edge.through, edge.operand)
-
-    def _distance(self, source: int, target: int, edge: Edge, new: Sequence[Iteration]) -> tuple[int, ...]:
-        """Return by how many passes of each new loop around both the source is earlier."""
-        found: list[int] = []
-        for name, each in zip(self._shared(edge), new, strict=False):
-            earlier = lag(each, name)
-            if earlier is None:
-                return (*found, int(source >= target))
-            found.append(earlier)
-        return tuple(found)
-
-    def _shared(self, edge: Edge) -> list[str]:
-        """Return the loops around both ends of *edge* that are still loops."""
-        around, other = self.graph.loops_around[edge.source], self.graph.loops_around[edge.target]
-        same = around[: common_depth(around, other)]
-        return [loop.name for loop in same if any(copy.factor for copy in self.written[loop.number].copies)]
+        return {**context.passes, **left}
 
     # }}}
 
+    def _edges(self) -> Iterator[Edge]:
+        around, known = self.graph.loops_around, dict[Any, _Pattern]()
+        loops = [tuple([loop.number for loop in each]) for each in around]
+        patterns: list[list[tuple[Edge, _Pattern]]] = []
+        for edges in self.graph.definitions:
+            patterns.append([])
+            for edge in edges:
+                key = loops[edge.source], loops[edge.target], edge.passes, edge.condition
+                if key not in known:
+                    known[key] = _Pattern(self.graph, self.written, edge)
+                patterns[-1].append((edge, known[key]))
+        for number, (place, _, context) in enumerate(self.copies):
+            for edge, pattern in patterns[place]:
+                for chosen, passes, condition, distance, is_open in pattern.origins_of(context):
+                    source = self.places.get((edge.source, chosen))
+                    if source is not None:
+                        apart = (*distance, int(source >= number)) if is_open else distance
+                        yield Edge(source, number, apart, passes, condition, edge.through, edge.operand)
 
-def _choices(
-    written: _Written, old: Iteration, trips: Mapping[str, Any]
-) -> Iterator[tuple[int, Iteration | None, Any]]:
-    """Yield the copies that may be in the *old* pass: their place, the new pass if it has one, on what condition.
+
+def _choices(written: _Written, old: Iteration, trips: Mapping[str, Any]) -> Iterator[_Choice]:
+    """Yield the copies that may be in the *old* pass.
 
     *trips* are the numbers of passes of the loops that *old* is in terms of.
     """
     for place, copy in enumerate(written.copies):
         apart, by = old.constant - copy.number, copy.factor
         if by == 1:
-            yield place, old, None
+            yield _Choice(place, old, None)
         elif not by:
             if old.terms and _may_be(old, copy.number, trips):
-                yield place, None, prim.Comparison(old.expression, "==", copy.number)
+                yield _Choice(place, None, prim.Comparison(old.expression, "==", copy.number))
             elif not old.terms and not apart:
-                yield place, None, None
+                yield _Choice(place, None, None)
         elif all(factor % by == 0 for _, factor in old.terms):
             if apart % by == 0 and (old.terms or apart < by * copy.trips):
-                yield place, Affine(tuple((each, factor // by) for each, factor in old.terms), apart // by), None
+                new: Iteration = Affine(tuple((each, factor // by) for each, factor in old.terms), apart // by)
+                yield _Choice(place, new, None)
         else:
             numerator = Affine(old.terms, apart).expression
             test = prim.Comparison(prim.Remainder(numerator, by), "==", 0)
-            yield place, Affine(((Opaque(prim.FloorDiv(numerator, by)), 1),)), test
+            yield _Choice(place, Affine(((Opaque(prim.FloorDiv(numerator, by)), 1),)), test)
 
 
 def _may_be(known: Iteration, value: int, trips: Mapping[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import pymbolic.primitives as prim
 
 from loopyperf.errors import GraphError
-from loopyperf.idg.program import Edge, Idle, Instruction, Item, Iteration, Loop, numbered, placed
+from loopyperf.idg.program import Edge, Element, Idle, Instruction, Item, Iteration, Loop, numbered, placed
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import Passes, holds, in_terms_of_all, times_held, valued
 from loopyperf.polyhedral.polynomial import Polynomial
@@ -64,12 +64,10 @@ def addressed(instruction: Instruction, passes: Mapping[str, Iteration]) -> Inst
 
     Its condition is False where it does not hold, None where it does.
     """
-    elements = [each.element for each in instruction.operands] + [*instruction.defines]
-    parts = [part for each in elements if each is not None for part in (each.address, each.member)]
-    known = [each.known for each in instruction.operands]
-    old = [instruction.condition, instruction.address, instruction.symbolic, *known, *parts]
+    old = expressions_in(instruction)
     if not any(isinstance(each, (Affine, Polynomial, prim.ExpressionNode)) for each in old):
         return instruction
+    elements, known = _elements(instruction), instruction.operands
     condition, address, symbolic, *others = in_terms_of_all(old, passes)
     left = iter(others[len(known) :])
     moved = [None if each is None else replace(each, address=next(left), member=next(left)) for each in elements]
@@ -84,6 +82,17 @@ def addressed(instruction: Instruction, passes: Mapping[str, Iteration]) -> Inst
         symbolic=symbolic,
         defines=tuple(each for each in moved[len(known) :] if each is not None),
     )
+
+
+def expressions_in(instruction: Instruction) -> list[Any]:
+    """Return what of *instruction* may depend on passes: its condition and addresses, then operands, then elements."""
+    parts = [part for each in _elements(instruction) if each is not None for part in (each.address, each.member)]
+    known = [each.known for each in instruction.operands]
+    return [instruction.condition, instruction.address, instruction.symbolic, *known, *parts]
+
+
+def _elements(instruction: Instruction) -> list[Element | None]:
+    return [*[each.element for each in instruction.operands], *instruction.defines]
 
 
 def executions(instructions: Sequence[Instruction], body: Sequence[Item]) -> Iterator[tuple[int, Passes]]:

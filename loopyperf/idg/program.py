@@ -295,6 +295,11 @@ class Idle:
     """of each: the instruction of the graph before which it stands, and the loops around it by name"""
 
 
+def whole(number: int | Fraction) -> int | Fraction:
+    """Return *number* as an integer if it is one."""
+    return number.numerator if number.denominator == 1 else number
+
+
 def lag(iteration: Iteration, loop: str) -> int | None:
     """Return by how many passes of *loop* an *iteration* is earlier; None where that is not always the same."""
     return -iteration.constant if iteration.terms == ((loop, 1),) else None

@@ -71,7 +71,7 @@ def names_of(expressions: Sequence[Any]) -> set[str]:
     for each in expressions:
         if isinstance(each, prim.ExpressionNode):
             found.update(map(str, DependencyMapper()(each)))
-        elif isinstance(each, Affine):
+        elif isinstance(each, (Affine, Polynomial)):
             found.update(cast("Affine[Symbol]", each).names)
     return found
 
@@ -79,11 +79,6 @@ def names_of(expressions: Sequence[Any]) -> set[str]:
 def in_terms_of_all(expressions: Iterable[Any], passes: Mapping[str, Any]) -> list[Any]:
     """Return each of *expressions* where loops are in *passes*, as :func:`in_terms_of` does."""
     return [in_terms_of(each, passes) for each in expressions]
-
-
-def in_terms_of_each(pairs: Iterable[tuple[Any, Mapping[str, Any]]]) -> list[Any]:
-    """Return expressions, each where loops are in passes of its own, as :func:`in_terms_of` does."""
-    return [in_terms_of(each, passes) for each, passes in pairs]
 
 
 def in_terms_of(expression: Any, passes: Mapping[str, Any]) -> Any:
