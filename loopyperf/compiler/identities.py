@@ -13,7 +13,6 @@ from typing import Any, cast
 import numpy as np
 import pymbolic.primitives as prim
 from pymbolic import evaluate
-from pymbolic.mapper.dependency import DependencyMapper
 
 from loopyperf.compiler.folding import without_moves
 from loopyperf.compiler.functions import function_name
@@ -21,6 +20,7 @@ from loopyperf.device.parts import Pipeline
 from loopyperf.idg.copies import rewritten
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Opcode, Operand
+from loopyperf.polyhedral.affine import names_in_expression
 
 Number = int | float
 Function = Callable[..., Any]
@@ -225,7 +225,7 @@ def _with_numbers(instruction: Instruction) -> Instruction:
 
 
 def _with_number(operand: Operand) -> Operand:
-    if not isinstance(operand.known, prim.ExpressionNode) or DependencyMapper()(operand.known):
+    if not isinstance(operand.known, prim.ExpressionNode) or names_in_expression(operand.known):
         return operand
     try:
         return replace(operand, known=evaluate(operand.known, dict[str, Any]()), is_integer=False)

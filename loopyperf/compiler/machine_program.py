@@ -15,7 +15,7 @@ from loopyperf.compiler.registers import (
     NVIDIA,
     RegisterFile,
     Registers,
-    estimated_registers,
+    registers_of,
     with_early_loads,
     with_few_registers,
 )
@@ -27,6 +27,7 @@ from loopyperf.device.parts import Lanes, Substitute
 from loopyperf.device.substitutes import completed
 from loopyperf.errors import MissingNumberError, OccupancyError, UncountableError
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.metrics.live_values import Lives
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.kernel.launches import SUBJECTS, Assumed, Assumption
 from loopyperf.memory.kernel_profile import KernelProfile, LaunchProfile
@@ -138,13 +139,13 @@ def machine_launch(
     in_memory = frozenset(each.name for each in arrays if each.is_in_memory_by(placement))
     unsure = {each.name: each for each in arrays if each.is_unsure}
 
-    def estimated(graph: Idg) -> Registers:
-        return estimated_registers(graph, launch.work_items, file)
+    def estimated(lives: Lives) -> Registers:
+        return registers_of(lives, launch.work_items, file)
 
     described, leave_out = _described(device), OF_GPUS if device.lanes == Lanes.IN_TURN else frozenset[str]()
     low = partial(lowered, leave_out=leave_out, capability=capability, in_memory=in_memory, described=described)
     ordered = [_ordered(low(each.graph), estimated) for each in launch.classes]
-    with_stacks = [with_spills(graph, each.room) for graph, each, _ in ordered]
+    with_stacks = [with_spills(lives, each.room) for lives, each, _ in ordered]
     registers = max(each.allocated for _, each, _ in ordered)
     room = occupancy(device, launch.work_items, registers, launch.local_memory)
     pairs = zip(with_stacks, ordered, strict=True)
@@ -170,15 +171,15 @@ def machine_launch(
     )
 
 
-def _ordered(graph: Idg, estimated: Callable[[Idg], Registers]) -> tuple[Idg, Registers, int]:
-    """Return *graph* in the order of its execution, the registers that it takes, and those left for early loads.
+def _ordered(graph: Idg, estimated: Callable[[Lives], Registers]) -> tuple[Lives, Registers, int]:
+    """Return values in the order of execution of *graph*, the registers they take, and those left for early loads.
 
     Instructions are moved where they do not fit otherwise; where fewer registers let more groups in, about as well.
     """
-    reordered = with_few_registers(graph)
-    found = estimated(reordered)
-    own = found if reordered is graph else estimated(graph)
-    return (reordered, found, found.left) if own.spilled else (graph, found, min(own.left, found.left))
+    lives = Lives(graph)
+    reordered = with_few_registers(lives)
+    found, own = estimated(reordered), estimated(lives)
+    return (reordered, found, found.left) if own.spilled else (lives, found, min(own.left, found.left))
 
 
 def _assumed(unsure: Collection[str], in_memory: Collection[str], spilled: int) -> Iterator[Assumed]:

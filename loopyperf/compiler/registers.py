@@ -14,7 +14,7 @@ from itertools import pairwise
 from loopyperf.compiler.private_arrays import MOST_REGISTERS
 from loopyperf.errors import ParameterError
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.metrics.live_values import live_registers, widths
+from loopyperf.idg.metrics.live_values import Lives
 from loopyperf.idg.program import Dependence, Edge, Item, Loop, Opcode
 
 GRAIN = 8
@@ -79,12 +79,17 @@ def estimated_registers(graph: Idg, work_items: int = 1, file: RegisterFile = NV
     *work_items* are those of a work-group, which share the register *file* of a core. Raises :class:`ParameterError`
     where there are none.
     """
+    return registers_of(Lives(graph), work_items, file)
+
+
+def registers_of(lives: Lives, work_items: int = 1, file: RegisterFile = NVIDIA) -> Registers:
+    """Return the registers that a work-item needs for values with these *lives*; see :func:`estimated_registers`."""
     if work_items < 1:
         raise ParameterError(f"a work-group has 1 work-item or more, received {work_items}")
-    live = live_registers(graph)
+    live = lives.registers
     allocated = -(-work_items // TOGETHER) * TOGETHER
     limit = min(file.most, file.size // allocated // GRAIN * GRAIN)
-    others = LOOPS if any(isinstance(item, Loop) for item in graph.body) else STRAIGHT
+    others = LOOPS if any(isinstance(item, Loop) for item in lives.graph.body) else STRAIGHT
     needed = max(round(others + ALIVE * live), live + LEAST)
     return Registers(live, needed, limit, min(int((limit - others) / ALIVE), limit - LEAST))
 
@@ -103,27 +108,26 @@ MANY = 64
 """registers: where values take no more, the order of the program is left as it is"""
 
 
-def with_few_registers(graph: Idg) -> Idg:
-    """Return *graph* in that order, of three, in which values take the fewest registers at once.
+def with_few_registers(lives: Lives) -> Lives:
+    """Return the *lives* of values in that order, of three, in which they take the fewest registers at once.
 
     They are that of the program, and two of list scheduling: one brings a value where the program wants it next, the
     other where it lets most be computed.
     """
-    least, found = live_registers(graph), graph
-    if least <= MANY:
-        return graph
+    if lives.registers <= MANY:
+        return lives
+    graph, found = lives.graph, [lives]
     for is_eager in (False, True):
-        other = Idg(graph.instructions, graph.edges, tuple(_Scheduler(graph, is_eager).items(graph.body)))
-        if (registers := live_registers(other)) < least:
-            found, least = other, registers
-    return found
+        body = tuple(_Scheduler(lives, is_eager).items(graph.body))
+        found.append(Lives(Idg(graph.instructions, graph.edges, body), like=lives))
+    return min(found, key=lambda each: each.registers)
 
 
 class _Scheduler:
-    def __init__(self, graph: Idg, is_eager: bool) -> None:
-        self.graph, self.is_eager, self.width = graph, is_eager, widths(graph)
-        self.users: list[list[Edge]] = [[] for _ in graph.instructions]
-        for edge in graph.edges:
+    def __init__(self, lives: Lives, is_eager: bool) -> None:
+        self.graph, self.is_eager, self.width = lives.graph, is_eager, lives.widths
+        self.users: list[list[Edge]] = [[] for _ in self.graph.instructions]
+        for edge in self.graph.edges:
             self.users[edge.source].append(edge)
 
     def items(self, body: Sequence[Item]) -> Iterator[Item]:

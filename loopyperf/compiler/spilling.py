@@ -22,7 +22,7 @@ from loopyperf.counts.item import Direction, MemorySpace
 from loopyperf.counts.memory import Reference
 from loopyperf.idg.copies import rewritten
 from loopyperf.idg.graph import Idg, number_of_runs
-from loopyperf.idg.metrics.live_values import Lives, widths
+from loopyperf.idg.metrics.live_values import Lives
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Iteration, Loop, Opcode, Operand, common_depth
 from loopyperf.polyhedral.affine import Affine
 
@@ -34,13 +34,13 @@ FAR = 1_000_000
 """instructions: a use behind a loop is farther away than any in it"""
 
 
-def with_spills(graph: Idg, registers: int) -> tuple[Idg, int]:
-    """Return *graph* so that its values take no more than so many *registers* at once, and the bytes that this spills.
+def with_spills(lives: Lives, registers: int) -> tuple[Idg, int]:
+    """Return the graph so that its values take no more than so many *registers* at once, and the bytes that this spills.
 
     Registers are of 32 bits, those that values take in one work-item, and so are the bytes.
     """
-    spilling = _Spilling(graph, registers)
-    return (spilling.graph(), spilling.nbytes) if spilling.is_needed else (graph, 0)
+    spilling = _Spilling(lives, registers)
+    return (spilling.graph(), spilling.nbytes) if spilling.is_needed else (lives.graph, 0)
 
 
 @dataclass
@@ -64,19 +64,22 @@ class _State:
 
 
 class _Spilling:
-    def __init__(self, graph: Idg, registers: int) -> None:
-        self.source, self.lives = graph, Lives(graph, has_pointers=False)
-        alone = widths(graph)
+    def __init__(self, lives: Lives, registers: int) -> None:
+        self.source = graph = lives.graph
+        self.lives, (without_pointers, _) = lives, lives.taken
+        alone = lives.widths
         self.width = {
             value: taken
             if taken <= max(alone[self.lives.text.order[each]] for each in self.lives.defined[value])
             else 0
-            for value, taken in self.lives.taken.items()
+            for value, taken in without_pointers.items()
         }
         """of a value: its registers; 0 where it is never given up, as elements of an array in a loop that stays one"""
         # A load needs its registers before what uses it frees others.
         self.room = registers - max((min(width, WIDEST) for width in self.width.values()), default=0)
-        self.pressure = self.lives.pressure
+        self.pressure = lives.pressure(without_pointers)
+        if not self.is_needed:
+            return
         stored = (each.reference for each in graph.instructions if each.kind == Opcode.STORE)
         self.stored = {each.array for each in stored if each}
         self.defining: dict[int, int] = {}

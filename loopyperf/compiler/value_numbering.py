@@ -32,8 +32,8 @@ class _Known:
 
     place: int
     tests: frozenset[str]
-    condition: str
-    """on the passes of the loops around it; ``"None"`` where it is in all of them"""
+    condition: Any
+    """on the passes of the loops around it; None where it is in all of them"""
     barrier: int | None
     """the latest one before it"""
 
@@ -43,7 +43,7 @@ class _Known:
         Where the test of both is one, since no barrier is between, both are behind it; no value goes from what is
         behind one test to what is behind the next.
         """
-        if self.condition not in ("None", later.condition):
+        if self.condition is not None and self.condition != later.condition:
             return False
         return not self.tests or (self.tests <= later.tests and self.barrier == later.barrier)
 
@@ -79,7 +79,7 @@ class _Merger:
             elif instruction.kind == Opcode.STORE and instruction.reference is not None:
                 versions[instruction.reference.array] = item
             elif (key := self._key(item, instruction, versions)) is not None:
-                own = _Known(item, instruction.tests, str(instruction.condition), versions.get(""))
+                own = _Known(item, instruction.tests, instruction.condition, versions.get(""))
                 known = found.setdefault(key, [])
                 self.same[item] = next((each.place for each in known if each.reaches(own)), item)
                 # What no lane computes is there for nobody else.

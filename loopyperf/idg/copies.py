@@ -68,14 +68,6 @@ class _Context:
     """old loop -> its pass, in terms of the new ones, where it is another one"""
     trips: tuple[tuple[str, Any], ...] = ()
     """the new loops around, the outermost first, each with its number of passes"""
-    runs: dict[Any, int] = field(default_factory=dict[Any, int])
-    """of a condition: in how many of these passes it holds"""
-
-    def runs_of(self, condition: Any) -> int:
-        """Return in how many passes of the loops around *condition* holds."""
-        if condition not in self.runs:
-            self.runs[condition] = times_held(condition, self.trips)
-        return self.runs[condition]
 
     def at(self, depths: Sequence[int]) -> Chosen:
         """Return which of the copies of the loops at some *depths*."""
@@ -189,6 +181,7 @@ class _Copier:
         self.total: Counter[int] = Counter()
         """of an old instruction: how often the program runs all of its copies"""
         self._known: dict[tuple[int, Chosen], Instruction | None] = {}
+        self._runs: dict[Any, int] = {}
 
     def copied(self) -> Idg:
         around, written = self.graph.loops_around, self.written
@@ -203,12 +196,19 @@ class _Copier:
         """Yield the new instructions, each with its share of what the old one executes."""
         known: dict[tuple[int, Chosen, int], Instruction] = {}
         for place, each, context in self.copies:
-            runs, total = context.runs_of(each.condition), self.total[place]
+            runs, total = self._runs_of(each, context), self.total[place]
             key = place, context.at(self.moving[place]), runs
             if key not in known:
                 share = each.executions if runs == total else whole(Fraction(each.executions * runs, total or 1))
                 known[key] = each if share is each.executions else replace(each, executions=share)
             yield known[key]
+
+    def _runs_of(self, instruction: Instruction, context: _Context) -> int:
+        """Return in how many passes of the loops around a copy its condition holds."""
+        key = context.trips, instruction.condition
+        if key not in self._runs:
+            self._runs[key] = times_held(instruction.condition, context.trips)
+        return self._runs[key]
 
     # {{{ the program
 
@@ -219,7 +219,7 @@ class _Copier:
             elif (instruction := self._instruction(item, context)) is not None:
                 self.places[item, context.chosen] = number = len(self.copies)
                 self.copies.append((item, instruction, context))
-                self.total[item] += context.runs_of(instruction.condition)
+                self.total[item] += self._runs_of(instruction, context)
                 yield number
 
     def _loop(self, loop: Loop, context: _Context) -> Iterator[Item]:

@@ -157,11 +157,10 @@ class Idg(Shown):
     def __post_init__(self) -> None:
         object.__setattr__(self, "body", numbered(self.body))
         number = len(self.instructions)
-        strangers = [edge for edge in self.edges if not (0 <= edge.source < number and 0 <= edge.target < number)]
-        if strangers:
-            raise GraphError(f"edge {strangers[0].source} -> {strangers[0].target} leads out of {number} instructions")
-        if any(source >= target for source, target in self._in_pass):  # most are numbered in the order of the program
-            _order(number, self._in_pass)
+        for edge in self.edges:
+            if not (0 <= edge.source < number and 0 <= edge.target < number):
+                raise GraphError(f"edge {edge.source} -> {edge.target} leads out of {number} instructions")
+        _ = self.order
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields: what was derived from them is not pickled."""
@@ -211,7 +210,15 @@ class Idg(Shown):
     @cached_property
     def order(self) -> tuple[int, ...]:
         """Return the instructions in an order in which each comes after those of its own pass that it waits for."""
-        return _order(len(self.instructions), self._in_pass)
+        number = len(self.instructions)
+        upwards = [(edge.source, edge.target) for edge in self.edges if edge.source >= edge.target and not any(edge.distance)]
+        if not upwards:  # most are numbered in the order of the program
+            return tuple(range(number))
+        position = {place: position for position, (place, _) in enumerate(placed(self.body))}
+        in_pass = [(edge.source, edge.target) for edge in self.edges if not any(edge.distance)]
+        if len(position) == number and all(position[source] < position[target] for source, target in in_pass):
+            return tuple(position)
+        return _order(number, in_pass)
 
     @cached_property
     def backwards(self) -> tuple[Edge, ...]:
@@ -219,11 +226,6 @@ class Idg(Shown):
         position = {place: position for position, (place, _) in enumerate(placed(self.body))}
         apart = ((edge, position[edge.target] - position[edge.source]) for edge in self.edges if not edge.is_carried)
         return tuple(edge for edge, later in apart if later < 0)
-
-    @property
-    def _in_pass(self) -> list[tuple[int, int]]:
-        """Return the ends of the edges inside a pass."""
-        return [(edge.source, edge.target) for edge in self.edges if not edge.is_carried]
 
     # }}}
 

@@ -5,7 +5,7 @@ A variable is a name; or a quotient rounded down, as isl's functions have them; 
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from math import gcd, prod
 from numbers import Integral
 from operator import add
@@ -244,7 +244,7 @@ def _replaced(variable: Opaque, values: Mapping[str, Affine[Symbol]]) -> Affine[
     if names_in(variable).isdisjoint(values):
         return None
     found: Any = substitute(variable.expression, {name: each.expression for name, each in values.items()})
-    return Affine.around(found if DependencyMapper()(found) else cast("Any", evaluate(found)))
+    return Affine.around(found if names_in_expression(found) else cast("Any", evaluate(found)))
 
 
 def names_in(variable: Any) -> frozenset[str]:
@@ -253,7 +253,13 @@ def names_in(variable: Any) -> frozenset[str]:
         return frozenset((variable,))
     if isinstance(variable, Floor):
         return frozenset(name for each in variable.numerator.variables for name in names_in(each))
-    return frozenset(map(str, DependencyMapper()(variable.expression)))
+    return names_in_expression(variable.expression)
+
+
+@lru_cache(maxsize=1 << 14)
+def names_in_expression(expression: Any) -> frozenset[str]:
+    """Return the names that one of pymbolic's expressions depends on."""
+    return frozenset(map(str, DependencyMapper()(expression)))
 
 
 # {{{ from pymbolic

@@ -9,10 +9,9 @@ from typing import Any, cast
 import pymbolic
 import pymbolic.primitives as prim
 from pymbolic import evaluate
-from pymbolic.mapper.dependency import DependencyMapper
 from pymbolic.mapper.substitutor import substitute
 
-from loopyperf.polyhedral.affine import Affine, Symbol
+from loopyperf.polyhedral.affine import Affine, Symbol, names_in_expression
 from loopyperf.polyhedral.polynomial import Polynomial, expression_of
 from loopyperf.polyhedral.ranges import Box, mentions, truth
 
@@ -70,9 +69,9 @@ def names_of(expressions: Sequence[Any]) -> set[str]:
     found: set[str] = set()
     for each in expressions:
         if isinstance(each, prim.ExpressionNode):
-            found.update(map(str, DependencyMapper()(each)))
+            found |= names_in_expression(each)
         elif isinstance(each, (Affine, Polynomial)):
-            found.update(cast("Affine[Symbol]", each).names)
+            found |= cast("Affine[Symbol]", each).names
     return found
 
 
@@ -104,7 +103,7 @@ def in_terms_of(expression: Any, passes: Mapping[str, Any]) -> Any:
     if isinstance(expression, prim.LogicalAnd):
         return _all(in_terms_of(each, passes) for each in expression.children)
     found = substitute(expression, {name: expression_of(each) for name, each in passes.items()})
-    if isinstance(found, prim.ExpressionNode) and not DependencyMapper()(found):
+    if isinstance(found, prim.ExpressionNode) and not names_in_expression(found):
         return cast("Any", evaluate(found))
     return found
 

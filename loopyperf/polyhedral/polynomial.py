@@ -13,10 +13,9 @@ from typing import Any, Generic, cast
 
 import pymbolic.primitives as prim
 from pymbolic import evaluate
-from pymbolic.mapper.dependency import DependencyMapper
 from pymbolic.mapper.substitutor import substitute
 
-from loopyperf.polyhedral.affine import Affine, Opaque, Symbol, V, W, names_in
+from loopyperf.polyhedral.affine import Affine, Opaque, Symbol, V, W, names_in, names_in_expression
 
 Rational = int | Fraction
 Monomial = tuple[V, ...]
@@ -149,7 +148,7 @@ def _in_terms_of(variable: Symbol, values: Mapping[str, Any]) -> Any:
     if isinstance(variable, str):
         return values[variable]
     found: Any = substitute(variable.expression, {name: expression_of(each) for name, each in values.items()})
-    return found if DependencyMapper()(found) else cast("Any", evaluate(found))
+    return found if names_in_expression(found) else cast("Any", evaluate(found))
 
 
 def expression_of(value: Any) -> Any:

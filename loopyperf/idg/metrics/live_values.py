@@ -8,10 +8,11 @@ register right before the first use, or before the loop that it is used in.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 from math import prod
+from operator import itemgetter
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, common_depth, placed
@@ -69,62 +70,76 @@ def live_registers(graph: Idg) -> int:
 
     What sizes and the addresses before the first pass take is not among them.
     """
-    with_pointers, without = (max(Lives(graph, each).pressure, default=0) for each in (True, False))
-    return min(with_pointers, without + POINTERS)
+    return Lives(graph).registers
 
 
 class Lives:
     """Where in the program of a graph each value is alive. A value is what several instructions may define."""
 
-    def __init__(self, graph: Idg, has_pointers: bool = True) -> None:
-        """Take the values of *graph*; those of pointers and counters take registers if *has_pointers* says so."""
-        self.text, self.web = ProgramText(graph), _webs(graph)
+    def __init__(self, graph: Idg, like: "Lives | None" = None) -> None:
+        """Take the values of *graph*; they are the same as those of *like*, which differs in the order alone."""
+        self.graph, self.text = graph, ProgramText(graph)
+        self.web = _webs(graph) if like is None else like.web
         """of each instruction: the value that it defines, by one of the instructions that do"""
-        intervals: dict[int, list[range]] = {}
+        self.widths = widths(graph) if like is None else like.widths
+        """of each instruction: the registers of its result"""
+        intervals: dict[int, list[Span]] = {}
         for edge in graph.edges:
             if edge.through == Dependence.DATA:
                 intervals.setdefault(self.web[edge.source], []).extend(_alive(self.text, edge))
-        self._intervals = {web: list(_united(alive)) for web, alive in intervals.items()}
-        self.taken: dict[int, int] = {}
-        """of each value: the registers that it takes"""
+        self._intervals = {web: _united(alive) for web, alive in intervals.items()}
         self.defined: dict[int, list[int]] = {}
         """of each value: the positions where it is defined"""
-        for place, width in enumerate(widths(graph)):
-            web = self.web[place]
-            width = width if has_pointers or graph.instructions[place].kind != Opcode.INTEGER else 0
-            self.taken[web] = max(width * _copies(graph, place), self.taken.get(web, 0))
+        for place, web in enumerate(self.web):
             self.defined.setdefault(web, []).append(self.text.position[place])
+        self.taken = self._registers_taken() if like is None else like.taken
+        """of each value: the registers that it takes, without and with those of pointers and counters"""
+
+    def _registers_taken(self) -> tuple[dict[int, int], dict[int, int]]:
+        taken = dict.fromkeys(self.web, 0), dict.fromkeys(self.web, 0)
+        for place, (web, each) in enumerate(zip(self.web, self.graph.instructions, strict=True)):
+            registers = self.widths[place] * _copies(self.graph, place)
+            for found in taken[each.kind == Opcode.INTEGER :]:
+                found[web] = max(found[web], registers)
+        return taken
 
     @cached_property
-    def pressure(self) -> list[int]:
-        """Return the registers that values take after the instruction at each position."""
+    def registers(self) -> int:
+        """Return the most registers that values take at the same time; see :func:`live_registers`."""
+        without, with_pointers = (max(self.pressure(each), default=0) for each in self.taken)
+        return min(with_pointers, without + POINTERS)
+
+    def pressure(self, taken: Mapping[int, int]) -> list[int]:
+        """Return the registers that values take after the instruction at each position, where each has *taken* some."""
         change = [0] * (len(self.text.order) + 1)
         for web, alive in self._intervals.items():
-            for interval in alive:
-                change[interval.start] += self.taken[web]
-                change[interval.stop] -= self.taken[web]
+            for start, stop in alive:
+                change[start] += taken[web]
+                change[stop] -= taken[web]
         return list(accumulate(change))
 
     def is_alive(self, web: int, position: int) -> bool:
         """Return whether a value is used yet after the instruction at *position*."""
         intervals = self._intervals.get(web, [])
-        after = bisect_right(intervals, position, key=lambda interval: interval.start)
-        return after > 0 and position < intervals[after - 1].stop
+        after = bisect_right(intervals, position, key=itemgetter(0))
+        return after > 0 and position < intervals[after - 1][1]
 
 
-def _alive(text: ProgramText, edge: Edge) -> Iterator[range]:
-    """Yield after which instructions, by their positions in the program, the source of *edge* is alive for it."""
+Span = tuple[int, int]
+"""the first position of a part of the program, and that behind it"""
+
+
+def _alive(text: ProgramText, edge: Edge) -> Sequence[Span]:
+    """Return after which instructions, by their positions in the program, the source of *edge* is alive for it."""
     source, target = text.position[edge.source], text.position[edge.target]
-    level = next((level for level, passes in enumerate(edge.distance) if passes), None)
     within = text.graph.loops_around[edge.target]
     inner = within[len(edge.distance) :] if edge.condition is None else ()
     last = text.span(inner[0]).stop if inner else target
-    if level is None:
-        yield range(max(source, _before(text, edge)) if _is_constant(text.graph, edge.source) else source, last)
-    else:
-        span = text.span(text.graph.loops_around[edge.source][level])
-        yield range(source, span.stop)
-        yield range(span.start, last)
+    if not any(edge.distance):
+        return ((max(source, _before(text, edge)) if _is_constant(text.graph, edge.source) else source, last),)
+    level = next(level for level, passes in enumerate(edge.distance) if passes)
+    span = text.span(text.graph.loops_around[edge.source][level])
+    return (source, span.stop), (span.start, last)
 
 
 def _is_constant(graph: Idg, place: int) -> bool:
@@ -139,17 +154,17 @@ def _before(text: ProgramText, edge: Edge) -> int:
     return (text.span(inner[0]).start if inner else text.position[edge.target]) - 1
 
 
-def _united(intervals: Sequence[range]) -> Iterator[range]:
-    """Yield what is in some of *intervals*, once."""
+def _united(intervals: list[Span]) -> list[Span]:
+    """Return what is in some of *intervals*, once."""
+    found: list[Span] = []
     start = stop = -1
-    for each in sorted(intervals, key=lambda interval: interval.start):
-        if each.start > stop:
+    for first, last in sorted(intervals):
+        if first > stop:
             if stop > start:
-                yield range(start, stop)
-            start, stop = each.start, each.stop
-        stop = max(stop, each.stop)
-    if stop > start:
-        yield range(start, stop)
+                found.append((start, stop))
+            start, stop = first, last
+        stop = max(stop, last)
+    return [*found, (start, stop)] if stop > start else found
 
 
 def _webs(graph: Idg) -> list[int]:
@@ -173,8 +188,8 @@ def _meeting(graph: Idg) -> Iterator[Sequence[int]]:
     for edge in graph.edges:
         if edge.through == Dependence.DATA and edge.operand is not None:
             operands.setdefault((edge.target, edge.operand), []).append(edge.source)
-    for sources in operands.values():
-        parts = {graph.instructions[source].part for source in sources} if len(sources) > 1 else ()
+    for sources in (each for each in operands.values() if len(each) > 1):
+        parts = {graph.instructions[source].part for source in sources}
         of_parts = [[source for source in sources if graph.instructions[source].part == each] for each in parts]
         beside = len({(graph.instructions[each].kind, graph.instructions[each].text) for each in sources}) < len(parts)
         yield from of_parts if beside else [sources]
