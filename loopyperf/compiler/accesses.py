@@ -27,7 +27,7 @@ def with_forwarded_stores(graph: Idg) -> Idg:
     """Return *graph* without loads of what was stored right before, and without stores that are stored over."""
     finder = _Finder(graph)
     finder.look_at(graph.body)
-    return _forwarded(graph, finder.stored_by, finder.dead)
+    return _forwarded(graph, finder.stored_by, finder.dead) if finder.stored_by or finder.dead else graph
 
 
 class _Finder:
@@ -219,8 +219,7 @@ def with_wide_loads(graph: Idg) -> Idg:
             leader.update(dict.fromkeys(together, earliest))
     kept = [place for place in range(len(graph.instructions)) if leader.get(place, place) == place]
     edges = [
-        replace(edge, source=leader.get(edge.source, edge.source), target=leader.get(edge.target, edge.target))
-        for edge in graph.edges
+        edge.between(leader.get(edge.source, edge.source), leader.get(edge.target, edge.target)) for edge in graph.edges
     ]
     return rewritten(graph, kept, edges, widened)
 

@@ -198,13 +198,11 @@ def length(instruction: Instruction) -> int:
 
 def with_squares(graph: Idg) -> Idg:
     """Return *graph* with squares as products: so Loopy writes them."""
-    instructions = (
-        replace(each, kind=Opcode.MUL, subsystem=_subsystem(Opcode.MUL, each.dtype))
+    return graph.changed(
+        lambda each: replace(each, kind=Opcode.MUL, subsystem=_subsystem(Opcode.MUL, each.dtype))
         if each.kind == Opcode.SQUARE
         else each
-        for each in graph.instructions
     )
-    return Idg(tuple(instructions), graph.edges, graph.body)
 
 
 def with_function_sequences(
@@ -235,6 +233,8 @@ class _Expansion:
             if sequence is not None and not is_described(each, self.described):
                 self._expand(place, each, sequence)
                 self.constants.setdefault(sequence, each)
+        if not self.last:
+            return self.graph
         moved = (self._moved(edge) for edge in self.graph.edges)
         return Idg(self._all(), (*moved, *self.edges), (*self._moves(), *self._items(self.graph.body)))
 
@@ -258,6 +258,8 @@ class _Expansion:
 
     def _moved(self, edge: Edge) -> Edge:
         """Return *edge* from the result of a sequence, and to its first instruction, of which it is no operand."""
+        if edge.source not in self.last and edge.target not in self.last:
+            return edge
         slot = None if edge.target in self.last else edge.operand
         return replace(edge, source=self.last.get(edge.source, edge.source), operand=slot)
 

@@ -102,7 +102,7 @@ NEUTRAL: Mapping[str, int] = {
 
 def without_identities(graph: Idg) -> Idg:
     """Return *graph* without arithmetic and choices whose result is a constant, or one of the operands."""
-    graph = Idg(tuple(map(_with_numbers, graph.instructions)), graph.edges, graph.body)
+    graph = graph.changed(_with_numbers)
     found = _Known(graph).moves()
     if not found:
         return graph
@@ -129,7 +129,7 @@ class _Known:
         found: dict[int, tuple[Operand, int | None]] = {}
         for place in self.graph.order:
             each = self.graph.instructions[place]
-            if each.kind not in KINDS:
+            if each.kind not in KINDS or not self._has_known(place, each):
                 continue
             values = [self._value(place, slot) for slot in range(len(each.operands))]
             constant = _constant(each, values)
@@ -144,6 +144,10 @@ class _Known:
                     self.constants[place] = value
                 found[place] = each.operands[slot], slot
         return found
+
+    def _has_known(self, place: int, each: Instruction) -> bool:
+        is_known = any(operand.known is not None for operand in each.operands)
+        return is_known or any(edge.source in self.constants for edge in self.graph.definitions[place])
 
     def _value(self, place: int, slot: int) -> Number | None:
         """Return the number that an operand is, with its sign; None where it is none, or not always the same."""
@@ -249,7 +253,7 @@ SUBSYSTEMS = {"f32": Pipeline.ALU, "f64": Pipeline.FP64}
 
 def with_exact_reciprocals(graph: Idg) -> Idg:
     """Return *graph* with divisions of floating-point numbers by powers of two as products, as nvcc writes them."""
-    return Idg(tuple(map(_multiplied, graph.instructions)), graph.edges, graph.body)
+    return graph.changed(_multiplied)
 
 
 def _multiplied(instruction: Instruction) -> Instruction:
@@ -281,7 +285,7 @@ def with_doubled_values(graph: Idg) -> Idg:
 
     So nvcc writes those that are not part of a multiply-add (docs/compiler.md, section 4).
     """
-    return Idg(tuple(map(_doubled, graph.instructions)), graph.edges, graph.body)
+    return graph.changed(_doubled)
 
 
 def _doubled(instruction: Instruction) -> Instruction:
@@ -304,6 +308,8 @@ def _is_double(known: object) -> bool:
 def with_fused_multiply_adds(graph: Idg) -> Idg:
     """Return *graph* with additions contracted with products, where a product is used in no other way."""
     wanted = {place: edge for place in range(len(graph.instructions)) if (edge := _factors(graph, place)) is not None}
+    if not wanted:
+        return graph
     uses: dict[int, list[Edge]] = {}
     for edge in graph.edges:
         uses.setdefault(edge.source, []).append(edge)

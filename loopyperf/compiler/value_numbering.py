@@ -98,8 +98,7 @@ class _Merger:
             barrier = versions.get("") if ref.space == MemorySpace.LOCAL or ref.array in self.stored else None
             where = self._where(place, instruction)
             return (*what, ref.array, ref.bits, where, versions.get(ref.array), barrier)
-        operands = tuple(self._operand(place, slot) for slot in range(len(instruction.operands)))
-        rest = frozenset(map(self._definition, (e for e in self.graph.definitions[place] if e.operand is None)))
+        operands, rest = self._operands(place, instruction)
         function = instruction.text.partition("(")[0] if instruction.kind == Opcode.SPECIAL else ""
         in_any_order = frozenset(Counter(operands).items()) if instruction.kind in COMMUTATIVE else operands
         return (*what, function, in_any_order, rest)
@@ -107,18 +106,20 @@ class _Merger:
     def _where(self, place: int, instruction: Instruction) -> Any:
         """Return which element a load is of: its address in terms of the hardware, or the data that tell it."""
         if instruction.address is None:
-            return tuple(self._operand(place, slot) for slot in range(len(instruction.operands)))
+            return self._operands(place, instruction)[0]
         known = instruction.symbolic
         return instruction.address if known is None else known
 
-    def _operand(self, place: int, slot: int) -> Any:
-        """Return what tells apart an operand: what is known of it, and where it comes from."""
-        each = self.graph.instructions[place].operands[slot]
-        before = (edge for edge in self.graph.definitions[place] if edge.operand == slot)
-        return _canonical(each.known), each.is_negated, frozenset(map(self._definition, before))
-
-    def _definition(self, edge: Edge) -> Any:
-        return self.same[edge.source], edge.passes, edge.condition
+    def _operands(self, place: int, instruction: Instruction) -> tuple[tuple[Any, ...], Any]:
+        """Return what tells apart operands, what is known and where they come from; and what else is waited for."""
+        sources: dict[int | None, set[Any]] = {}
+        for edge in self.graph.definitions[place]:
+            found = self.same[edge.source], edge.passes, edge.condition
+            sources.setdefault(edge.operand, set()).add(found)
+        before = {slot: frozenset(found) for slot, found in sources.items()}
+        operands = enumerate(instruction.operands)
+        known = tuple([(_canonical(each.known), each.is_negated, before.get(slot)) for slot, each in operands])
+        return known, before.get(None)
 
 
 def _canonical(expression: Any) -> Any:
@@ -210,6 +211,8 @@ class _Hoister:
 
     def _outside(self, edge: Edge) -> Edge:
         """Return *edge*, where one of its ends is moved: the loop is no longer around it."""
+        if edge.source not in self.invariant and edge.target not in self.invariant:
+            return edge
         depth = len(self.graph.loops_around[edge.source]) - (edge.source in self.invariant)
         target = len(self.graph.loops_around[edge.target]) - (edge.target in self.invariant)
         return replace(edge, passes=edge.passes[:depth], distance=edge.distance[: min(depth, target)])

@@ -338,17 +338,27 @@ def rewritten(
 
     All are named by their places in *graph*. Loops in which nothing is left go too.
     """
+    is_whole = len(kept) == len(graph.instructions)
+    if is_whole and not replaced and tuple(edges) == graph.edges:
+        return graph
     numbers = {place: number for number, place in enumerate(kept)}
     new = replaced or {}
-    instructions = tuple(new.get(place, graph.instructions[place]) for place in kept)
-    renamed = dict.fromkeys(between_kept(edges, numbers))
-    return Idg(instructions, tuple(renamed), tuple(_items(graph.body, numbers)))
+    instructions = tuple([new.get(place, graph.instructions[place]) for place in kept])
+    body = graph.body if is_whole else tuple(_items(graph.body, numbers))
+    return Idg(instructions, between_kept(edges, numbers), body)
 
 
 def between_kept(edges: Iterable[Edge], numbers: Mapping[int, int]) -> tuple[Edge, ...]:
-    """Return those of *edges* of which both ends have new *numbers*, between these."""
-    left = (edge for edge in edges if edge.source in numbers and edge.target in numbers)
-    return tuple(edge.between(numbers[edge.source], numbers[edge.target]) for edge in left)
+    """Return those of *edges* of which both ends have new *numbers*, between these, each once."""
+    found: dict[tuple[int, int, int | None], list[Edge]] = {}
+    for edge in edges:
+        if edge.source in numbers and edge.target in numbers:
+            source, target = numbers[edge.source], numbers[edge.target]
+            alike = found.setdefault((source, target, edge.operand), [])
+            new = edge.between(source, target)
+            if not alike or new not in alike:
+                alike.append(new)
+    return tuple([edge for alike in found.values() for edge in alike])
 
 
 def _items(body: Sequence[Item], numbers: Mapping[int, int]) -> Iterator[Item]:

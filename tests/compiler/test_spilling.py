@@ -20,7 +20,7 @@ from loopyperf.compiler.value_numbering import without_common_subexpressions
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.idg import Idg
-from loopyperf.idg.metrics.live_values import live_registers
+from loopyperf.idg.metrics.live_values import Lives, live_registers
 from loopyperf.idg.program import loops_in
 from loopyperf.memory.source_launch import kernel_profile
 
@@ -56,14 +56,14 @@ def spills(graph: Idg) -> list[str]:
 def test_with_room_for_all_nothing_changes() -> None:
     graph = dot_products(4, 8)
     assert loads(graph) == 8 + 32
-    assert with_spills(graph, live_registers(graph) + 1) == (graph, 0)
+    assert with_spills(Lives(graph), live_registers(graph) + 1) == (graph, 0)
 
 
 @pytest.mark.parametrize("room", [6, 8, 10])
 def test_what_is_used_latest_is_loaded_again(room: int) -> None:
     graph = dot_products(4, 8)
     assert live_registers(graph) > room
-    less, nbytes = with_spills(graph, room)
+    less, nbytes = with_spills(Lives(graph), room)
     assert live_registers(less) <= room
     assert loads(graph) < loads(less) <= 2 * 32
     assert nbytes <= 4 * 4  # of the sums, which wait for their stores
@@ -72,7 +72,7 @@ def test_what_is_used_latest_is_loaded_again(room: int) -> None:
 
 def test_the_more_room_the_fewer_loads() -> None:
     graph = dot_products(6, 8)
-    found = [loads(with_spills(graph, room)[0]) for room in range(4, 16)]
+    found = [loads(with_spills(Lives(graph), room)[0]) for room in range(4, 16)]
     assert found == sorted(found, reverse=True)
     assert found[0] > found[-1]
 
@@ -83,7 +83,7 @@ def test_what_is_stored_to_is_spilled_and_not_loaded_again() -> None:
         replace(each, reference=replace(each.reference, array="a")) if each.kind == "store" else each
         for each in graph.instructions
     )
-    less, nbytes = with_spills(replace(graph, instructions=changed), 6)
+    less, nbytes = with_spills(Lives(replace(graph, instructions=changed)), 6)
     assert loads_of("a", less) == loads_of("a", graph)
     assert nbytes > 0
     assert live_registers(less) <= 6
@@ -101,7 +101,7 @@ SPILLED = {500: 24, 600: 224, 800: 624}
 def test_a_chain_spills_as_many_bytes_as_ptxas_reports(terms: int) -> None:
     """Each is stored once and loaded once, and x is never given up, as each term uses it."""
     graph = chain(terms)
-    less, nbytes = with_spills(graph, estimated_registers(graph).room)
+    less, nbytes = with_spills(Lives(graph), estimated_registers(graph).room)
     assert abs(nbytes - SPILLED[terms]) <= 8
     assert spills(less).count("store") == spills(less).count("load") == nbytes // 8
     assert loads_of("x", less) == 1
@@ -125,7 +125,7 @@ def accumulators(sums: int) -> Idg:
 @pytest.mark.parametrize("room", [12, 16, 20])
 def test_sums_that_have_no_room_in_a_loop_are_stored_and_loaded_in_each_pass(room: int) -> None:
     graph = accumulators(24)
-    less, nbytes = with_spills(graph, room)
+    less, nbytes = with_spills(Lives(graph), room)
     assert nbytes > 0
     assert {"load", "store"} == set(spills(less))
     assert live_registers(less) < live_registers(graph)
@@ -139,7 +139,7 @@ def test_what_a_loop_does_not_use_goes_to_memory_before_it() -> None:
     lines += [f"out[{32 * n} + i] = v{n}*s" for n in range(60)]
     domain = "[n] -> {[i,k]: 0<=i<32 and 0<=k<n}"
     graph = lowered(source(domain, "\n".join(lines), flat("a"), flat("b"), flat("out"), sizes={"n": 32}))
-    less, nbytes = with_spills(graph, 60)
+    less, nbytes = with_spills(Lives(graph), 60)
     assert nbytes > 0
     assert all(each.executions == 1 for each in less.instructions if each.subsystem == "private")
     assert stored(less.unrolled()) == stored(graph.unrolled())
@@ -158,7 +158,7 @@ def test_spills_change_nothing_that_is_stored(description: RandomKernel) -> None
     if graph.executed <= LONG and all(isinstance(loop.trips, int) for loop in loops_in(graph.body)):
         before = stored(graph.unrolled())
         for room in (3, 6):
-            less, _ = with_spills(graph, room)
+            less, _ = with_spills(Lives(graph), room)
             assert stored(less.unrolled()) == before
             assert not less.backwards
 
@@ -180,7 +180,7 @@ def test_sums_of_the_same_window_are_taken_together() -> None:
     """In the order of the program all taps are alive from the first sum on; side by side, the sums are."""
     graph = windows(100, 4)
     assert live_registers(graph) > 100 > MANY
-    other = with_few_registers(graph)
+    other = with_few_registers(Lives(graph)).graph
     assert live_registers(other) <= 4 + 4 + 4
     assert sorted(kinds(other)) == sorted(kinds(graph))
     assert not other.backwards
@@ -193,7 +193,7 @@ def stored_anywhere(graph: Idg) -> list[str]:
 
 def test_an_order_of_few_registers_stays() -> None:
     graph = windows(8, 2)
-    assert with_few_registers(graph) is graph
+    assert with_few_registers(lives := Lives(graph)) is lives
 
 
 # }}}
