@@ -196,6 +196,8 @@ class _Converter:
             self.edges.append(self._to_type(edge))
         for place in range(len(self.graph.instructions)):
             self._convert_operands(place)
+        if not self.before and not self.after:
+            return self.graph
         return Idg(tuple(self.instructions), tuple(self.edges), tuple(self._items(self.graph.body)))
 
     def _to_type(self, edge: Edge) -> Edge:

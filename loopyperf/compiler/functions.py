@@ -199,9 +199,11 @@ def length(instruction: Instruction) -> int:
 def with_squares(graph: Idg) -> Idg:
     """Return *graph* with squares as products: so Loopy writes them."""
     return graph.changed(
-        lambda each: replace(each, kind=Opcode.MUL, subsystem=_subsystem(Opcode.MUL, each.dtype))
-        if each.kind == Opcode.SQUARE
-        else each
+        lambda each: (
+            replace(each, kind=Opcode.MUL, subsystem=_subsystem(Opcode.MUL, each.dtype))
+            if each.kind == Opcode.SQUARE
+            else each
+        )
     )
 
 

@@ -223,7 +223,8 @@ def _rounded(result: Any, dtype: str) -> Number | None:
 
 def _with_numbers(instruction: Instruction) -> Instruction:
     """Return *instruction* with numbers for those operands that are expressions without variables."""
-    if instruction.is_index or not any(isinstance(each.known, prim.ExpressionNode) for each in instruction.operands):
+    is_accessed = instruction.is_index or instruction.kind == Opcode.LOAD
+    if is_accessed or not any(isinstance(each.known, prim.ExpressionNode) for each in instruction.operands):
         return instruction
     return replace(instruction, operands=tuple(map(_with_number, instruction.operands)))
 

@@ -7,7 +7,7 @@ one copy; where it is not, the edge has a condition for each.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from typing import Any, NamedTuple
@@ -56,22 +56,21 @@ SAME = _Written((_Copy(0, 1),))
 """a loop that stays as it is"""
 Chosen = tuple[int, ...]
 """which of the copies of loops, from the outermost on, by their place"""
+Trips = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Context:
     """Where copies of instructions stand that are in the same loops."""
 
-    chosen: Chosen = ()
+    chosen: Chosen
     """of the loops around"""
-    passes: Mapping[str, Iteration] = field(default_factory=dict[str, Iteration])
+    passes: Mapping[str, Iteration]
     """old loop -> its pass, in terms of the new ones, where it is another one"""
-    trips: tuple[tuple[str, Any], ...] = ()
+    trips: Trips
     """the new loops around, the outermost first, each with its number of passes"""
-
-    def at(self, depths: Sequence[int]) -> Chosen:
-        """Return which of the copies of the loops at some *depths*."""
-        return tuple([self.chosen[depth] for depth in depths])
+    runs: dict[Any, int]
+    """of a condition: in how many of these passes it holds"""
 
 
 class _Choice(NamedTuple):
@@ -100,12 +99,14 @@ class _Pattern:
 
     def __init__(self, graph: Idg, written: Sequence[_Written], edge: Edge) -> None:
         around, within = graph.loops_around[edge.source], graph.loops_around[edge.target]
-        self.edge, self.origins = edge, dict[Chosen, list[_Origin]]()
+        self.origins: dict[Chosen, list[_Origin]] = {}
+        self.condition = edge.condition, _depths(written, within, [edge.condition]), dict[Chosen, Any]()
+        """what it is, what moves it, and what is known already"""
         common = around[: common_depth(around, within)]
         self.shared = [loop.name for loop in common if any(copy.factor for copy in written[loop.number].copies)]
         """the loops around both ends that are still loops"""
         depths = (_depths(written, within, [each]) for each in edge.passes)
-        self.passes = [
+        self.parts = [
             (written[loop.number], each, moving, dict[Chosen, list[_Choice]]())
             for loop, each, moving in zip(around, edge.passes, depths, strict=True)
         ]
@@ -118,22 +119,26 @@ class _Pattern:
         return self.origins[context.chosen]
 
     def _found(self, context: _Context) -> Iterator[_Origin]:
-        condition = in_terms_of(self.edge.condition, context.passes)
+        condition = self._condition_in(context)
         if condition is False:
             return
         given = [] if condition is None or condition is True else [condition]
-        for chosen in product(*[self._choices(*each, context) for each in self.passes]):
-            new = tuple([each.new for each in chosen if each.new is not None])
-            tests = _all([*given, *[each.test for each in chosen if each.test is not None]])
-            yield _Origin(tuple([each.place for each in chosen]), new, tests, *self._distance(new))
+        options: list[list[_Choice]] = []
+        for written, old, moving, known in self.parts:
+            here = tuple([context.chosen[depth] for depth in moving])
+            if here not in known:
+                known[here] = list(_choices(written, old.replaced(context.passes), dict(context.trips)))
+            options.append(known[here])
+        for choices in product(*options):
+            new = tuple([each.new for each in choices if each.new is not None])
+            tests = _all([*given, *[each.test for each in choices if each.test is not None]])
+            yield _Origin(tuple([each.place for each in choices]), new, tests, *self._distance(new))
 
-    @staticmethod
-    def _choices(
-        written: _Written, old: Iteration, moving: Chosen, known: dict[Chosen, list[_Choice]], context: _Context
-    ) -> list[_Choice]:
-        here = context.at(moving)
+    def _condition_in(self, context: _Context) -> Any:
+        condition, moving, known = self.condition
+        here = tuple([context.chosen[depth] for depth in moving])
         if here not in known:
-            known[here] = list(_choices(written, old.replaced(context.passes), dict(context.trips)))
+            known[here] = in_terms_of(condition, context.passes)
         return known[here]
 
     def _distance(self, new: Sequence[Iteration]) -> tuple[tuple[int, ...], bool]:
@@ -176,39 +181,41 @@ class _Copier:
         self.written = [_Written.of(loop, factors.get(loop.number, 1)) for loop in loops_in(graph.body)]
         self.places: dict[tuple[int, Chosen], int] = {}
         """of an instruction and which of the copies of the loops around it: the number of its copy there"""
-        self.copies: list[tuple[int, Instruction, _Context]] = []
-        """of each copy: the number of the old instruction, the same in other passes, and where it stands"""
+        self.copies: list[tuple[int, Chosen, _Context]] = []
+        """of each copy: the number of the old instruction, the copies of loops that move it, and where it stands"""
         self.total: Counter[int] = Counter()
         """of an old instruction: how often the program runs all of its copies"""
+        around = enumerate(graph.loops_around)
+        self.only = {place: 0 for place, loops in around if all(self.written[loop.number] == SAME for loop in loops)}
+        """of an instruction in no loop that is written out: the number of its copy"""
         self._known: dict[tuple[int, Chosen], Instruction | None] = {}
-        self._runs: dict[Any, int] = {}
+        self._known_patterns: dict[Any, _Pattern] = {}
+        self._runs: dict[Any, dict[Any, int]] = {}
 
     def copied(self) -> Idg:
-        around, written = self.graph.loops_around, self.written
+        around, instructions = self.graph.loops_around, self.graph.instructions
         self.moving = [
-            _depths(written, loops, expressions_in(each))
-            for loops, each in zip(around, self.graph.instructions, strict=True)
+            () if place in self.only else _depths(self.written, around[place], expressions_in(each))
+            for place, each in enumerate(instructions)
         ]
-        body = tuple(self._items(self.graph.body, _Context()))
+        body = tuple(self._items(self.graph.body, self._context((), {}, ())))
         return Idg(tuple(self._instructions()), tuple(self._edges()), body)
 
     def _instructions(self) -> Iterator[Instruction]:
         """Yield the new instructions, each with its share of what the old one executes."""
         known: dict[tuple[int, Chosen, int], Instruction] = {}
-        for place, each, context in self.copies:
-            runs, total = self._runs_of(each, context), self.total[place]
-            key = place, context.at(self.moving[place]), runs
+        for place, moved, context in self.copies:
+            each = self._known[place, moved]
+            assert each is not None
+            runs, total = context.runs[each.condition], self.total[place]
+            key = place, moved, runs
             if key not in known:
                 share = each.executions if runs == total else whole(Fraction(each.executions * runs, total or 1))
                 known[key] = each if share is each.executions else replace(each, executions=share)
             yield known[key]
 
-    def _runs_of(self, instruction: Instruction, context: _Context) -> int:
-        """Return in how many passes of the loops around a copy its condition holds."""
-        key = context.trips, instruction.condition
-        if key not in self._runs:
-            self._runs[key] = times_held(instruction.condition, context.trips)
-        return self._runs[key]
+    def _context(self, chosen: Chosen, passes: Mapping[str, Iteration], trips: Trips) -> _Context:
+        return _Context(chosen, passes, trips, self._runs.setdefault(trips, {}))
 
     # {{{ the program
 
@@ -216,10 +223,7 @@ class _Copier:
         for item in body:
             if isinstance(item, Loop):
                 yield from self._loop(item, context)
-            elif (instruction := self._instruction(item, context)) is not None:
-                self.places[item, context.chosen] = number = len(self.copies)
-                self.copies.append((item, instruction, context))
-                self.total[item] += self._runs_of(instruction, context)
+            elif (number := self._copy(item, context)) is not None:
                 yield number
 
     def _loop(self, loop: Loop, context: _Context) -> Iterator[Item]:
@@ -229,19 +233,31 @@ class _Copier:
             here = passes if copy.factor == 1 else {**passes, loop.name: copy.old_pass(loop.name)}
             chosen = (*context.chosen, place)
             if not copy.factor:
-                yield from self._items(loop.body, _Context(chosen, here, context.trips))
+                yield from self._items(loop.body, self._context(chosen, here, context.trips))
                 continue
             trips = loop.trips // copy.factor if copy.factor > 1 else in_terms_of(loop.trips, passes)
-            inside += self._items(loop.body, _Context(chosen, here, (*context.trips, (loop.name, trips))))
+            inside += self._items(loop.body, self._context(chosen, here, (*context.trips, (loop.name, trips))))
             if place + 1 == len(copies) or not copies[place + 1].factor:
                 yield replace(loop, trips=trips, body=tuple(inside), copies=loop.copies * copy.factor)
 
-    def _instruction(self, place: int, context: _Context) -> Instruction | None:
-        """Return the copy of an instruction; None where it never runs."""
-        key = place, context.at(self.moving[place])
+    def _copy(self, place: int, context: _Context) -> int | None:
+        """Copy an instruction and return the number of the copy; None where it never runs."""
+        chosen = context.chosen
+        moved = tuple([chosen[depth] for depth in self.moving[place]])
+        key = place, moved
         if key not in self._known:
-            self._known[key] = self._moved(place, context) if key[1] else self.graph.instructions[place]
-        return self._known[key]
+            self._known[key] = self._moved(place, context) if moved else self.graph.instructions[place]
+        new = self._known[key]
+        if new is None:
+            return None
+        if new.condition not in context.runs:
+            context.runs[new.condition] = times_held(new.condition, context.trips)
+        self.total[place] += context.runs[new.condition]
+        self.places[place, chosen] = number = len(self.copies)
+        if place in self.only:
+            self.only[place] = number
+        self.copies.append((place, moved, context))
+        return number
 
     def _moved(self, place: int, context: _Context) -> Instruction | None:
         old = self.graph.instructions[place]
@@ -265,23 +281,31 @@ class _Copier:
     # }}}
 
     def _edges(self) -> Iterator[Edge]:
-        around, known = self.graph.loops_around, dict[Any, _Pattern]()
-        loops = [tuple([loop.number for loop in each]) for each in around]
-        patterns: list[list[tuple[Edge, _Pattern]]] = []
-        for edges in self.graph.definitions:
-            patterns.append([])
-            for edge in edges:
-                key = loops[edge.source], loops[edge.target], edge.passes, edge.condition
-                if key not in known:
-                    known[key] = _Pattern(self.graph, self.written, edge)
-                patterns[-1].append((edge, known[key]))
+        patterns = [self._patterns(edges) for edges in self.graph.definitions]
         for number, (place, _, context) in enumerate(self.copies):
             for edge, pattern in patterns[place]:
+                if pattern is None:
+                    yield edge.between(self.only[edge.source], number)
+                    continue
                 for chosen, passes, condition, distance, is_open in pattern.origins_of(context):
                     source = self.places.get((edge.source, chosen))
                     if source is not None:
                         apart = (*distance, int(source >= number)) if is_open else distance
                         yield Edge(source, number, apart, passes, condition, edge.through, edge.operand)
+
+    def _patterns(self, edges: Sequence[Edge]) -> list[tuple[Edge, _Pattern | None]]:
+        """Return each of *edges* with its pattern; None for one between loops that stay as they are."""
+        found: list[tuple[Edge, _Pattern | None]] = []
+        for edge in edges:
+            if edge.source in self.only and edge.target in self.only:
+                found.append((edge, None))
+                continue
+            around = (self.graph.loops_around[place] for place in (edge.source, edge.target))
+            key = *(tuple([loop.number for loop in loops]) for loops in around), edge.passes, edge.condition
+            if key not in self._known_patterns:
+                self._known_patterns[key] = _Pattern(self.graph, self.written, edge)
+            found.append((edge, self._known_patterns[key]))
+        return found
 
 
 def _choices(written: _Written, old: Iteration, trips: Mapping[str, Any]) -> Iterator[_Choice]:

@@ -217,7 +217,9 @@ class Idg(Shown):
     def order(self) -> tuple[int, ...]:
         """Return the instructions in an order in which each comes after those of its own pass that it waits for."""
         number = len(self.instructions)
-        upwards = [(edge.source, edge.target) for edge in self.edges if edge.source >= edge.target and not any(edge.distance)]
+        upwards = [
+            (edge.source, edge.target) for edge in self.edges if edge.source >= edge.target and not any(edge.distance)
+        ]
         if not upwards:  # most are numbered in the order of the program
             return tuple(range(number))
         position = {place: position for position, (place, _) in enumerate(placed(self.body))}

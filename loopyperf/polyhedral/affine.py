@@ -144,7 +144,9 @@ class Affine(Generic[V]):
         for variable, factor in self.terms:
             known = prim.Variable(variable) if isinstance(variable, str) else cast("Any", variable).expression
             terms.append(known if factor == 1 else factor * known)
-        return reduce(add, terms)
+        if len(terms) == 1 or any(isinstance(each, prim.Sum) for each in terms):
+            return reduce(add, terms)
+        return prim.Sum(tuple(terms))
 
     def __str__(self) -> str:
         return str(self.expression)
@@ -183,13 +185,17 @@ class Affine(Generic[V]):
     def replaced(self: "Affine[Symbol]", values: "Mapping[str, Affine[Symbol]]") -> "Affine[Symbol]":
         """Return the sum with *values* in place of some names."""
         factors: dict[Symbol, int] = {}
-        constant = self.constant
+        constant, is_same = self.constant, True
         for variable, factor in self.terms:
             value = values.get(variable) if isinstance(variable, str) else _replaced(variable, values)
-            for each, times in ((variable, 1),) if value is None else value.terms:
+            if value is None:
+                factors[variable] = factors.get(variable, 0) + factor
+                continue
+            is_same = False
+            for each, times in value.terms:
                 factors[each] = factors.get(each, 0) + factor * times
-            constant += 0 if value is None else factor * value.constant
-        return Affine.total(factors, constant)
+            constant += factor * value.constant
+        return self if is_same else Affine.total(factors, constant)
 
     def divided(self, divisor: int) -> "Affine[V]":
         """Return the exact quotient by *divisor*, which divides all multiples and the constant."""

@@ -125,21 +125,28 @@ class Polynomial(Generic[V]):
 
     def replaced(self, values: Mapping[V, "Polynomial[V]"]) -> "Polynomial[V]":
         """Return the sum with *values* instead of some variables."""
-        if not values:
-            return self
+        return self._with({each: value.terms for each, value in values.items()}) if values else self
+
+    def _with(self, values: Mapping[V, Collection[Term[V]]]) -> "Polynomial[V]":
         total: dict[Monomial[V], Rational] = {}
         for product, value in self.terms:
-            part = {tuple(each for each in product if each not in values): value}
+            if values.keys().isdisjoint(product):
+                total[product] = total.get(product, 0) + value
+                continue
+            part = {tuple([each for each in product if each not in values]): value}
             for each in product:
                 if each in values:
-                    part = _multiplied(part.items(), values[each].terms)
+                    part = _multiplied(part.items(), values[each])
             _add(total, part.items())
         return Polynomial.total(total)
 
     def in_terms_of(self: "Polynomial[Symbol]", values: Mapping[str, Any]) -> "Polynomial[Symbol]":
         """Return the sum with expressions, *values*, instead of some names, worked out where nothing else is left."""
-        moving = (each for each in self.variables if not names_in(each).isdisjoint(values))
-        return self.replaced({each: Polynomial.of(_in_terms_of(each, values)) for each in moving})
+        known: dict[Symbol, tuple[Term[Symbol], ...]] = {}
+        for each in {variable for product, _ in self.terms for variable in product}:
+            if each in values if isinstance(each, str) else not names_in(each).isdisjoint(values):
+                known[each] = _terms_of(_in_terms_of(each, values))
+        return self._with(known) if known else self
 
     # }}}
 
@@ -162,6 +169,15 @@ def _written(product: Monomial[Any], value: Rational) -> str:
 
 
 # {{{ terms
+
+
+def _terms_of(expression: Any) -> tuple[Term[Symbol], ...]:
+    """Return the terms of an expression, in any order."""
+    if isinstance(expression, Affine):
+        known = cast("Affine[Symbol]", expression)
+        constant: tuple[Term[Symbol], ...] = (((), known.constant),) if known.constant else ()
+        return (*constant, *[((variable,), factor) for variable, factor in known.terms])
+    return tuple(_terms(expression).items())
 
 
 def _terms(expression: Any) -> dict[Monomial[Symbol], Rational]:
