@@ -35,9 +35,9 @@ FAR = 1_000_000
 
 
 def with_spills(lives: Lives, registers: int) -> tuple[Idg, int]:
-    """Return the graph so that its values take no more than so many *registers* at once, and the bytes that this spills.
+    """Return the graph with values that take no more than so many *registers* at once, and the bytes that this spills.
 
-    Registers are of 32 bits, those that values take in one work-item, and so are the bytes.
+    Registers are of 32 bits, those that values with these *lives* take in one work-item, and so are the bytes.
     """
     spilling = _Spilling(lives, registers)
     return (spilling.graph(), spilling.nbytes) if spilling.is_needed else (lives.graph, 0)

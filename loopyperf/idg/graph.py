@@ -217,13 +217,10 @@ class Idg(Shown):
     def order(self) -> tuple[int, ...]:
         """Return the instructions in an order in which each comes after those of its own pass that it waits for."""
         number = len(self.instructions)
-        upwards = [
-            (edge.source, edge.target) for edge in self.edges if edge.source >= edge.target and not any(edge.distance)
-        ]
-        if not upwards:  # most are numbered in the order of the program
+        in_pass = [(edge.source, edge.target) for edge in self.edges if not any(edge.distance)]
+        if all(source < target for source, target in in_pass):
             return tuple(range(number))
         position = {place: position for position, (place, _) in enumerate(placed(self.body))}
-        in_pass = [(edge.source, edge.target) for edge in self.edges if not any(edge.distance)]
         if len(position) == number and all(position[source] < position[target] for source, target in in_pass):
             return tuple(position)
         return _order(number, in_pass)
