@@ -32,7 +32,7 @@ from loopyperf.compiler.loop_control import copies, with_loop_control, with_loop
 from loopyperf.compiler.predication import with_predication, with_tested_passes
 from loopyperf.compiler.private_arrays import with_indexed_loops_written_out
 from loopyperf.compiler.private_memory import with_private_memory
-from loopyperf.compiler.value_numbering import without_common_subexpressions, without_invariants
+from loopyperf.compiler.value_numbering import computed_once, without_common_subexpressions, without_invariants
 from loopyperf.device.parts import Pipeline
 from loopyperf.errors import ParameterError
 from loopyperf.idg.copies import copied
@@ -61,7 +61,7 @@ def with_parting_lanes(graph: Idg) -> Idg:
     parting = {loop.name for loop in loops_in(graph.body) if _may_part(graph, loop)}
     if not parting:
         return graph
-    once = without_common_subexpressions(without_invariants(graph))
+    once = computed_once(graph)
     factors = {loop.name: copies(once, loop) for loop in loops_in(once.body) if loop.name in parting}
     return _Parting(graph, factors).parted()
 
@@ -151,7 +151,7 @@ def with_unrolled_loops(graph: Idg) -> Idg:
         innermost = [loop for loop in loops_in(graph.body) if is_innermost(loop) and loop.name not in decided]
         if not innermost:
             return graph
-        once = without_common_subexpressions(without_invariants(graph))
+        once = computed_once(graph)
         names = {loop.name for loop in innermost}
         # A loop whose body is all invariant has no body left in `once`: it is not unrolled, and hoisting removes it.
         factors = dict.fromkeys(names, 1) | {

@@ -321,9 +321,8 @@ def with_fused_multiply_adds(graph: Idg) -> Idg:
         place: _fused(graph.instructions[edge.source], graph.instructions[place], edge) for place, edge in fused.items()
     }
     edges = [new for edge in graph.edges for new in _moved(edge, fused)]
-    edges += [
-        replace(edge, target=place) for place, product in fused.items() for edge in graph.definitions[product.source]
-    ]
+    for place, product in fused.items():
+        edges += [edge.between(edge.source, place) for edge in graph.definitions[product.source]]
     kept = [place for place in range(len(graph.instructions)) if place not in gone]
     return rewritten(graph, kept, edges, instructions)
 

@@ -23,7 +23,17 @@ def without_common_subexpressions(graph: Idg) -> Idg:
 
     A value loaded from memory is loaded again after a store to its array, and from local memory after a barrier.
     """
-    return _Merger(graph).merged()
+    merger = _Merger(graph)
+    return rewritten(graph, merger.kept, list(merger.edges()))
+
+
+def computed_once(graph: Idg) -> Idg:
+    """Return the instructions that are left of *graph* where what passes and copies have in common is computed once.
+
+    There are no edges between them.
+    """
+    hoisted = without_invariants(graph)
+    return rewritten(hoisted, _Merger(hoisted).kept, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +69,15 @@ class _Merger:
             if each.kind == Opcode.STORE and each.reference is not None
         }
 
-    def merged(self) -> Idg:
-        self._merge(self.graph.body)
-        kept = [place for place, first in enumerate(self.same) if place == first]
-        edges = [edge.between(self.same[edge.source], edge.target) for edge in self.graph.edges]
-        return rewritten(self.graph, kept, [edge for edge in edges if self.same[edge.target] == edge.target])
+        self._keys: dict[int, Any] = {}
+        self._merge(graph.body)
+        self.kept = [place for place, first in enumerate(self.same) if place == first]
+
+    def edges(self) -> Iterator[Edge]:
+        """Yield the edges between what is left."""
+        for edge in self.graph.edges:
+            if self.same[edge.target] == edge.target:
+                yield edge.between(self.same[edge.source], edge.target)
 
     def _merge(self, body: Sequence[Item]) -> None:
         found: dict[Any, list[_Known]] = {}
@@ -78,16 +92,17 @@ class _Merger:
                 versions[""] = item
             elif instruction.kind == Opcode.STORE and instruction.reference is not None:
                 versions[instruction.reference.array] = item
-            elif (key := self._key(item, instruction, versions)) is not None:
+            elif (what := self._what(item, instruction, versions)) is not None:
                 own = _Known(item, instruction.tests, instruction.condition, versions.get(""))
-                known = found.setdefault(key, [])
-                self.same[item] = next((each.place for each in known if each.reaches(own)), item)
+                known = found.setdefault(what, [])
+                same = (each.place for each in known if each.reaches(own) and self._key(each.place) == self._key(item))
+                self.same[item] = next(same, item)
                 # What no lane computes is there for nobody else.
                 if self.same[item] == item and not instruction.is_idle:
                     known.append(own)
 
-    def _key(self, place: int, instruction: Instruction, versions: dict[str, int]) -> Any:
-        """Return what tells apart what is computed; None for what is never merged."""
+    def _what(self, place: int, instruction: Instruction, versions: dict[str, int]) -> Any:
+        """Return what tells apart what is loaded, and most of what is computed; None for what is never merged."""
         if instruction.kind in STAYING or instruction.is_stated:
             return None
         what = (instruction.kind, instruction.dtype, instruction.part)
@@ -96,19 +111,22 @@ class _Merger:
                 return None
             ref = instruction.reference
             barrier = versions.get("") if ref.space == MemorySpace.LOCAL or ref.array in self.stored else None
-            where = self._where(place, instruction)
+            where = instruction.address if instruction.symbolic is None else instruction.symbolic
             return (*what, ref.array, ref.bits, where, versions.get(ref.array), barrier)
+        return (*what, frozenset([self.same[edge.source] for edge in self.graph.definitions[place]]))
+
+    def _key(self, place: int) -> Any:
+        """Return what tells apart what is computed, and which element a load is of whose address is data."""
+        if place not in self._keys:
+            self._keys[place] = self._found(place, self.graph.instructions[place])
+        return self._keys[place]
+
+    def _found(self, place: int, instruction: Instruction) -> Any:
+        if instruction.kind == Opcode.LOAD:
+            return self._operands(place, instruction)[0] if instruction.address is None else None
         operands, rest = self._operands(place, instruction)
         function = instruction.text.partition("(")[0] if instruction.kind == Opcode.SPECIAL else ""
-        in_any_order = frozenset(Counter(operands).items()) if instruction.kind in COMMUTATIVE else operands
-        return (*what, function, in_any_order, rest)
-
-    def _where(self, place: int, instruction: Instruction) -> Any:
-        """Return which element a load is of: its address in terms of the hardware, or the data that tell it."""
-        if instruction.address is None:
-            return self._operands(place, instruction)[0]
-        known = instruction.symbolic
-        return instruction.address if known is None else known
+        return function, Counter(operands) if instruction.kind in COMMUTATIVE else operands, rest
 
     def _operands(self, place: int, instruction: Instruction) -> tuple[tuple[Any, ...], Any]:
         """Return what tells apart operands, what is known and where they come from; and what else is waited for."""

@@ -217,9 +217,9 @@ class Idg(Shown):
     def order(self) -> tuple[int, ...]:
         """Return the instructions in an order in which each comes after those of its own pass that it waits for."""
         number = len(self.instructions)
-        in_pass = [(edge.source, edge.target) for edge in self.edges if not any(edge.distance)]
-        if all(source < target for source, target in in_pass):
+        if all(edge.source < edge.target or any(edge.distance) for edge in self.edges):
             return tuple(range(number))
+        in_pass = [(edge.source, edge.target) for edge in self.edges if not any(edge.distance)]
         position = {place: position for position, (place, _) in enumerate(placed(self.body))}
         if len(position) == number and all(position[source] < position[target] for source, target in in_pass):
             return tuple(position)
