@@ -37,7 +37,18 @@ from loopyperf.device.parts import Pipeline
 from loopyperf.errors import ParameterError
 from loopyperf.idg.copies import copied
 from loopyperf.idg.graph import Idg, number_of_runs
-from loopyperf.idg.program import Edge, Instruction, Item, Iteration, Loop, Opcode, is_innermost, loops_in, placed
+from loopyperf.idg.program import (
+    Edge,
+    Instruction,
+    Item,
+    Iteration,
+    Loop,
+    Opcode,
+    is_innermost,
+    loops_in,
+    placed,
+    whole,
+)
 from loopyperf.polyhedral.affine import Affine
 
 # {{{ loops that lanes leave one after the other
@@ -116,7 +127,7 @@ class _Parting:
         for place, _ in placed(loop.body):
             each = self.instructions[place]
             number = Fraction(each.executions) * trips / loop.trips
-            self.instructions[place] = replace(each, executions=int(number) if number.denominator == 1 else number)
+            self.instructions[place] = replace(each, executions=whole(number))
         return replace(loop, trips=trips)
 
 

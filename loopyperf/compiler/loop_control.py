@@ -17,7 +17,7 @@ from loopyperf.compiler.predication import on_loop
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg, number_of_runs
-from loopyperf.idg.program import Edge, Instruction, Item, Iteration, Loop, Opcode, is_innermost, loops_in
+from loopyperf.idg.program import Edge, Instruction, Item, Iteration, Loop, Opcode, is_innermost, loops_in, whole
 from loopyperf.polyhedral.affine import Affine, Symbol
 from loopyperf.polyhedral.polynomial import Polynomial, Term
 
@@ -201,7 +201,7 @@ class _Control:
         The number of passes of some loops varies: nvcc writes them out too, and controls several copies together.
         """
         share = Fraction(number_of_runs(None, loops), written_out(self.graph, loops)) * loop.copies
-        passes = int(share) if share.denominator == 1 else share
+        passes = whole(share)
         counters = 2 if loop.is_counted and not loop.lanes_part else 1
         steps = [self._step(f"count {loop.name}", loops, passes) for _ in range(counters)]
         moved = [place for place in _directly(loop) if any(loop.name in each for each, _ in self._address(place).terms)]

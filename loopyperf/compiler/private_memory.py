@@ -31,6 +31,7 @@ from loopyperf.idg.program import (
     Opcode,
     Operand,
     loops_in,
+    whole,
 )
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import in_terms_of
@@ -282,7 +283,7 @@ class _Spilled:
         inside = number_of_runs(like.condition, around)
         share = Fraction(number_of_runs(condition, region.loops), inside) if inside else Fraction(0)
         found = like.executions * share
-        return int(found) if found == int(found) else found
+        return whole(found)
 
     def _items(self, body: Sequence[Item]) -> Iterator[Item]:
         before, after = _by_item(self.loads, {}), _by_item(self.stores, self.last)

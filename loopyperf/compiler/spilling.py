@@ -23,7 +23,18 @@ from loopyperf.counts.memory import Reference
 from loopyperf.idg.copies import rewritten
 from loopyperf.idg.graph import Idg, number_of_runs
 from loopyperf.idg.metrics.live_values import Lives
-from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Iteration, Loop, Opcode, Operand, common_depth
+from loopyperf.idg.program import (
+    Dependence,
+    Edge,
+    Instruction,
+    Item,
+    Iteration,
+    Loop,
+    Opcode,
+    Operand,
+    common_depth,
+    whole,
+)
 from loopyperf.polyhedral.affine import Affine
 
 STACK = "spilled registers"
@@ -377,7 +388,7 @@ class _Spilling:
             inside = number_of_runs(like.condition, self.around[place])
             share = Fraction(number_of_runs(None, around), inside) if inside else Fraction(0)
             executions = executions * share
-            executions = int(executions) if executions == int(executions) else executions
+            executions = whole(executions)
         self.instructions.append(replace(instruction, executions=executions, condition=None))
         self.around.append(around)
         return len(self.instructions) - 1

@@ -2,17 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import pymbolic.primitives as prim
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.copies import rewritten
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Iteration, Loop, Opcode, placed
-from loopyperf.polyhedral.affine import Affine, Opaque
+from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Iteration, Loop, Opcode, placed, whole
+from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import names_of
 
 COMMUTATIVE = (Opcode.ADD, Opcode.MUL, Opcode.MIN_MAX)
@@ -36,8 +36,7 @@ def computed_once(graph: Idg) -> Idg:
     return rewritten(hoisted, _Merger(hoisted).kept, ())
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(NamedTuple):
     """What was computed before."""
 
     place: int
@@ -225,7 +224,7 @@ class _Hoister:
 
     def _once(self, instruction: Instruction, place: int) -> Instruction:
         number = Fraction(instruction.executions) / self.graph.loops_around[place][-1].trips
-        return replace(instruction, executions=int(number) if number.denominator == 1 else number)
+        return replace(instruction, executions=whole(number))
 
     def _outside(self, edge: Edge) -> Edge:
         """Return *edge*, where one of its ends is moved: the loop is no longer around it."""
@@ -249,10 +248,7 @@ class _Hoister:
 
 def _depends_on(name: str, sums: Sequence[Iteration], expressions: Sequence[Any]) -> bool:
     """Return whether some of *sums* and *expressions* depend on the pass of the loop of that *name*."""
-    variables = [variable for each in sums for variable, _ in each.terms]
-    nodes = [each for each in expressions if isinstance(each, prim.ExpressionNode)]
-    nodes += [each.expression for each in variables if isinstance(each, Opaque)]
-    return name in variables or (bool(nodes) and name in names_of(nodes))
+    return name in names_of([*sums, *expressions])
 
 
 def _loops(body: Sequence[Item]) -> Iterator[Loop]:

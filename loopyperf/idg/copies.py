@@ -155,6 +155,8 @@ class _Pattern:
 def _depths(written: Sequence[_Written], around: Sequence[Loop], parts: Sequence[Any]) -> Chosen:
     """Return which of the loops *around* are written out and move *parts*, or the trips of loops that do."""
     names = names_of(parts)
+    if not names:
+        return ()
     for loop in reversed(around):
         if loop.name in names and not isinstance(loop.trips, int):
             names |= names_of([loop.trips])
@@ -185,8 +187,9 @@ class _Copier:
         """of each copy: the number of the old instruction, the copies of loops that move it, and where it stands"""
         self.total: Counter[int] = Counter()
         """of an old instruction: how often the program runs all of its copies"""
+        changed = {number for number, each in enumerate(self.written) if each != SAME}
         around = enumerate(graph.loops_around)
-        self.only = {place: 0 for place, loops in around if all(self.written[loop.number] == SAME for loop in loops)}
+        self.only = {place: 0 for place, loops in around if changed.isdisjoint([loop.number for loop in loops])}
         """of an instruction in no loop that is written out: the number of its copy"""
         self._known: dict[tuple[int, Chosen], Instruction | None] = {}
         self._known_patterns: dict[Any, _Pattern] = {}

@@ -7,7 +7,7 @@ pass from one group to the next, so that a program's first accesses come after t
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -20,7 +20,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Item, Loop, Opcode, placed
 from loopyperf.memory.sectors import LINE, SectorAccess, sector_access
 from loopyperf.polyhedral.affine import Affine
-from loopyperf.polyhedral.expressions import holds, names_of, valued
+from loopyperf.polyhedral.expressions import Passes, names_of, test_of, valued
 
 # {{{ what one access of a warp asks of private memory
 #
@@ -149,6 +149,7 @@ class _Walk:
 
     graph: Idg
     _affine: dict[int, Affine[str] | None] = field(default_factory=dict[int, Affine[str] | None])
+    _tests: dict[int, Callable[[Passes], bool]] = field(default_factory=dict[int, Callable[[Passes], bool]])
     _moved: dict[int, bool] = field(default_factory=dict[int, bool])
     _number: int = 0
 
@@ -158,6 +159,7 @@ class _Walk:
                 known = each.address
                 is_affine = known is not None and all(isinstance(variable, str) for variable, _ in known.terms)
                 self._affine[place] = cast("Affine[str]", known) if is_affine else None
+                self._tests[place] = test_of(each.condition)
 
     def accesses(
         self, body: Sequence[Item], passes: Mapping[str, int], executions: float
@@ -166,7 +168,7 @@ class _Walk:
         for item in body:
             if isinstance(item, Loop):
                 yield from self._loop(item, passes, executions)
-            elif item in self._affine and holds(self.graph.instructions[item].condition, passes):
+            elif item in self._tests and self._tests[item](passes):
                 yield item, self._element(item, passes), executions
 
     def _loop(self, loop: Loop, passes: Mapping[str, int], executions: float) -> Iterator[tuple[int, _Element, float]]:
@@ -196,7 +198,7 @@ class _Walk:
         if address is None:
             self._number += 1
             return reference.array, (place, self._number)
-        return reference.array, address.at({**dict.fromkeys(address.variables, 0), **passes})
+        return reference.array, address.constant + sum(times * passes.get(name, 0) for name, times in address.terms)
 
 
 # }}}

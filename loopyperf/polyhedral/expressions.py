@@ -38,9 +38,16 @@ def valued(expression: Any, passes: Passes) -> int:
 
 def holds(condition: Any, passes: Passes) -> bool:
     """Return whether *condition*, None for one that always does, holds in these *passes*."""
+    return test_of(condition)(passes)
+
+
+def test_of(condition: Any) -> Callable[[Passes], bool]:
+    """Return the function that tells whether *condition* holds in some passes, as :func:`holds` does."""
     if not isinstance(condition, prim.ExpressionNode):
-        return condition is None or bool(condition)
-    return bool(_in_passes(condition, passes))
+        always = condition is None or bool(condition)
+        return lambda _: always
+    names, function = _compiled(condition)
+    return lambda passes: bool(function(*[passes[name] for name in names]))
 
 
 def _in_passes(expression: prim.ExpressionNode, passes: Passes) -> Any:
@@ -68,10 +75,13 @@ def names_of(expressions: Sequence[Any]) -> set[str]:
     """Return the names of what *expressions* depend on; some may be sums of multiples."""
     found: set[str] = set()
     for each in expressions:
-        if isinstance(each, prim.ExpressionNode):
+        if isinstance(each, Affine):
+            for variable, _ in cast("Affine[Symbol]", each).terms:
+                found |= {variable} if isinstance(variable, str) else names_in_expression(variable.expression)
+        elif isinstance(each, Polynomial):
+            found |= cast("Polynomial[Symbol]", each).names
+        elif isinstance(each, prim.ExpressionNode):
             found |= names_in_expression(each)
-        elif isinstance(each, (Affine, Polynomial)):
-            found |= cast("Affine[Symbol]", each).names
     return found
 
 
