@@ -7,6 +7,7 @@ compute unit, a warp what AMD calls a wavefront, a group a work-group, local mem
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, Never, get_args
 
 from loopyperf import hypertext
@@ -286,11 +287,14 @@ class Device(Shown, Part[DeviceCount, DeviceNumber]):
         return self.throughput.source(row) if row and field == "issue" else None
 
     def _measured(self, kind: str, dtype: str, field: LatencyField) -> Instruction | None:
-        stating = [each for each in self.instructions if getattr(each, field) is not None]
-        name, row = f"{kind} {dtype}".strip(), row_of(kind, dtype)
-        exact = [each for each in stating if each.name == name]
-        alike = [each for each in stating if row is not None and row_of(*_kind_and_type(each.name)) == row]
-        return next(iter([*exact, *alike]), None)
+        name, row, alike = f"{kind} {dtype}".strip(), row_of(kind, dtype), None
+        for each in self.instructions:
+            if getattr(each, field) is not None:
+                if each.name == name:
+                    return each
+                if alike is None and row is not None and _row_of_named(each.name) == row:
+                    alike = each
+        return alike
 
     def _no_latency(self, kind: str, dtype: str, field: LatencyField) -> MissingNumberError:
         name = f"{kind} {dtype}".strip()
@@ -317,9 +321,11 @@ def _in_words(stated: Stated) -> str:
     return f"{stated.value:,} {stated.unit}".replace(" ", UNBROKEN)
 
 
-def _kind_and_type(name: str) -> tuple[str, str]:
+@lru_cache(maxsize=256)
+def _row_of_named(name: str) -> Row | None:
+    """Return the row of the throughput table that an instruction is in, e.g. one called ``"add f32"``."""
     kind, _, dtype = name.rpartition(" ")
-    return (kind, dtype) if kind else (name, "")
+    return row_of(kind, dtype) if kind else row_of(name, "")
 
 
 def _listed(names: Iterable[str]) -> str:
