@@ -20,21 +20,10 @@ import pymbolic.primitives as prim
 from loopyperf.compiler.private_memory import last_passes
 from loopyperf.counts.item import Direction, MemorySpace
 from loopyperf.counts.memory import Reference
-from loopyperf.idg.copies import rewritten
 from loopyperf.idg.graph import Idg, number_of_runs
 from loopyperf.idg.metrics.live_values import Lives
-from loopyperf.idg.program import (
-    Dependence,
-    Edge,
-    Instruction,
-    Item,
-    Iteration,
-    Loop,
-    Opcode,
-    Operand,
-    common_depth,
-    whole,
-)
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Iteration, Loop, Opcode, Operand, common_depth
+from loopyperf.idg.rewriting import rewritten
 from loopyperf.polyhedral.affine import Affine
 
 STACK = "spilled registers"
@@ -50,6 +39,8 @@ def with_spills(lives: Lives, registers: int) -> tuple[Idg, int]:
 
     Registers are of 32 bits, those that values with these *lives* take in one work-item, and so are the bytes.
     """
+    if max(lives.pressure(lives.taken[0]), default=0) <= registers - WIDEST:
+        return lives.graph, 0
     spilling = _Spilling(lives, registers)
     return (spilling.graph(), spilling.nbytes) if spilling.is_needed else (lives.graph, 0)
 
@@ -89,8 +80,6 @@ class _Spilling:
         # A load needs its registers before what uses it frees others.
         self.room = registers - max((min(width, WIDEST) for width in self.width.values()), default=0)
         self.pressure = lives.pressure(without_pointers)
-        if not self.is_needed:
-            return
         stored = (each.reference for each in graph.instructions if each.kind == Opcode.STORE)
         self.stored = {each.array for each in stored if each}
         self.defining: dict[int, int] = {}
@@ -388,7 +377,7 @@ class _Spilling:
             inside = number_of_runs(like.condition, self.around[place])
             share = Fraction(number_of_runs(None, around), inside) if inside else Fraction(0)
             executions = executions * share
-            executions = whole(executions)
+            executions = int(executions) if executions == int(executions) else executions
         self.instructions.append(replace(instruction, executions=executions, condition=None))
         self.around.append(around)
         return len(self.instructions) - 1

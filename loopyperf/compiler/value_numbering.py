@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pymbolic.primitives as prim
 
 from loopyperf.counts.item import MemorySpace
-from loopyperf.idg.copies import rewritten
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Iteration, Loop, Opcode, placed, whole
+from loopyperf.idg.rewriting import rewritten
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import names_of
 
