@@ -250,7 +250,7 @@ def _neighbours(graph: Idg, block: Sequence[int]) -> list[list[int]]:
         ):
             address = each.address
             if address is not None and all(isinstance(variable, str) for variable, _ in address.terms):
-                where = (epoch, str(each.condition), each.is_idle)
+                where = (epoch, each.condition, each.is_idle)
                 key = (each.reference.array, each.reference.bits, address.terms, where)
                 groups.setdefault(key, {})[address.constant] = place
     return [

@@ -64,7 +64,7 @@ class Opaque:
     """as pymbolic has it"""
 
     def __str__(self) -> str:
-        return str(self.expression)
+        return _text(self.expression)
 
     def __lt__(self, other: object) -> bool:
         return isinstance(other, Opaque) and str(self) < str(other)
@@ -264,8 +264,14 @@ def names_in(variable: Any) -> frozenset[str]:
 
 @lru_cache(maxsize=1 << 14)
 def names_in_expression(expression: Any) -> frozenset[str]:
-    """Return the names that one of pymbolic's expressions depends on."""
-    return frozenset(map(str, DependencyMapper()(expression)))
+    """Return the names that one of pymbolic's expressions depends on, those of functions included."""
+    return frozenset(map(str, DependencyMapper(composite_leaves=False)(expression)))
+
+
+@lru_cache(maxsize=1 << 14)
+def _text(expression: Any) -> str:
+    """Return *expression* as text, by which terms are sorted."""
+    return str(expression)
 
 
 # {{{ from pymbolic

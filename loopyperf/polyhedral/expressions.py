@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from math import inf
+from math import inf, prod
 from typing import Any, cast
 
 import pymbolic
@@ -104,6 +104,14 @@ def in_terms_of(expression: Any, passes: Mapping[str, Any]) -> Any:
         return expression
     if isinstance(expression, prim.Variable):
         return expression_of(passes.get(expression.name, expression))
+    names = sorted(names_in_expression(expression))
+    return _node_in_terms_of(expression, tuple([(name, passes[name]) for name in names if name in passes]))
+
+
+@lru_cache(maxsize=1 << 13)
+def _node_in_terms_of(expression: prim.ExpressionNode, own: tuple[tuple[str, Any], ...]) -> Any:
+    """Return *expression* where its *own* names are passes; copies of a loop ask for the same again and again."""
+    passes = dict(own)
     if (known := Affine.of(expression, passes)) is not None:
         return known.expression
     if isinstance(expression, prim.Comparison):
@@ -140,6 +148,8 @@ def times_held(condition: Any, loops: Trips) -> int:
     The passes of a loop are halved until it is certain for a part of them which tests of the condition hold in it.
     Parts in which the same tests are left are taken together, so that tests of different loops are multiplied.
     """
+    if condition is None and all(isinstance(times, int) for _, times in loops):
+        return prod(max(times, 0) for _, times in loops)
     return _runs(condition, loops, {})
 
 
