@@ -5,7 +5,7 @@ Without fast math, nvcc does what is right of all floating-point numbers: x·1, 
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import frexp
 from typing import Any, cast
@@ -320,7 +320,7 @@ def with_fused_multiply_adds(graph: Idg) -> Idg:
     instructions = {
         place: _fused(graph.instructions[edge.source], graph.instructions[place], edge) for place, edge in fused.items()
     }
-    edges = [new for edge in graph.edges for new in _moved(edge, fused)]
+    edges = [_moved(edge, fused) for edge in graph.edges if fused.get(edge.target) is not edge]
     for place, product in fused.items():
         edges += [edge.between(edge.source, place) for edge in graph.definitions[product.source]]
     kept = [place for place in range(len(graph.instructions)) if place not in gone]
@@ -354,13 +354,10 @@ def _fused(product: Instruction, addition: Instruction, edge: Edge) -> Instructi
     return replace(addition, kind=Opcode.FMA, operands=(first, *others, *addend))
 
 
-def _moved(edge: Edge, fused: dict[int, Edge]) -> Iterator[Edge]:
-    """Yield what becomes of *edge*: of a fused addition, the addend is the third operand."""
-    product = fused.get(edge.target)
-    if product is None:
-        yield edge
-    elif edge is not product:
-        yield edge if edge.operand is None else replace(edge, operand=2)
+def _moved(edge: Edge, fused: dict[int, Edge]) -> Edge:
+    """Return what becomes of *edge*: of a fused addition, the addend is the third operand."""
+    is_addend = edge.target in fused and edge.operand is not None
+    return replace(edge, operand=2) if is_addend else edge
 
 
 # }}}

@@ -10,7 +10,7 @@ import pymbolic.primitives as prim
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Iteration, Loop, Opcode, placed, whole
+from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Loop, Opcode, placed, whole
 from loopyperf.idg.rewriting import rewritten
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import names_of
@@ -209,18 +209,17 @@ class _Hoister:
         return each.kind not in STAYING and each.address is not None and lasts and not each.is_volatile
 
     def _is_the_same(self, place: int, loop: Loop, here: set[int]) -> bool:
-        each = self.graph.instructions[place]
-        address = () if each.address is None else (each.address,)
-        known = [each.condition, *(operand.known for operand in each.operands)]
-        return not _depends_on(loop.name, address, known) and all(
-            self._comes_from_outside(edge, loop, here) for edge in self.graph.definitions[place]
-        )
+        each, edges = self.graph.instructions[place], self.graph.definitions[place]
+        if any(edge.source in here and edge.source not in self.invariant for edge in edges):
+            return False
+        known = [each.condition, each.address, *(operand.known for operand in each.operands)]
+        return loop.name not in names_of(known) and all(self._comes_from_outside(edge, loop, here) for edge in edges)
 
     def _comes_from_outside(self, edge: Edge, loop: Loop, here: set[int]) -> bool:
         if edge.source in here:
-            return edge.source in self.invariant and not _depends_on(loop.name, (), [edge.condition])
+            return loop.name not in names_of([edge.condition])
         inside = any(around.number == loop.number for around in self.graph.loops_around[edge.source])
-        return not inside and not _depends_on(loop.name, edge.passes, [edge.condition])
+        return not inside and loop.name not in names_of([*edge.passes, edge.condition])
 
     def _once(self, instruction: Instruction, place: int) -> Instruction:
         number = Fraction(instruction.executions) / self.graph.loops_around[place][-1].trips
@@ -244,11 +243,6 @@ class _Hoister:
             yield from own
             if inside:
                 yield replace(item, body=tuple(self._items(inside)))
-
-
-def _depends_on(name: str, sums: Sequence[Iteration], expressions: Sequence[Any]) -> bool:
-    """Return whether some of *sums* and *expressions* depend on the pass of the loop of that *name*."""
-    return name in names_of([*sums, *expressions])
 
 
 def _loops(body: Sequence[Item]) -> Iterator[Loop]:

@@ -5,7 +5,6 @@ What each copy waits for is the same as before: where the pass that an edge lead
 one copy; where it is not, the edge has a condition for each.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pymbolic.primitives as prim
 
-from loopyperf.idg.graph import Idg, addressed, expressions_in
+from loopyperf.idg.graph import Idg, addressed, expressions_in, runs_of_all
 from loopyperf.idg.program import Edge, Instruction, Item, Iteration, Loop, common_depth, lag, loops_in, whole
 from loopyperf.polyhedral.affine import Affine, Opaque
 from loopyperf.polyhedral.expressions import in_terms_of, names_of, times_held
@@ -183,15 +182,15 @@ class _Copier:
         self.written = [_Written.of(loop, factors.get(loop.number, 1)) for loop in loops_in(graph.body)]
         self.places: dict[tuple[int, Chosen], int] = {}
         """of an instruction and which of the copies of the loops around it: the number of its copy there"""
-        self.copies: list[tuple[int, Chosen, _Context]] = []
-        """of each copy: the number of the old instruction, the copies of loops that move it, and where it stands"""
-        self.total: Counter[int] = Counter()
-        """of an old instruction: how often the program runs all of its copies"""
+        self.copies: list[tuple[int, Instruction, _Context]] = []
+        """of each copy: the number of the old instruction, the new one, and where it stands"""
+        self.total = runs_of_all(graph.instructions, graph.loops_around)
+        """of an old instruction: how often the program runs it, and so all of its copies"""
         changed = {number for number, each in enumerate(self.written) if each != SAME}
         around = enumerate(graph.loops_around)
         self.only = {place: 0 for place, loops in around if changed.isdisjoint([loop.number for loop in loops])}
         """of an instruction in no loop that is written out: the number of its copy"""
-        self._known: dict[tuple[int, Chosen], Instruction | None] = {}
+        self._known: dict[tuple[int, Chosen, int], Instruction] = {}
         self._known_patterns: dict[Any, _Pattern] = {}
         self._runs: dict[Any, dict[Any, int]] = {}
 
@@ -202,20 +201,7 @@ class _Copier:
             for place, each in enumerate(instructions)
         ]
         body = tuple(self._items(self.graph.body, self._context((), {}, ())))
-        return Idg(tuple(self._instructions()), tuple(self._edges()), body)
-
-    def _instructions(self) -> Iterator[Instruction]:
-        """Yield the new instructions, each with its share of what the old one executes."""
-        known: dict[tuple[int, Chosen, int], Instruction] = {}
-        for place, moved, context in self.copies:
-            each = self._known[place, moved]
-            assert each is not None
-            runs, total = context.runs[each.condition], self.total[place]
-            key = place, moved, runs
-            if key not in known:
-                share = each.executions if runs == total else whole(Fraction(each.executions * runs, total or 1))
-                known[key] = each if share is each.executions else replace(each, executions=share)
-            yield known[key]
+        return Idg(tuple([new for _, new, _ in self.copies]), tuple(self._edges()), body)
 
     def _context(self, chosen: Chosen, passes: Mapping[str, Iteration], trips: Trips) -> _Context:
         return _Context(chosen, passes, trips, self._runs.setdefault(trips, {}))
@@ -245,28 +231,28 @@ class _Copier:
 
     def _copy(self, place: int, context: _Context) -> int | None:
         """Copy an instruction and return the number of the copy; None where it never runs."""
-        chosen = context.chosen
-        moved = tuple([chosen[depth] for depth in self.moving[place]])
-        key = place, moved
-        if key not in self._known:
-            self._known[key] = self._moved(place, context) if moved else self.graph.instructions[place]
-        new = self._known[key]
-        if new is None:
+        chosen, condition = context.chosen, self.graph.instructions[place].condition
+        if condition is not None and (condition := in_terms_of(condition, context.passes)) is False:
             return None
-        if new.condition not in context.runs:
-            context.runs[new.condition] = times_held(new.condition, context.trips)
-        self.total[place] += context.runs[new.condition]
+        if condition not in context.runs:
+            context.runs[condition] = times_held(condition, context.trips)
+        moved = tuple([chosen[depth] for depth in self.moving[place]])
+        key = place, moved, context.runs[condition]
+        if key not in self._known:
+            self._known[key] = self._moved(place, context, context.runs[condition])
         self.places[place, chosen] = number = len(self.copies)
         if place in self.only:
             self.only[place] = number
-        self.copies.append((place, moved, context))
+        self.copies.append((place, self._known[key], context))
         return number
 
-    def _moved(self, place: int, context: _Context) -> Instruction | None:
-        old = self.graph.instructions[place]
-        new = addressed(old, context.passes)
-        if new.condition is False:
-            return None
+    def _moved(self, place: int, context: _Context, runs: int) -> Instruction:
+        """Return the copy of an instruction with its share of what the old one executes."""
+        old, total = self.graph.instructions[place], self.total[place]
+        share = old.executions if runs == total else whole(Fraction(old.executions * runs, total or 1))
+        if not self.moving[place]:
+            return old if runs == total else replace(old, executions=share)
+        new = addressed(old, context.passes, share)
         if not old.is_index and (old.symbolic is None or old.symbolic.is_affine_in(context.passes)):
             return new
         compiled = addressed(old, self._as_compiled(place, context))

@@ -16,7 +16,7 @@ import pymbolic.primitives as prim
 
 from loopyperf.errors import GraphError
 from loopyperf.idg.program import Edge, Element, Idle, Instruction, Item, Iteration, Loop, numbered, placed
-from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.affine import Affine, Symbol
 from loopyperf.polyhedral.expressions import Passes, holds, in_terms_of_all, times_held, valued
 from loopyperf.polyhedral.polynomial import Polynomial
 from loopyperf.sheet import Sheet, Shown, Table
@@ -59,10 +59,12 @@ def _in_pass(instruction: Instruction, passes: Passes) -> Instruction:
     return replace(addressed(instruction, values), executions=1, condition=None)
 
 
-def addressed(instruction: Instruction, passes: Mapping[str, Iteration]) -> Instruction:
+def addressed(
+    instruction: Instruction, passes: Mapping[str, Iteration], executions: int | Fraction | None = None
+) -> Instruction:
     """Return *instruction* where loops are in *passes*: what it works on, and the elements that it accesses.
 
-    Its condition is False where it does not hold, None where it does.
+    Its condition is False where it does not hold, None where it does. It has so many *executions*, if they are given.
     """
     old = expressions_in(instruction)
     if not any(isinstance(each, (Affine, Polynomial, prim.ExpressionNode)) for each in old):
@@ -70,9 +72,10 @@ def addressed(instruction: Instruction, passes: Mapping[str, Iteration]) -> Inst
     elements, known = _elements(instruction), instruction.operands
     condition, address, symbolic, *others = in_terms_of_all(old, passes)
     left = iter(others[len(known) :])
-    moved = [None if each is None else replace(each, address=next(left), member=next(left)) for each in elements]
+    moved = [None if each is None else _located(each, next(left), next(left)) for each in elements]
     return replace(
         instruction,
+        executions=instruction.executions if executions is None else executions,
         condition=None if condition is True else condition,
         operands=tuple(
             each if each.known is known and each.element is element else replace(each, known=known, element=element)
@@ -82,6 +85,11 @@ def addressed(instruction: Instruction, passes: Mapping[str, Iteration]) -> Inst
         symbolic=symbolic,
         defines=tuple(each for each in moved[len(known) :] if each is not None),
     )
+
+
+def _located(element: Element, address: Affine[Symbol] | None, member: Any) -> Element:
+    is_same = address is element.address and member is element.member
+    return element if is_same else replace(element, address=address, member=member)
 
 
 def expressions_in(instruction: Instruction) -> list[Any]:

@@ -104,8 +104,9 @@ def in_terms_of(expression: Any, passes: Mapping[str, Any]) -> Any:
         return expression
     if isinstance(expression, prim.Variable):
         return expression_of(passes.get(expression.name, expression))
-    names = sorted(names_in_expression(expression))
-    return _node_in_terms_of(expression, tuple([(name, passes[name]) for name in names if name in passes]))
+    names = names_in_expression(expression)
+    own = tuple([(name, passes[name]) for name in sorted(names) if name in passes])
+    return _node_in_terms_of(expression, own) if own or not names else expression
 
 
 @lru_cache(maxsize=1 << 13)
