@@ -80,9 +80,10 @@ def sequence_of(instruction: Instruction, capability: Capability = HOPPER) -> Ma
     """Return what *instruction* is made of on devices of *capability*; None where it is one instruction, or unknown."""
     if instruction.kind == Opcode.POWI and (exponent := exponent_of(instruction)) is not None:
         return _power(instruction.dtype, exponent, capability)
-    name, dtype, table = _name(instruction), _type(instruction), _table(capability)
+    name = _name(instruction)
     if name is None:
         return None
+    dtype, table = _type(instruction), _table(capability)
     return table.get(f"{name} {dtype}") or table.get(f"{name.removesuffix('f')} {dtype}")  # as in C, sqrtf
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pymbolic.primitives as prim
 
-from loopyperf.idg.graph import Idg, addressed, expressions_in, runs_of_all
+from loopyperf.idg.graph import Idg, addressed, expressions_in
 from loopyperf.idg.program import Edge, Instruction, Item, Iteration, Loop, common_depth, lag, loops_in, whole
 from loopyperf.polyhedral.affine import Affine, Opaque
 from loopyperf.polyhedral.expressions import in_terms_of, names_of, times_held
@@ -184,8 +184,6 @@ class _Copier:
         """of an instruction and which of the copies of the loops around it: the number of its copy there"""
         self.copies: list[tuple[int, Instruction, _Context]] = []
         """of each copy: the number of the old instruction, the new one, and where it stands"""
-        self.total = runs_of_all(graph.instructions, graph.loops_around)
-        """of an old instruction: how often the program runs it, and so all of its copies"""
         changed = {number for number, each in enumerate(self.written) if each != SAME}
         around = enumerate(graph.loops_around)
         self.only = {place: 0 for place, loops in around if changed.isdisjoint([loop.number for loop in loops])}
@@ -234,21 +232,30 @@ class _Copier:
         chosen, condition = context.chosen, self.graph.instructions[place].condition
         if condition is not None and (condition := in_terms_of(condition, context.passes)) is False:
             return None
-        if condition not in context.runs:
-            context.runs[condition] = times_held(condition, context.trips)
         moved = tuple([chosen[depth] for depth in self.moving[place]])
-        key = place, moved, context.runs[condition]
+        key = place, moved, self._runs_of(condition, context.trips, context.runs)
         if key not in self._known:
-            self._known[key] = self._moved(place, context, context.runs[condition])
+            self._known[key] = self._moved(place, context, key[-1])
         self.places[place, chosen] = number = len(self.copies)
         if place in self.only:
             self.only[place] = number
         self.copies.append((place, self._known[key], context))
         return number
 
+    @staticmethod
+    def _runs_of(condition: Any, trips: Trips, known: dict[Any, int]) -> int:
+        """Return in how many passes of loops with these *trips* a condition holds, which may be *known*."""
+        if condition not in known:
+            known[condition] = times_held(condition, trips)
+        return known[condition]
+
     def _moved(self, place: int, context: _Context, runs: int) -> Instruction:
         """Return the copy of an instruction with its share of what the old one executes."""
-        old, total = self.graph.instructions[place], self.total[place]
+        old, loops = self.graph.instructions[place], self.graph.loops_around[place]
+        if place in self.only:
+            return old
+        trips = tuple([(loop.name, loop.trips) for loop in loops])
+        total = self._runs_of(old.condition, trips, self._runs.setdefault(trips, {}))
         share = old.executions if runs == total else whole(Fraction(old.executions * runs, total or 1))
         if not self.moving[place]:
             return old if runs == total else replace(old, executions=share)

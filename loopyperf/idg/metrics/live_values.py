@@ -9,7 +9,7 @@ register right before the first use, or before the loop that it is used in.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate
 from math import prod
 from operator import itemgetter
@@ -220,8 +220,13 @@ def _copies(graph: Idg, place: int) -> int:
 
 
 def _width(instruction: Instruction) -> int:
-    bits = "".join(letter for letter in instruction.dtype if letter.isdigit())
-    return 0 if instruction.kind in WITHOUT else -(-int(bits or REGISTER) // REGISTER)
+    return 0 if instruction.kind in WITHOUT else _registers_of(instruction.dtype)
+
+
+@cache
+def _registers_of(dtype: str) -> int:
+    bits = "".join(letter for letter in dtype if letter.isdigit())
+    return -(-int(bits or REGISTER) // REGISTER)
 
 
 # }}}
