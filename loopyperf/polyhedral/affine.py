@@ -247,10 +247,20 @@ def _value(variable: Any, values: Mapping[Any, Any]) -> Any:
 
 def _replaced(variable: Opaque, values: Mapping[str, Affine[Symbol]]) -> Affine[Symbol] | None:
     """Return what *variable* is with *values* in place of some names; None where it has none of these."""
-    if names_in(variable).isdisjoint(values):
-        return None
-    found: Any = substitute(variable.expression, {name: each.expression for name, each in values.items()})
-    return Affine.around(found if names_in_expression(found) else cast("Any", evaluate(found)))
+    own = tuple([(name, values[name]) for name in sorted(names_in(variable)) if name in values])
+    return Affine.around(substituted(variable.expression, own)) if own else None
+
+
+@lru_cache(maxsize=1 << 13)
+def substituted(expression: Any, values: tuple[tuple[str, Any], ...]) -> Any:
+    """Return *expression* with *values* in place of names, evaluated where nothing else is left in it."""
+    found: Any = substitute(expression, {name: expression_of(each) for name, each in values})
+    return found if names_in_expression(found) else cast("Any", evaluate(found))
+
+
+def expression_of(value: Any) -> Any:
+    """Return *value* as pymbolic has it, if it is a sum of multiples; any other as it is."""
+    return cast("Affine[Any]", value).expression if isinstance(value, Affine) else value
 
 
 def names_in(variable: Any) -> frozenset[str]:

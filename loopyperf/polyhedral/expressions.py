@@ -8,11 +8,10 @@ from typing import Any, cast
 
 import pymbolic
 import pymbolic.primitives as prim
-from pymbolic import evaluate
 from pymbolic.mapper.substitutor import substitute
 
-from loopyperf.polyhedral.affine import Affine, Symbol, names_in_expression
-from loopyperf.polyhedral.polynomial import Polynomial, expression_of
+from loopyperf.polyhedral.affine import Affine, Symbol, expression_of, names_in_expression, substituted
+from loopyperf.polyhedral.polynomial import Polynomial
 from loopyperf.polyhedral.ranges import Box, mentions, truth
 
 WALKED = 8
@@ -121,10 +120,7 @@ def _node_in_terms_of(expression: prim.ExpressionNode, own: tuple[tuple[str, Any
         return holds(found, {}) if isinstance(left, int) and isinstance(right, int) else found
     if isinstance(expression, prim.LogicalAnd):
         return _all(in_terms_of(each, passes) for each in expression.children)
-    found = substitute(expression, {name: expression_of(each) for name, each in passes.items()})
-    if isinstance(found, prim.ExpressionNode) and not names_in_expression(found):
-        return cast("Any", evaluate(found))
-    return found
+    return substituted(expression, own)
 
 
 def _all(tests: Iterable[Any]) -> Any:
@@ -151,6 +147,11 @@ def times_held(condition: Any, loops: Trips) -> int:
     """
     if condition is None and all(isinstance(times, int) for _, times in loops):
         return prod(max(times, 0) for _, times in loops)
+    return _times_held(condition, tuple(loops))
+
+
+@lru_cache(maxsize=1 << 12)
+def _times_held(condition: Any, loops: Trips) -> int:
     return _runs(condition, loops, {})
 
 

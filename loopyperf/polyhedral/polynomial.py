@@ -12,10 +12,8 @@ from operator import mul
 from typing import Any, Generic, cast
 
 import pymbolic.primitives as prim
-from pymbolic import evaluate
-from pymbolic.mapper.substitutor import substitute
 
-from loopyperf.polyhedral.affine import Affine, Opaque, Symbol, V, W, names_in, names_in_expression
+from loopyperf.polyhedral.affine import Affine, Opaque, Symbol, V, W, names_in, substituted
 
 Rational = int | Fraction
 Monomial = tuple[V, ...]
@@ -154,13 +152,8 @@ class Polynomial(Generic[V]):
 def _in_terms_of(variable: Symbol, values: Mapping[str, Any]) -> Any:
     if isinstance(variable, str):
         return values[variable]
-    found: Any = substitute(variable.expression, {name: expression_of(each) for name, each in values.items()})
-    return found if names_in_expression(found) else cast("Any", evaluate(found))
-
-
-def expression_of(value: Any) -> Any:
-    """Return *value* as pymbolic has it, if it is a sum of multiples; any other as it is."""
-    return cast("Affine[Any]", value).expression if isinstance(value, Affine) else value
+    names = sorted(names_in(variable))
+    return substituted(variable.expression, tuple([(name, values[name]) for name in names if name in values]))
 
 
 def _written(product: Monomial[Any], value: Rational) -> str:
