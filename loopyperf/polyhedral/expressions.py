@@ -105,7 +105,7 @@ def in_terms_of(expression: Any, passes: Mapping[str, Any]) -> Any:
         return expression_of(passes.get(expression.name, expression))
     names = names_in_expression(expression)
     own = tuple([(name, passes[name]) for name in sorted(names) if name in passes])
-    return _node_in_terms_of(expression, own) if own or not names else expression
+    return _node_in_terms_of(expression, own)
 
 
 @lru_cache(maxsize=1 << 13)
