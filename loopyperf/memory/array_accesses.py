@@ -29,7 +29,8 @@ from loopyperf.memory.cells import Touched
 from loopyperf.memory.footprints import FIRST, ArrayAccess, Footprints, StatementLoop
 from loopyperf.memory.rows import APART, Indices, Visit, branches, in_rows, is_data
 from loopyperf.memory.sectors import LINE, SECTOR
-from loopyperf.polyhedral.points import PlainMap, PlainSet, at_sizes
+from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.points import PlainMap, PlainSet, affine_map, at_sizes
 
 SET = isl.dim_type.set
 _FIELDS = {"load": "load", "store": "store", FIRST: "first_load"}
@@ -163,7 +164,7 @@ class _Builder:
             reference=first.reference,
             names=tuple(points.get_var_names_not_none(SET)),
             points=points,
-            cells=self._cell_map(first, tuple(index for index, _ in known)) if is_known else None,
+            cells=self._cell_map(first, tuple(index for index, _ in known), points) if is_known else None,
             axes=tuple(distance for _, distance in known) if is_known else axes,
             by_data=any(is_data(visit, index) for index in first.reference.index),
             makers=makers,
@@ -175,10 +176,17 @@ class _Builder:
         site = Site(self.program.launch, statement.inames, draft.conditions | where, statement.name)
         return at_sizes(self.program.counter.points(site), self.sizes)
 
-    def _cell_map(self, draft: Draft, index: Indices) -> isl.Map | None:
-        """Return the map from the points of *draft* to the cells at *index*; None where data tells them."""
+    def _cell_map(self, draft: Draft, index: Indices, points: isl.Set) -> isl.Map | None:
+        """Return the map from *points*, those of *draft*, to the cells at *index*; None where data tells them."""
         maps: list[isl.Map] = []
+        names: Sequence[str] = points.get_var_names_not_none(SET)
         for branch, conditions in branches(index):
+            affine = [
+                known for each in branch if (known := Affine.of(each, self.sizes)) and known.variables <= {*names}
+            ]
+            if len(affine) == len(branch) and not conditions:
+                maps.append(affine_map(names, affine))
+                continue
             indices = tuple(SubstitutionMapper(self._size)(each) for each in branch)
             try:
                 maps.append(get_access_map(self._points(draft, conditions), indices))

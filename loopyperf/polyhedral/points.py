@@ -1,6 +1,6 @@
 """Bounded sets of points, most of which are boxes: products of intervals, for which Python needs no help from isl."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from itertools import islice
@@ -189,20 +189,35 @@ def affine_map(names: Sequence[str], coordinates: Sequence[Affine[Any]]) -> isl.
 # {{{ membership
 
 
+Membership = Callable[[Sequence[NDArray[Any]]], NDArray[np.bool_]]
+"""tells which points are among some: those with coordinates that are arrays, which broadcast together"""
+
+
 def contained(points: isl.Set, coordinates: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
     """Return which points are among *points*: those with these *coordinates*, arrays that broadcast together."""
-    found = np.zeros(np.broadcast_shapes(*(along.shape for along in coordinates)), np.bool_)
-    for part in points.compute_divs().get_basic_sets():
-        known: dict[Any, Any] = {f"x{place}": along for place, along in enumerate(coordinates)}
-        for place in range(part.dim(DIV)):
-            floor = Floor(*_of_places(part.get_div(place)))
-            known[floor] = floor.numerator.at(known) // floor.denominator
-        here = np.ones_like(found)
-        for constraint in part.get_constraints():
-            value = _of_places(constraint.get_aff())[0].at(known)
-            here &= value == 0 if constraint.is_equality() else value >= 0
-        found |= here
-    return found
+    return membership(points)(coordinates)
+
+
+def membership(points: isl.Set) -> Membership:
+    """Return what tells which points are among *points*."""
+    parts = points.compute_divs().get_basic_sets()
+    floors = [[Floor(*_of_places(part.get_div(place))) for place in range(part.dim(DIV))] for part in parts]
+    tests = [[(_of_places(each.get_aff())[0], each.is_equality()) for each in part.get_constraints()] for part in parts]
+
+    def are_inside(coordinates: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
+        found = np.zeros(np.broadcast_shapes(*(along.shape for along in coordinates)), np.bool_)
+        for of_part, known_floors in zip(tests, floors, strict=True):
+            known: dict[Any, Any] = {f"x{place}": along for place, along in enumerate(coordinates)}
+            for floor in known_floors:
+                known[floor] = floor.numerator.at(known) // floor.denominator
+            here = np.ones_like(found)
+            for function, is_equality in of_part:
+                value = function.at(known)
+                here &= value == 0 if is_equality else value >= 0
+            found |= here
+        return found
+
+    return are_inside
 
 
 def _of_places(function: isl.Aff) -> tuple[Affine[Atom], int]:

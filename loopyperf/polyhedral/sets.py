@@ -86,6 +86,7 @@ def minimal(points: isl.BasicSet) -> isl.BasicSet:
 _TIES = SetMemory[Groups](most=256)
 _GROUPS = SetMemory[Groups](most=256)
 _INDEPENDENT = SetMemory[Groups](most=256)
+_EXISTENCE = SetMemory[dict[frozenset[int], isl.BasicSet]](most=256)
 _INTERVALS = SetMemory[dict[int, "range | None"]](most=256)
 """a kernel's domains are asked about again and again, under other names"""
 
@@ -187,13 +188,30 @@ def projected(points: isl.BasicSet, names: Collection[str]) -> isl.BasicSet:
     """Return the projection of *points* onto the dimensions of these *names*."""
     kept = {place for place, name in enumerate(points.get_var_names(SET)) if name in names}
     others = [place for place in range(points.dim(SET)) if place not in kept]
-    left_out = {place for group in independent(points) if group.isdisjoint(kept) for place in group}
-    found = points
-    for first, number in _runs(sorted(left_out & set(others))):
-        found = found.drop_constraints_involving_dims(SET, first, number)
+    left_out = [group for group in groups(points) if group.isdisjoint(kept) and not group.isdisjoint(others)]
+    found = _without_constraints(points, frozenset[int]().union(*left_out).intersection(others))
     for first, number in reversed(_runs(others)):
         found = found.project_out(SET, first, number)
+    always = independent(points)
+    for group in left_out:
+        if group not in always:
+            found = found.intersect_params(_existence(points, group))
     return found
+
+
+def _existence(points: isl.BasicSet, group: frozenset[int]) -> isl.BasicSet:
+    """Return the parameters for which the part of *points* over *group*, one of its groups, is not empty."""
+    known = _EXISTENCE.setdefault(isl.Set.from_basic_set(points), {})
+    if group not in known:
+        others = set(range(points.dim(SET))) - group
+        known[group] = _without_constraints(points, others).params()
+    return known[group]
+
+
+def _without_constraints(points: isl.BasicSet, places: Collection[int]) -> isl.BasicSet:
+    for first, number in _runs(sorted(places)):
+        points = points.drop_constraints_involving_dims(SET, first, number)
+    return points
 
 
 def tied_to(points: isl.BasicSet, name: str, given: Collection[str]) -> isl.BasicSet:

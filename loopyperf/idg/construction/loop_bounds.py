@@ -7,7 +7,7 @@ is under those that all statements in it have in common.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import reduce
+from functools import cached_property, reduce
 
 import islpy as isl
 import numpy as np
@@ -18,6 +18,8 @@ from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, PassBound
 from loopyperf.idg.warps.warp import Integers, Nest
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch
+from loopyperf.polyhedral.affine import Affine, Atom
+from loopyperf.polyhedral.points import Membership, membership
 from loopyperf.polyhedral.sets import SetMemory, interval, projected, tied_to
 
 # {{{ parts of the range of a group's number for which Loopy writes programs of their own
@@ -100,7 +102,7 @@ class LoopBounds:
         """Take the loops of *kernel*, and the *slabs* of its groups."""
         self._kernel, self._slabs = kernel, slabs
         self._found: dict[_Key, PassBound] = {}
-        self._trips: dict[_Key, isl.PwAff] = {}
+        self._trips: dict[_Key, _Trips] = {}
 
     def of(self, loops: Sequence[Nest], slabs: frozenset[Slab]) -> PassBound:
         """Return how often the innermost of *loops* is passed through, as its code for *slabs* says."""
@@ -121,13 +123,9 @@ class LoopBounds:
         trips = self._trips.get(self._key(loops, slabs))
         if WORK_ITEM not in bound.depends_on or bound.loops or trips is None:
             return ()
-        names = [str(trips.get_dim_name(PARAM, place)) for place in range(trips.dim(PARAM))]
-        places = [place for place in range(len(names)) if trips.involves_dims(PARAM, place, 1)]
         number = len(next(iter(lanes.values())))
-        columns = (lanes.get(names[place], np.full(number, known.get(names[place], 0))) for place in places)
-        rows = list(zip(*(column.tolist() for column in columns), strict=True))
-        found = {row: _at_point(trips, dict(zip(places, row, strict=True))) for row in dict.fromkeys(rows)}
-        return tuple(found[row] for row in rows)
+        columns = [lanes.get(name, np.array([known.get(name, 0)])) for name in trips.names]
+        return tuple(np.broadcast_to(trips.at(columns), number).tolist())
 
     def _key(self, loops: Sequence[Nest], slabs: frozenset[Slab]) -> _Key:
         loop = loops[-1]
@@ -144,7 +142,7 @@ class LoopBounds:
         domain = self._slabs.within(domain, slabs)
         _, place = domain.get_var_dict()[iname]
         trips = domain.dim_max(place).sub(domain.dim_min(place)).add_constant_val(isl.Val(1))
-        self._trips[iname, bounding, usable, slabs] = trips
+        self._trips[iname, bounding, usable, slabs] = _Trips(trips)
         pieces = trips.gist(domain.params()).coalesce().get_pieces()
         names = {name for piece in pieces for name in _names(*piece)}
         axes = {name for name in names & usable if self._kernel.hardware_axes.get(name) is not None}
@@ -165,13 +163,32 @@ class LoopBounds:
         return WORK_ITEM if isinstance(tag, LocalInameTag) else WORK_GROUP
 
 
-def _at_point(number: isl.PwAff, values: Mapping[int, int]) -> int:
-    """Return *number*, not less than 0, where parameters at these places have *values*; 0 where it is none."""
-    point = isl.Point.zero(number.get_domain_space())
-    for place, value in values.items():
-        point = point.set_coordinate_val(PARAM, place, isl.Val(value))
-    found = number.eval(point)
-    return max(found.to_python(), 0) if found.is_int() else 0
+class _Trips:
+    """A number of passes as a function of parameters, at many of their values at once."""
+
+    def __init__(self, number: isl.PwAff) -> None:
+        self._number = number
+        self.names = [str(number.get_dim_name(PARAM, place)) for place in range(number.dim(PARAM))]
+
+    @cached_property
+    def _pieces(self) -> list[tuple[Membership, Affine[Atom], int]]:
+        dimensions = [((PARAM, place), f"x{place}") for place in range(len(self.names))]
+        pieces = self._number.get_pieces()
+        return [(membership(_of_parameters(where)), *Affine.of_isl(value, dimensions)) for where, value in pieces]
+
+    def at(self, values: Sequence[Integers]) -> Integers:
+        """Return the number where the parameters have *values*, which broadcast together; 0 where it is none."""
+        found = np.zeros(np.broadcast_shapes(*(each.shape for each in values)), dtype=np.int64)
+        named = {f"x{place}": each for place, each in enumerate(values)}
+        for holds, number, divisor in self._pieces:
+            found = np.where(holds(values), np.maximum(number.at(named) // divisor, 0), found)
+        return found
+
+
+def _of_parameters(where: isl.Set) -> isl.Set:
+    """Return the values of the parameters for which *where* holds, as points."""
+    places = isl.Set.from_params(where.params())
+    return places.move_dims(SET, 0, PARAM, 0, places.dim(PARAM))
 
 
 def _in_all_statements(loop: Nest) -> frozenset[str]:
