@@ -30,7 +30,8 @@ from loopyperf.memory.footprints import FIRST, ArrayAccess, Footprints, Statemen
 from loopyperf.memory.rows import APART, Indices, Visit, branches, in_rows, is_data
 from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.polyhedral.affine import Affine
-from loopyperf.polyhedral.points import PlainMap, PlainSet, affine_map, at_sizes
+from loopyperf.polyhedral.plain_sets import PlainMap, PlainSet
+from loopyperf.polyhedral.points import affine_map, at_sizes
 
 SET = isl.dim_type.set
 _FIELDS = {"load": "load", "store": "store", FIRST: "first_load"}
@@ -91,7 +92,7 @@ class _Builder:
             array=access.reference.array,
             width=access.reference.bits // 8,
             inames=access.names,
-            points=PlainSet.of(points),
+            points=PlainSet.of(points.remove_redundancies()),
             cells=None if access.cells is None else PlainMap.of(access.cells),
             axes=access.axes,
             by_data=access.by_data,

@@ -6,7 +6,7 @@ Where they lie apart, as a diagonal does, or the members of records that are loo
 sectors themselves are counted in that way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, prod
@@ -16,7 +16,7 @@ import islpy as isl
 import numpy as np
 
 from loopyperf.memory.sectors import LINE, SECTOR
-from loopyperf.polyhedral.points import contained, values_along_each
+from loopyperf.polyhedral.points import Box, contained, values_along_each
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 
 # {{{ how many sectors and lines a part of an array touches: in closed form, whatever its size
@@ -51,6 +51,34 @@ class Touched:
     def at_most(self, other: "Touched") -> "Touched":
         """Return the smaller of the two, in sectors and in lines."""
         return Touched(min(self.sectors, other.sectors), min(self.lines, other.lines))
+
+
+ByArray = Mapping[str, Touched]
+"""array -> what is touched of it"""
+
+
+def times(parts: ByArray, number: int | Fraction) -> ByArray:
+    """Return so many times as much of each array."""
+    return {array: each.times(number) for array, each in parts.items()}
+
+
+def total(parts: Iterable[ByArray]) -> ByArray:
+    """Return what *parts* are together."""
+    found: dict[str, Touched] = {}
+    for part in parts:
+        for array, each in part.items():
+            found[array] = found.get(array, Touched()) + each
+    return found
+
+
+def at_least(fetched: ByArray, touched: ByArray) -> ByArray:
+    """Return *fetched*, of each array no less than what is *touched* of it."""
+    return {array: fetched.get(array, Touched()).at_least(each) for array, each in touched.items()}
+
+
+def at_most(parts: ByArray, touched: ByArray) -> ByArray:
+    """Return *parts*, of each array no more than what is *touched* of it."""
+    return {array: each.at_most(touched[array]) for array, each in parts.items()}
 
 
 def touched(first: int, axes: Sequence[tuple[int, int]], width: int) -> Touched:
@@ -132,13 +160,43 @@ def touched_by(cells: isl.Set, axes: Sequence[int], width: int) -> Touched:
     return Touched(sectors.sectors, lines.lines)
 
 
-def _box(cells: isl.Set, axes: Sequence[int], width: int) -> _Box:
-    values = values_along_each(cells)
+def _touched_by_box(values: Sequence[range], axes: Sequence[int], width: int) -> Touched:
+    """Return what all elements with these *values* along each of *axes* lie in; see :func:`touched_by`."""
     first = sum(
         distance * (along[0] if distance > 0 else along[-1]) for distance, along in zip(axes, values, strict=True)
     )
     steps = [(distance * along.step, len(along)) for distance, along in zip(axes, values, strict=True)]
-    return _Box(touched(first, steps, width), values, _number(cells, values))
+    return touched(first, steps, width)
+
+
+def touched_by_boxes(boxes: Sequence[Box], axes: Sequence[int], width: int) -> Touched | None:
+    """Return what *boxes* of elements touch, as far as they are one box together; None where they are not."""
+    whole = _joined(boxes) if boxes else None
+    return None if whole is None else _touched_by_box(whole, axes, width)
+
+
+def _joined(boxes: Sequence[Box]) -> Box | None:
+    """Return the box that *boxes* are together, as far as joining one after the other tells."""
+    whole, *others = sorted(dict.fromkeys(boxes), key=lambda box: [(along.start, -len(along)) for along in box])
+    for other in others:
+        apart = [place for place, (one, two) in enumerate(zip(whole, other, strict=True)) if one != two]
+        if all(_is_inside(other[place], whole[place]) for place in apart):
+            continue
+        one, two = whole[apart[0]], other[apart[0]]
+        if len(apart) > 1 or one.step != 1 or two.step != 1 or two.start > one.stop or one.start > two.stop:
+            return None
+        both = range(min(one.start, two.start), max(one.stop, two.stop))
+        whole = tuple(both if place == apart[0] else along for place, along in enumerate(whole))
+    return whole
+
+
+def _is_inside(inner: range, outer: range) -> bool:
+    return inner.step == outer.step and inner[0] in outer and inner[-1] in outer
+
+
+def _box(cells: isl.Set, axes: Sequence[int], width: int) -> _Box:
+    values = values_along_each(cells)
+    return _Box(_touched_by_box(values, axes, width), values, _number(cells, values))
 
 
 def _number(cells: isl.Set, values: Sequence[range]) -> int:

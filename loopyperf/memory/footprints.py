@@ -6,7 +6,7 @@ for. Cells of arrays are counted in boxes (:mod:`loopyperf.memory.cells`), so th
 the size. Where data tells the cells, no more is touched than the whole array.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache, reduce
@@ -17,9 +17,10 @@ import islpy as isl
 
 from loopyperf.errors import UncountableError
 from loopyperf.kernel.launches import Assumed
-from loopyperf.memory.cells import Touched, touched_by
+from loopyperf.memory.cells import ByArray, Touched, at_least, at_most, times, total, touched_by, touched_by_boxes
 from loopyperf.memory.sectors import LINE
-from loopyperf.polyhedral.points import PlainMap, PlainSet, values_along
+from loopyperf.polyhedral.plain_sets import PlainMap, PlainSet, box_image, plain_box, plain_outputs
+from loopyperf.polyhedral.points import Box, values_along
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 
 SET = isl.dim_type.set
@@ -120,6 +121,8 @@ class _Access:
 
     def __init__(self, access: ArrayAccess) -> None:
         self.made_of = access
+        self._box = plain_box(access.points)
+        self._outputs = None if access.cells is None else plain_outputs(access.cells)
         self.statements = {
             None: frozenset((*access.load, *access.store)),
             "load": frozenset(access.load),
@@ -145,6 +148,22 @@ class _Access:
                 points = points.lower_bound_val(SET, place, isl.Val(window[name].start))
                 points = points.upper_bound_val(SET, place, isl.Val(window[name].stop - 1))
         return points
+
+    def values_in(self, window: Window) -> Box | None:
+        """Return the values of the inames in *window*, some of which may be none; None where they are no box."""
+        if self._box is None:
+            return None
+        return tuple(
+            range(max(along.start, window[name].start), min(along.stop, window[name].stop)) if name in window else along
+            for name, along in zip(self.made_of.inames, self._box, strict=True)
+        )
+
+    def box_in(self, window: Window) -> Box | None:
+        """Return the indices of the cells that are accessed in *window*; None where they are no box or none at all."""
+        values = self.values_in(window)
+        if values is None or self._outputs is None or not all(map(len, values)):
+            return None
+        return box_image(self._outputs, values)
 
     def is_in(self, part: Collection[int], kind: str | None = None) -> bool:
         """Return whether a statement of *part* makes it, as what *kind* says, or as a load or store."""
@@ -185,8 +204,11 @@ class WorkingSets:
         found: list[range] = []
         inside = _statements(loop)
         for access in (each for accesses in self._accesses.values() for each in accesses if each.is_in(inside)):
-            points, place = access.restricted(window), access.made_of.inames.index(loop.iname)
-            if not points.is_empty():
+            place = access.made_of.inames.index(loop.iname)
+            values = access.values_in(window)
+            if values is not None:
+                found += [values[place]] if all(map(len, values)) else []
+            elif not (points := access.restricted(window)).is_empty():
                 found.append(values_along(points, place))
         if not found:
             return range(0)
@@ -221,18 +243,28 @@ class WorkingSets:
             if not here:
                 continue
             known = [access for access in here if access.made_of.cells is not None]
-            total = found.get(array, Touched())
+            amount = found.get(array, Touched())
             if known:
-                cells = reduce(isl.Set.union, (each.restricted(window).apply(each.cells) for each in known))
-                total += touched_by(cells, axes, known[0].made_of.width)
+                amount += _touched_by(known, window, axes)
             for access in here:
                 if access.made_of.cells is None:
                     number = Fraction(number_of_points(access.restricted(window)))
-                    total += Touched(number, number)
+                    amount += Touched(number, number)
             for access in here:
-                total = total if access.made_of.most is None else total.at_most(access.made_of.most)
-            found[array] = total
+                amount = amount if access.made_of.most is None else amount.at_most(access.made_of.most)
+            found[array] = amount
         return found
+
+
+def _touched_by(accesses: Sequence[_Access], window: Window, axes: Sequence[int]) -> Touched:
+    """Return what *accesses* of an array touch together in *window*."""
+    width = accesses[0].made_of.width
+    boxes = [box for each in accesses if (box := each.box_in(window)) is not None]
+    known = touched_by_boxes(boxes, axes, width) if len(boxes) == len(accesses) else None
+    if known is not None:
+        return known
+    cells = reduce(isl.Set.union, (each.restricted(window).apply(each.cells) for each in accesses))
+    return touched_by(cells, axes, width)
 
 
 def _statements(part: Part) -> frozenset[int]:
@@ -266,8 +298,6 @@ PASSES = LINE // 4 + 1
 
 PARTS = 1000
 """to which the part that a cache holds is told, at least"""
-
-ByArray = Mapping[str, Touched]
 
 
 @dataclass(frozen=True)
@@ -310,12 +340,12 @@ class Cache:
             for array in found:
                 if (before := latest.get(array)) is not None:
                     both = self._touched([*_statements_of(parts[before]), *_statements_of(part)], window, array)[array]
-                    held = self._held(_at_most(_sum(needed[before : number + 1]), everything))
+                    held = self._held(at_most(total(needed[before : number + 1]), everything))
                     more = (both - touched[before][array]).at_least(Touched())
                     found[array] = more.times(held) + found[array].times(1 - held)
                 latest[array] = number
             fetched.append(found)
-        return _at_least(_sum(fetched), whole)
+        return at_least(total(fetched), whole)
 
     def _loop(self, loop: StatementLoop, window: Window) -> ByArray:
         whole, values = self._touched(loop, window), self.sets.values(loop, window)
@@ -325,17 +355,17 @@ class Cache:
         one = {**window, loop.iname: middle(values, 1)}
         pass_ = self._touched(loop, one)
         fits = self._held(self.sets.touched(loop, one)) == 1
-        anew = _times(pass_ if fits else self._body(loop, one), len(values))
+        anew = times(pass_ if fits else self._body(loop, one), len(values))
         in_two, following = in_all, whole
         if len(values) > 1:
             in_two = self._held(self.sets.touched(loop, {**window, loop.iname: middle(values, 2)}))
             number = min(len(values), PASSES)
             several = self._touched(loop, {**window, loop.iname: middle(values, number)})
             more = {array: several[array] - pass_[array] for array in several}
-            following = _sum([pass_, _times(more, Fraction(len(values) - 1, number - 1))])
+            following = total([pass_, times(more, Fraction(len(values) - 1, number - 1))])
         in_two = max(in_all, in_two)
-        fetched = [_times(whole, in_all), _times(following, in_two - in_all), _times(anew, 1 - in_two)]
-        return _at_least(_sum(fetched), whole)
+        fetched = [times(whole, in_all), times(following, in_two - in_all), times(anew, 1 - in_two)]
+        return at_least(total(fetched), whole)
 
 
 def _parts(loop: StatementLoop) -> Iterator[Part]:
@@ -355,28 +385,6 @@ def _parts(loop: StatementLoop) -> Iterator[Part]:
 
 def _statements_of(part: Part) -> Sequence[int]:
     return part.statements if isinstance(part, StatementLoop) else part
-
-
-def _times(parts: ByArray, number: int | Fraction) -> ByArray:
-    return {array: each.times(number) for array, each in parts.items()}
-
-
-def _sum(parts: Iterable[ByArray]) -> ByArray:
-    total: dict[str, Touched] = {}
-    for part in parts:
-        for array, each in part.items():
-            total[array] = total.get(array, Touched()) + each
-    return total
-
-
-def _at_least(fetched: ByArray, touched: ByArray) -> ByArray:
-    """Return *fetched*, of each array no less than what is *touched* of it."""
-    return {array: fetched.get(array, Touched()).at_least(each) for array, each in touched.items()}
-
-
-def _at_most(parts: ByArray, touched: ByArray) -> ByArray:
-    """Return *parts*, of each array no more than what is *touched* of it."""
-    return {array: each.at_most(touched[array]) for array, each in parts.items()}
 
 
 # }}}

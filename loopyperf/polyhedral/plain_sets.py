@@ -1,0 +1,187 @@
+"""Sets and maps of integer points as plain numbers, which are equal, hashed and pickled by value.
+
+A value of isl belongs to isl's memory. What is kept in a value of ours are its constraints; isl makes the same set of
+them again, unless it is a box, or maps boxes to boxes, for which Python needs no help from isl.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+
+import islpy as isl
+
+from loopyperf.polyhedral.points import Box
+
+SET = isl.dim_type.set
+PARAM = isl.dim_type.param
+DIV = isl.dim_type.div
+IN = isl.dim_type.in_
+OUT = isl.dim_type.out
+CONSTANT = isl.dim_type.cst
+
+
+Rows = tuple[tuple[int, ...], ...]
+"""of a constraint each: its constant, then the coefficient of each dimension, then of each existential variable"""
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunction:
+    """The points at which some affine expressions are 0, and others are at least 0."""
+
+    equalities: Rows
+    """expressions that are 0"""
+    inequalities: Rows
+    """expressions that are at least 0"""
+    columns: int
+    """of each row"""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainSet:
+    """The points of some conjunctions together, without parameters."""
+
+    dimensions: int
+    """coordinates of a point"""
+    parts: tuple[Conjunction, ...]
+    """which may share points"""
+
+    @classmethod
+    def of(cls, points: isl.Set) -> "PlainSet":
+        """Return *points*, which have no parameters."""
+        order = (CONSTANT, PARAM, SET, DIV)
+        return cls(points.dim(SET), tuple(_conjunction(each, order) for each in points.get_basic_sets()))
+
+    @property
+    def isl(self) -> isl.Set:
+        """Return it as isl has it, without names."""
+        space = isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, self.dimensions)
+        parts = (
+            isl.BasicSet.from_constraint_matrices(space, *_matrices(each), CONSTANT, PARAM, SET, DIV).to_set()
+            for each in self.parts
+        )
+        return reduce(isl.Set.union, parts, isl.Set.empty(space))
+
+
+@dataclass(frozen=True, slots=True)
+class PlainMap:
+    """The pairs of points of some conjunctions together, without parameters."""
+
+    inputs: int
+    """coordinates of what is mapped"""
+    outputs: int
+    """coordinates of what it is mapped to"""
+    parts: tuple[Conjunction, ...]
+    """whose rows have the inputs before the outputs"""
+
+    @classmethod
+    def of(cls, pairs: isl.Map) -> "PlainMap":
+        """Return *pairs*, which have no parameters."""
+        order = (CONSTANT, PARAM, IN, OUT, DIV)
+        parts = tuple(_conjunction(each, order) for each in pairs.get_basic_maps())
+        return cls(pairs.dim(IN), pairs.dim(OUT), parts)
+
+    @property
+    def isl(self) -> isl.Map:
+        """Return it as isl has it, without names."""
+        space = isl.Space.alloc(isl.DEFAULT_CONTEXT, 0, self.inputs, self.outputs)
+        parts = (
+            isl.BasicMap.from_constraint_matrices(space, *_matrices(each), CONSTANT, PARAM, IN, OUT, DIV).to_map()
+            for each in self.parts
+        )
+        return reduce(isl.Map.union, parts, isl.Map.empty(space))
+
+
+def plain_box(points: PlainSet) -> Box | None:
+    """Return the intervals whose product *points* are, where their constraints say so; None where they do not."""
+    if len(points.parts) != 1 or points.parts[0].columns > 1 + points.dimensions:
+        return None
+    (part,) = points.parts
+    low: dict[int, int] = {}
+    high: dict[int, int] = {}
+    for row in (*part.inequalities, *part.equalities, *(tuple(-each for each in row) for row in part.equalities)):
+        involved = [place for place, factor in enumerate(row[1:]) if factor]
+        if len(involved) != 1:
+            return None
+        place, factor = involved[0], row[1 + involved[0]]
+        if factor > 0:
+            low[place] = max(low.get(place, -(row[0] // factor)), -(row[0] // factor))
+        else:
+            high[place] = min(high.get(place, row[0] // -factor), row[0] // -factor)
+    places = range(points.dimensions)
+    if not low.keys() & high.keys() >= {*places} or any(low[place] > high[place] for place in places):
+        return None
+    return tuple(range(low[place], high[place] + 1) for place in places)
+
+
+def plain_outputs(pairs: PlainMap) -> tuple[tuple[int, ...], ...] | None:
+    """Return each output of *pairs* as a constant and the factors of the inputs; None where they are no such sums."""
+    if len(pairs.parts) != 1 or pairs.parts[0].columns > 1 + pairs.inputs + pairs.outputs:
+        return None
+    (part,) = pairs.parts
+    found: dict[int, tuple[int, ...]] = {}
+    for row in part.equalities:
+        outputs = [place for place, factor in enumerate(row[1 + pairs.inputs :]) if factor]
+        if len(outputs) != 1 or abs(factor := row[1 + pairs.inputs + outputs[0]]) != 1:
+            return None
+        found[outputs[0]] = tuple(-factor * each for each in row[: 1 + pairs.inputs])
+    is_function = not part.inequalities and len(found) == len(part.equalities) == pairs.outputs
+    return tuple(found[place] for place in range(pairs.outputs)) if is_function else None
+
+
+def box_image(outputs: Sequence[tuple[int, ...]], values: Box) -> Box | None:
+    """Return the values of *outputs*, sums as of :func:`plain_outputs`, at all *values*; None where they are no box."""
+    moving = [{place for place, along in enumerate(values) if row[1 + place] and len(along) > 1} for row in outputs]
+    if sum(map(len, moving)) > len(set[int]().union(*moving)):
+        return None
+    found = [_values_of(row, values) for row in outputs]
+    return tuple(each for each in found if each is not None) if None not in found else None
+
+
+def _values_of(row: tuple[int, ...], values: Box) -> range | None:
+    """Return what the sum of a constant and multiples that *row* is can be; None where its values are not evenly apart.
+
+    As with digits: each multiple goes on where those of smaller factors end.
+    """
+    constant, *factors = row
+    low = constant + sum(
+        min(factor * along[0], factor * along[-1]) for factor, along in zip(factors, values, strict=True)
+    )
+    pairs = zip(factors, values, strict=True)
+    terms = sorted((abs(factor), len(along)) for factor, along in pairs if factor and len(along) > 1)
+    step, number = terms[0][0] if terms else 1, 1
+    for factor, length in terms:
+        if factor % step or factor > step * number:
+            return None
+        number += factor // step * (length - 1)
+    return range(low, low + step * (number - 1) + 1, step)
+
+
+def _conjunction(part: isl.BasicSet | isl.BasicMap, order: Sequence[isl.dim_type]) -> Conjunction:
+    assert not part.dim(PARAM), f"{part} has parameters"
+    equal, least = part.equalities_matrix(*order), part.inequalities_matrix(*order)
+    return Conjunction(_rows(equal), _rows(least), equal.cols())
+
+
+def _rows(matrix: isl.Mat) -> Rows:
+    columns = range(matrix.cols())
+    return tuple(
+        tuple(matrix.get_element_val(row, column).to_python() for column in columns) for row in range(matrix.rows())
+    )
+
+
+def _matrices(part: Conjunction) -> tuple[isl.Mat, isl.Mat]:
+    return _matrix(part.equalities, part.columns), _matrix(part.inequalities, part.columns)
+
+
+def _matrix(rows: Rows, columns: int) -> isl.Mat:
+    found = isl.Mat.alloc(isl.DEFAULT_CONTEXT, len(rows), columns)
+    for place, row in enumerate(rows):
+        for column, value in enumerate(row):
+            found = found.set_element_val(place, column, _number(value))
+    return found
+
+
+@lru_cache(256)
+def _number(value: int) -> isl.Val:
+    """Return *value* as isl has it: most coefficients are the same few numbers."""
+    return isl.Val(value)

@@ -1,0 +1,45 @@
+"""Sets and maps as plain numbers: boxes that Python finds in them, by listing their points."""
+
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loopyperf.memory.cells import touched_by, touched_by_boxes
+from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.plain_sets import PlainMap, PlainSet, box_image, plain_box, plain_outputs
+from loopyperf.polyhedral.points import Box, affine_map, boxed
+
+INTERVALS = st.builds(lambda first, length: range(first, first + length), st.integers(-9, 9), st.integers(1, 5))
+BOXES = st.integers(1, 3).flatmap(lambda number: st.tuples(*[INTERVALS] * number))
+FACTORS = st.sampled_from([0, 0, 1, 1, -1, 2, 3, 4, -5, 8, 15])
+
+
+@given(BOXES)
+def test_a_box_is_the_same_box_as_constraints(box: Box) -> None:
+    assert plain_box(PlainSet.of(boxed(box))) == box
+
+
+@given(BOXES, st.data())
+def test_the_image_of_a_box_is_none_or_all_that_listed_points_are_mapped_to(box: Box, data: st.DataObject) -> None:
+    rows = data.draw(st.lists(st.tuples(*[FACTORS] * len(box), st.integers(-9, 9)), min_size=1, max_size=3))
+    names = [f"x{place}" for place in range(len(box))]
+    sums = [Affine.total(dict(zip(names, row, strict=False)), row[-1]) for row in rows]
+    outputs = plain_outputs(PlainMap.of(affine_map(names, sums)))
+    assert outputs is not None
+    found = box_image(outputs, box)
+    points = {tuple(each.at(dict(zip(names, point, strict=True))) for each in sums) for point in product(*box)}
+    if found is not None:
+        assert set(product(*found)) == points
+        assert list(map(len, found)) == [len({point[place] for point in points}) for place in range(len(rows))]
+    assert found is not None or len(box) > 1 or len(rows) > 1, "one loop goes evenly through its values"
+
+
+@given(st.lists(st.tuples(INTERVALS, INTERVALS), min_size=1, max_size=4))
+def test_boxes_touch_together_what_their_union_does(boxes: list[Box]) -> None:
+    union = boxed(boxes[0])
+    for each in boxes[1:]:
+        union = union.union(boxed(each))
+    known = touched_by_boxes(boxes, (400, 4), 4)
+    assert known in (None, touched_by(union, (400, 4), 4))
+    assert len(boxes) > 1 or known is not None
