@@ -35,14 +35,6 @@ GRAPHS = {
 }
 
 
-FIRST_CALL = """
-import time
-import numpy
-from loopyperf.pipeline.core import machine_code
-start = time.perf_counter()
-machine_code()(numpy.zeros(0, dtype=numpy.int64), 0)
-print(f"{time.perf_counter() - start:.1f} s")
-"""
 SHORT, LONG = 100, 1_000_000
 
 
@@ -63,8 +55,6 @@ def main() -> None:
             few, many = (_seconds(partial(_simulated, *each, timing)) for each in runs)
             took = f"{few * 1e3:4.1f} and {many * 1e3:4.1f} ms"
             print(f"{words:20} {SHORT} and {LONG} {what:10} {took}: {many / few:.1f}x")
-    with tempfile.TemporaryDirectory() as folder:
-        print(f"first call, compiled: {_first_call(folder)}; loaded from the cache: {_first_call(folder)}")
 
 
 def _with_trips(graph: Idg, trips: int) -> Idg:
@@ -86,14 +76,6 @@ def _seconds(call: Callable[[], object]) -> float:
         call()
         seconds.append(time.process_time() - start)
     return min(seconds)
-
-
-def _first_call(folder: str) -> str:
-    """Return how long machine code takes to come, in a process of its own whose cache is *folder*."""
-    environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
-    return subprocess.run(
-        [sys.executable, "-c", FIRST_CALL], env=environment, check=True, capture_output=True, text=True
-    ).stdout.strip()
 
 
 def _issues(graph: Idg, timing: dict[str, Lambdas], groups: int, scheduler: str) -> tuple[float, int]:

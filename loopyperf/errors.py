@@ -35,6 +35,10 @@ class LoopyperfWarning(UserWarning):
     """Something that loopyperf accepts but that the person who asked should know."""
 
 
+class SlowSimulatorWarning(LoopyperfWarning):
+    """The simulator was not compiled when loopyperf was installed: models that simulate answer slowly."""
+
+
 class ConvergenceWarning(LoopyperfWarning):
     """The search for the weights of a fit stopped before it came to a minimum: others may explain more."""
 

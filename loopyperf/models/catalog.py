@@ -110,6 +110,7 @@ MODELS: Mapping[str, Model] = {
             name="pipeline",
             summary="a simulated core executes the machine graph (Cornelis; Lemeire)",
             rows=pipeline.rows,
+            notes=pipeline.notes,
             sees=frozenset(ASPECTS),
         ),
         SampledModel(

@@ -14,14 +14,28 @@ from loopyperf.models.analytic import UnlikeGroups, explained, last_core
 from loopyperf.models.on_device.demand import LaunchDemand, once
 from loopyperf.models.result import Row
 from loopyperf.models.workload import busy_sides
+from loopyperf.pipeline.core import NoSteadyStateError
 from loopyperf.pipeline.scenario import Scenario, scheduler_named
 from loopyperf.pipeline.simulator import Simulation, simulated
 from loopyperf.pipeline.timed_graph import FEW, TimedGraph, shortened
 from loopyperf.pipeline.timed_program import TimedLaunch
 
 Programs = tuple[TimedGraph, ...]
-ISSUES = 3_000_000
-"""instructions that are simulated, about, at most"""
+TOLERANCE = 0.005
+"""to within which the rate of issues settles, before the rest of a run is taken to go on at it"""
+MOST = 5_000_000
+"""instructions that are simulated of all groups of a core, at most: a quarter of a second"""
+ISSUES = 1_000_000
+"""those that are simulated, about, of programs that are shortened, where all groups take more"""
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """How long one execution of a launch takes."""
+
+    cycles: float
+    tolerance: float
+    """the share to within which rates of issues had settled, at most; 0 where nothing was taken to go on at one"""
 
 
 def rows(launch: TimedLaunch) -> Iterator[Row]:
@@ -33,21 +47,47 @@ def rows(launch: TimedLaunch) -> Iterator[Row]:
     return explained(launch, launch_cycles(launch))
 
 
-def launch_cycles(launch: TimedLaunch) -> float:
-    """Return how many cycles one execution of *launch* takes.
+def notes(launch: TimedLaunch) -> Iterator[str]:
+    """Yield what of a simulation is not exact."""
+    if tolerance := once(launch, simulated_launch).tolerance:
+        yield (
+            f"{launch.name} is simulated until the rate at which instructions issue is known to within {tolerance:.1%}; "
+            "what is left is taken to go on at it"
+        )
 
-    Some groups are simulated: all take no less than their busiest pipeline, nor than their longest warp.
+
+def launch_cycles(launch: TimedLaunch) -> float:
+    """Return how many cycles one execution of *launch* takes."""
+    return once(launch, simulated_launch).cycles
+
+
+def simulated_launch(launch: TimedLaunch) -> Simulated:
+    """Simulate the core that has most to do.
+
+    All takes no less than its busiest pipeline, nor than its longest warp.
     """
-    if not launch.are_alike:
-        busiest = analytic.launch_cycles(roofline.cycles, launch, busy_sides)
-        return max(UnlikeGroups(launch, launch_cycles).cycles(), busiest)
+    if launch.are_alike:
+        return _of_groups_alike(launch)
+    tolerances = [0.0]
+
+    def cycles(alike: TimedLaunch) -> float:
+        found = _of_groups_alike(alike)
+        tolerances.append(found.tolerance)
+        return found.cycles
+
+    busiest = analytic.launch_cycles(roofline.cycles, launch, busy_sides)
+    return Simulated(max(UnlikeGroups(launch, cycles).cycles(), busiest), max(tolerances))
+
+
+def _of_groups_alike(launch: TimedLaunch) -> Simulated:
     demand = once(launch, LaunchDemand)
     busiest = max(demand.busy.values(), default=0.0) * launch.execution.total_warps
-    cycles = max(_Simulated(launch).cycles(), busiest)
+    core = _Core(launch)
+    cycles = max(core.cycles(), busiest)
     if len(launch.shares) > 1:
         with suppress(GraphError, SimulationError):  # a loop without a steady state, or too long: it is simulated alone
             cycles = demand.longest(cycles)
-    return cycles
+    return Simulated(cycles, core.tolerance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +108,26 @@ def explicit_part(launch: TimedLaunch, issues: int) -> Explicit:
     These are groups as a whole, as many at least as reside on the core at once; if even they issue more, with fewer
     passes of their loops, though not less than :data:`loopyperf.pipeline.timed_graph.FEW`.
     """
-    return _Simulated(last_core(launch)).explicit_part(issues)
+    return _Core(last_core(launch)).explicit_part(issues)
 
 
-class _Simulated:
+class _Core:
     """A launch, simulated on the core with most groups."""
 
     def __init__(self, launch: TimedLaunch) -> None:
         self.launch, self.execution = launch, launch.execution
         self.programs, self.order = launch.warps
+        self.tolerance = 0.0
 
     def cycles(self) -> float:
-        """Return how long the core takes, in cycles.
+        """Return how long the core takes, in cycles."""
+        try:
+            return self._of_groups(self.programs, self.execution.total_groups, MOST).cycles
+        except NoSteadyStateError:
+            return self._in_parts()
+
+    def _in_parts(self) -> float:
+        """Return how long it takes, by that of parts of what it executes.
 
         Where the fewest groups that tell of all have too many instructions to be simulated, programs with fewer passes
         of their loops are, two of them, and each further instruction takes as long as what the longer one has more.
@@ -101,7 +149,7 @@ class _Simulated:
         is_shortened = any(
             short.graph.body != each.graph.body for short, each in zip(programs, self.programs, strict=True)
         )
-        return Explicit(self._of_groups(programs, groups), groups, is_shortened)
+        return Explicit(simulated(self._scenario(programs, groups)), groups, is_shortened)
 
     @property
     def _window(self) -> int:
@@ -141,7 +189,11 @@ class _Simulated:
             last.instructions + further * (last.instructions - before.instructions),
         )
 
-    def _of_groups(self, programs: Programs, groups: int) -> Simulation:
+    def _of_groups(self, programs: Programs, groups: int, limit: int | None = None) -> Simulation:
+        found = simulated(self._scenario(programs, groups), TOLERANCE, limit)
+        self.tolerance = max(self.tolerance, found.tolerance)
+        return found
+
+    def _scenario(self, programs: Programs, groups: int) -> Scenario:
         device, execution = self.launch.device, replace(self.execution, total_groups=groups)
-        scheduler = scheduler_named(device.scheduler)
-        return simulated(Scenario(programs, self.order, execution, scheduler, device.issue_limit))
+        return Scenario(programs, self.order, execution, scheduler_named(device.scheduler), device.issue_limit)

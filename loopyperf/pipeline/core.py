@@ -1,137 +1,35 @@
-"""A core that is run: its state in Python's lists first, in arrays once machine code (by numba) takes over."""
+"""A core that is run: the compiled one (``core.c``), or the one in Python where that could not be compiled."""
 
-from collections.abc import Callable, Mapping
+import warnings
 from dataclasses import dataclass
-from functools import cache
-from hashlib import sha256
+from functools import cache, partial
 from importlib import import_module
-from pathlib import Path
-from types import FunctionType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.errors import GraphError, SimulationError
-from loopyperf.pipeline import expressions, in_order, memory, warp_steps
-from loopyperf.pipeline.encoding import encoded
-from loopyperf.pipeline.in_order import issue_in_order
-from loopyperf.pipeline.memory import (
-    BUSY,
-    COLUMNS,
-    CURRENT,
-    FINISH,
-    FREE,
-    IS_TRACED,
-    LAST,
-    PAUSED,
-    SUBSYSTEMS,
-    TRACE,
-    TRACED,
-    VALVE,
-    WATCHED,
-    Clock,
-)
+from loopyperf.errors import GraphError, SimulationError, SlowSimulatorWarning
+from loopyperf.pipeline.alike import AlikePasses, Surroundings
+from loopyperf.pipeline.clock import Clock
+from loopyperf.pipeline.encoding import Limits, Tables, encoded
+from loopyperf.pipeline.python_core import AT_BARRIER, AT_START, IN_ORDER, PythonCore
 from loopyperf.pipeline.scenario import Scenario
-from loopyperf.pipeline.steady_state import SteadyState
+from loopyperf.pipeline.steady_state import ASKS, DONE, SKIPPED, TOO_LONG
 
-# {{{ the hot loop as machine code, by numba
-#
-# A process with few and short runs never pays for it: numba takes half a second to load, so the loop runs in Python
-# until that has taken as long. The machine code is kept in numba's cache, under a name that changes with the source.
-
-
-FUNCTIONS = (
-    memory.is_before,
-    memory.first_in,
-    memory.is_empty,
-    memory.push,
-    memory.remove,
-    expressions.applied,
-    expressions.evaluate,
-    warp_steps.value,
-    warp_steps.has_passes,
-    warp_steps.remember,
-    warp_steps.latest,
-    warp_steps.completion_of,
-    warp_steps.wait_for_results,
-    warp_steps.to_next,
-    in_order.stamped,
-    in_order.record,
-    in_order.advance,
-    in_order.settle,
-    in_order.begin_group,
-    in_order.issue,
-    in_order.line_up,
-    in_order.first_in_rank,
-    in_order.longest_waiting,
-    in_order.chosen,
-    in_order.next_issue,
-    in_order.vacancy,
-    in_order.issue_in_order,
-)
-"""each after those that it calls"""
-
-Loop = Callable[[Any, int], int]
+COLUMNS = 9
+WARP, PLACE, TIME, ABLE, REASON, RESULT, SOURCE, VACATED, OPENED = range(COLUMNS)
+"""what is recorded of an issue: the warp, the instruction, when; from when on the warp was able to issue but for
+results, and why then; when the last result that it waits for was complete, and of which instruction (-1 for none); from
+when on the subsystem was free, and the issue limit allowed it"""
+AT_ONCE = 20_000
+"""rows of a trace"""
+UNTRACED = 10_000_000
+"""issues at a time without one, some tenths of a second, so that a run can be interrupted"""
 
 
-@cache
-def machine_code() -> Loop:
-    """Return :func:`loopyperf.pipeline.in_order.issue_in_order` for an array, as machine code.
-
-    It is given the bare pointer: with an array each access would ask whether it counts from the end, and each call
-    would count a reference.
-    """
-    numba: Any = import_module("numba")
-    digest = _digest()
-    compiled: dict[str, Any] = {}
-    for function in FUNCTIONS[:-1]:
-        compiled[function.__name__] = numba.njit(_copy(function, compiled, digest), cache=True)
-    entry = numba.cfunc("int64(CPointer(int64), int64)", cache=True)(_copy(FUNCTIONS[-1], compiled, digest)).ctypes
-    return lambda memory, limit: entry(memory.ctypes.data_as(entry.argtypes[0]), limit)
-
-
-def _copy(function: Callable[..., Any], compiled: Mapping[str, Any], digest: str) -> FunctionType:
-    """Return *function* under a name of its own, which calls what is *compiled*."""
-    names = {**function.__globals__, **compiled}
-    copy = FunctionType(cast("FunctionType", function).__code__, names, f"{function.__name__}_{digest}")
-    copy.__qualname__, copy.__module__ = copy.__name__, function.__module__
-    return copy
-
-
-@dataclass
-class InPython:
-    """The issues that a process makes in Python."""
-
-    most: int = 20_000
-    """before it loads machine code: they take about as long as that"""
-    made: int = 0
-
-    @property
-    def left(self) -> int:
-        """How many are still to be made in Python, 0 where machine code is there already."""
-        is_loaded = machine_code.cache_info().currsize > 0
-        return 0 if is_loaded else max(self.most - self.made, 0)
-
-
-in_python = InPython()
-"""of this process, in all its runs"""
-
-
-def _digest() -> str:
-    """Return what changes with the source of the functions: numba's cache looks at the file of each alone."""
-    files = sorted({function.__code__.co_filename for function in FUNCTIONS})
-    return sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()[:12]
-
-
-# }}}
-
-
-# {{{ core
-
-
-AT_ONCE, UNTRACED = 2_000, 50_000
-"""issues at a time, and in machine code without a trace, so that a run can be interrupted, and another warp watched"""
+class NoSteadyStateError(GraphError):
+    """A run has more issues than it was to have."""
 
 
 class Repeat(NamedTuple):
@@ -154,9 +52,15 @@ class Run:
     busy: tuple[int, ...]
     """for how many ticks each subsystem was taken, by λ"""
     trace: NDArray[np.int64]
-    """a row for each issue, in the order of issue: the columns of :mod:`loopyperf.pipeline.memory`"""
+    """a row for each issue, in the order of issue"""
     repeats: tuple[Repeat, ...] = ()
     """what of the trace happened again and has no rows, each after those that it contains"""
+    made: int = 0
+    """issues that were simulated; the others repeat them"""
+    settled: int = 0
+    """ticks that were not simulated, since the rate of issues had settled"""
+    tolerance: float = 0.0
+    """to within which share it had"""
 
 
 def run(
@@ -165,70 +69,127 @@ def run(
     *,
     is_traced: bool = False,
     is_steady_sought: bool = True,
-    most_in_python: int | None = None,
     limit: int | None = None,
+    tolerance: float = 0.0,
 ) -> Run:
     """Return what a core does with *scenario*, in ticks of *clock*.
 
-    The first issues are made in Python: *most_in_python*, or if it is None what the process has left to make there.
-    What repeats is done once, unless no steady state is sought. Raises :class:`GraphError` where none is found within
-    *limit* issues, and :class:`SimulationError` for a run whose times do not fit, since the graph told less than it
-    executes.
+    What repeats is done once, unless no steady state is sought. Where nothing repeats, the core goes on at the mean
+    rate of issues once this has settled to within the share *tolerance*, unless that is 0; after 200,000 issues,
+    the tolerance grows with their number. Raises :class:`NoSteadyStateError` where it is not done within *limit*
+    issues, and :class:`SimulationError` for a run whose times do not fit, since the graph told less than it executes.
     """
-    most = AT_ONCE if is_traced else UNTRACED
-    left = in_python.left if most_in_python is None else most_in_python
-    loop = issue_in_order if left else machine_code()
-    memory: Any = encoded(scenario, clock)
-    memory[IS_TRACED], memory[WATCHED] = int(is_traced), int(is_steady_sought)
-    memory = memory + [0] * (AT_ONCE * COLUMNS * is_traced) if left else _in_array(memory)
-    steady, issued, made = SteadyState(scenario), 0, 0
+    tables, given = encoded(scenario, clock), Limits.of(scenario, clock)
+    core = new_core(given, tables, is_steady_sought, tolerance)
+    alike = dict[int, AlikePasses]()
     traces, repeats = [np.empty((0, COLUMNS), dtype=np.int64)], list[Repeat]()
+    most = AT_ONCE if is_traced else min(UNTRACED, UNTRACED if limit is None else limit + 1)
+    rows = np.empty((AT_ONCE, COLUMNS), dtype=np.int64) if is_traced else None
     while True:
-        chunk = min(left, AT_ONCE) or most
-        number = loop(memory, chunk)
-        issued, made = issued + number, made + number
-        if is_traced:
-            traces.append(_rows(memory, number))
-        _check(memory, made, limit)
-        if memory[PAUSED]:
-            if (skipped := steady.skipped(memory, issued, made)) is not None:
-                issued += skipped.times * skipped.issued
-                repeats.append(Repeat(skipped.first, made, skipped.times))
-            memory[PAUSED] = 0
-        elif number < chunk:
-            in_python.made += number if left else 0
-            busy = tuple(int(each) for each in memory[memory[BUSY] : memory[BUSY] + memory[SUBSYSTEMS]])
-            return Run(int(memory[FINISH]), issued, busy, np.concatenate(traces), tuple(repeats))
-        else:
-            steady.goes_on(number, int(memory[CURRENT]))
-        if left:
-            in_python.made += number
-            left -= number
-            if not left:
-                loop, memory = machine_code(), _in_array(memory)
-        memory[WATCHED] = steady.watched if is_steady_sought else 0
+        before = core.progress.made
+        why = core.run(most, rows)
+        done = core.progress
+        if rows is not None:
+            traces.append(rows[: done.made - before].copy())
+        if why == SKIPPED:
+            repeats.append(Repeat(done.skipped_first, done.made, done.skipped_times))
+        elif why == ASKS:
+            core.answer(_alike_until(tables, alike, done))
+        elif why == TOO_LONG:
+            raise SimulationError("the run is longer than its graph says, and its times no longer fit into 62 bits")
+        if limit is not None and done.made > limit:
+            raise NoSteadyStateError(
+                f"no steady state in {limit:,} executions: limit=... sets another number, at about 1 s per 30 million"
+            )
+        if why == DONE:
+            busy = tuple(done.busy[q] for q in range(len(scenario.subsystems)))
+            return Run(done.finish, done.issued, busy, np.concatenate(traces), tuple(repeats), done.made, done.settled, done.tolerance)
 
 
-def _check(memory: Any, made: int, limit: int | None) -> None:
-    if limit is not None and made > limit:
-        raise GraphError(
-            f"no steady state in {limit:,} executions: limit=... sets another number, at about 1 s per 30 million"
+def _alike_until(tables: Tables, known: dict[int, AlikePasses], asked: Any) -> int:
+    """Return the pass before which all are alike, from the first one on that a core asks about."""
+    number = int(tables.steps["loop"][asked.asked_loop])
+    graph, loops = tables.loops[number]
+    if number not in known:
+        known[number] = AlikePasses(graph, loops[-1], loops[:-1])
+    alike = known[number]
+    if asked.asked_span % alike.period:
+        return asked.asked_first
+    outer = tuple(asked.asked_outer[level] for level in range(len(loops) - 1))
+    return alike.until(asked.asked_first, asked.asked_trips, Surroundings(outer, asked.asked_oldest))
+
+
+# {{{ the compiled core
+
+
+POINTERS = {
+    "steps": "Step",
+    "around": "int32_t",
+    "instructions": "Instruction",
+    "edges": "Edge",
+    "passes": "int32_t",
+    "expressions": "int32_t",
+    "operations": "Operation",
+    "kinds": "int32_t",
+    "maps": "int32_t",
+}
+"""tables -> what ``core.h`` has an array of"""
+
+
+def new_core(given: Limits, tables: Tables, skips: bool, tolerance: float) -> "CompiledCore | PythonCore":
+    """Return a core about to begin; one in Python, with a warning, where there is no compiled one."""
+    module = compiled()
+    return (PythonCore if module is None else partial(CompiledCore, module))(given, tables, skips, tolerance)
+
+
+@cache
+def compiled() -> Any:
+    """Return the module of the compiled core; None, with a warning, where it was not compiled."""
+    try:
+        return import_module("loopyperf.pipeline._core")
+    except ImportError as error:
+        warnings.warn(
+            f"the simulator of this installation is not compiled ({error}), and some hundred times slower in Python: "
+            "install a wheel, or install from source with a C compiler",
+            SlowSimulatorWarning,
+            stacklevel=2,
         )
-    if max(memory[FINISH], memory[VALVE], *memory[memory[FREE] : memory[FREE] + memory[SUBSYSTEMS]]) > LAST:
-        raise SimulationError("the run is longer than its graph says, and its times no longer fit into 62 bits")
+        return None
 
 
-def _in_array(memory: Any) -> NDArray[np.int64]:
-    """Return *memory* for machine code, with room for its trace."""
-    rows = np.zeros(AT_ONCE * COLUMNS * memory[IS_TRACED], dtype=np.int64)
-    return np.concatenate([np.array(memory[: memory[TRACE]], dtype=np.int64), rows])
+class CompiledCore:
+    """A core in C."""
 
+    def __init__(self, module: Any, given: Limits, tables: Tables, skips: bool, tolerance: float) -> None:
+        """Begin with a scenario; what the core points to is kept here."""
+        self.ffi, self.lib = module.ffi, module.lib
+        arrays = {name: self.ffi.from_buffer(f"{of}[]", getattr(tables, name)) for name, of in POINTERS.items()}
+        sizes = {
+            "deepest": tables.around.shape[1],
+            "steps_number": len(tables.steps),
+            "loops_number": len(tables.loops),
+            "operations_number": len(tables.operations),
+            "kinds_number": len(tables.kinds),
+            "most_subsystems": tables.maps.shape[1],
+            "most_instructions": int(tables.instructions["of_program"].max()),
+            "most_results": int((tables.instructions["results"] + tables.instructions["kept"]).max()),
+        }
+        self.scenario = self.ffi.new("Scenario *", given._asdict() | sizes | arrays)
+        self.arrays = arrays
+        core = self.lib.new_core(self.scenario, skips, tolerance)
+        if core == self.ffi.NULL:
+            raise MemoryError
+        self.core = self.ffi.gc(core, self.lib.free_core)
+        self.progress = self.lib.progress_of(self.core)
 
-def _rows(memory: Any, number: int) -> NDArray[np.int64]:
-    """Take the rows of the trace out of *memory*."""
-    begin = memory[TRACE]
-    memory[TRACED] = 0
-    return np.array(memory[begin : begin + number * COLUMNS], dtype=np.int64).reshape(number, COLUMNS)
+    def run(self, limit: int, rows: NDArray[np.int64] | None) -> int:
+        """Issue up to *limit* instructions, and fill *rows*; return why it stopped."""
+        pointer = self.ffi.NULL if rows is None else self.ffi.from_buffer("Row *", rows)
+        return self.lib.run_core(self.core, limit, pointer)
+
+    def answer(self, until: int) -> None:
+        """Tell the pass before which all go on alike."""
+        self.lib.answer_core(self.core, until)
 
 
 # }}}

@@ -17,7 +17,6 @@ from pymbolic.mapper import Mapper
 from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Item, Iteration, Loop
-from loopyperf.pipeline.memory import CODE_BEGINS, DEEPEST, FIRST, OPERATIONS, PASSES, SECOND, STACK, Memory
 from loopyperf.polyhedral.affine import Affine, Symbol
 
 CONSTANT, PASS, ADD, MULTIPLY, FLOOR, REMAINDER, MINIMUM, MAXIMUM = range(8)
@@ -41,7 +40,7 @@ class Code:
     """An expression of the passes of the loops around the place where it stands."""
 
     operations: tuple[tuple[int, int, int], ...]
-    """each with a constant, or with the level of a loop and what is added to its pass; the outermost loop is 0"""
+    """each with the level of a loop, 0 for the outermost one, and a constant, or what is added to that loop's pass"""
     refusal: str = ""
     """why there are none"""
 
@@ -53,15 +52,29 @@ class Code:
             case _:
                 return None
 
+    @property
+    def constant(self) -> int | None:
+        """Return the number that it is; None where it is more than one."""
+        match self.operations:
+            case ((operation, _, number),) if operation == CONSTANT:
+                return number
+            case _:
+                return None
+
+    @property
+    def levels(self) -> set[int]:
+        """Return the levels of the loops whose passes it depends on."""
+        return {level for operation, level, _ in self.operations if operation == PASS}
+
     def expression(self, names: Sequence[str]) -> PassExpression:
         """Return it over the loops of these *names*, the outermost first."""
         stack: list[Any] = []
-        for operation, first, second in self.operations:
+        for operation, level, number in self.operations:
             if operation == CONSTANT:
-                stack.append(first)
+                stack.append(number)
             elif operation == PASS:
-                loop = prim.Variable(names[first])
-                stack.append(loop + second if second else loop)
+                loop = prim.Variable(names[level])
+                stack.append(loop + number if number else loop)
             elif operation == NOT:
                 stack.append(prim.LogicalNot(stack.pop()))
             elif operation == CHOOSE:
@@ -102,8 +115,8 @@ def coded(expression: PassExpression | Code, names: Sequence[str]) -> Code | int
 def _coded(expression: PassExpression, names: tuple[str, ...]) -> Code:
     operations: list[tuple[int, int, int]] = []
 
-    def append(operation: int, first: int = 0, second: int = 0) -> None:
-        operations.append((operation, first, second))
+    def append(operation: int, level: int = 0, number: int = 0) -> None:
+        operations.append((operation, level, number))
 
     try:
         _Encoder(append, names)(expression)
@@ -156,8 +169,8 @@ def _iteration(code: Code | int | Iteration, names: Sequence[str]) -> Iteration:
             return Affine((), code)
         case Affine():
             return code
-        case Code(operations=((operation, first, second),)) if operation in (CONSTANT, PASS):
-            return Affine((), first) if operation == CONSTANT else Affine(((names[first], 1),), second)
+        case Code(operations=((operation, level, number),)) if operation in (CONSTANT, PASS):
+            return Affine(() if operation == CONSTANT else ((names[level], 1),), number)
         case _:
             return Affine.around(code.expression(names))
 
@@ -188,31 +201,25 @@ def _in_body(body: Sequence[Item], names: Sequence[str], change: Change) -> tupl
     )
 
 
-class ExpressionCode:
+class ExpressionTable:
     """The operations of all expressions of some graphs."""
 
     def __init__(self) -> None:
         """Begin without any."""
         self.begins: list[int] = [0]
         """where the operations of each expression begin, and where the last ones end"""
-        self.operations: list[int] = []
-        self.first: list[int] = []
-        """a constant, or the level of a loop"""
-        self.second: list[int] = []
-        """what is added to the pass of that loop"""
+        self.operations: list[tuple[int, int, int]] = []
+        """each with the level of a loop, and a constant or what is added to the pass of that loop"""
         self._known: dict[Code | int, int] = {}
 
     def add(self, expression: Code | int) -> int:
-        """Return the number of *expression*; raises :class:`GraphError` for what the machine has no operation for."""
+        """Return the number of *expression*; raises :class:`GraphError` for what the core has no operation for."""
         if expression not in self._known:
-            code = expression if isinstance(expression, Code) else Code(((CONSTANT, int(expression), 0),))
+            code = expression if isinstance(expression, Code) else Code(((CONSTANT, 0, int(expression)),))
             if code.refusal:
                 raise GraphError(code.refusal)
             self._known[expression] = len(self.begins) - 1
-            for operation, first, second in code.operations:
-                self.operations.append(operation)
-                self.first.append(first)
-                self.second.append(second)
+            self.operations += code.operations
             self.begins.append(len(self.operations))
         return self._known[expression]
 
@@ -227,7 +234,7 @@ class _Encoder(Mapper[None, []]):
     def __call__(self, expression: Any) -> None:
         """Append the operations of *expression*; those of a loop's pass plus a constant are one."""
         if isinstance(expression, (bool, int)):
-            return self.append(CONSTANT, int(expression))
+            return self.append(CONSTANT, 0, int(expression))
         if isinstance(expression, prim.Sum) and (known := Affine.of(expression)) is not None:
             expression = known
         if isinstance(expression, Affine):
@@ -241,7 +248,7 @@ class _Encoder(Mapper[None, []]):
     def _sum(self, known: Affine[Symbol]) -> None:
         match known:
             case Affine(terms=()):
-                self.append(CONSTANT, known.constant)
+                self.append(CONSTANT, 0, known.constant)
             case Affine(terms=((str(name), 1),)):
                 self.append(PASS, self._level(name), known.constant)
             case _:
@@ -306,52 +313,3 @@ class _Encoder(Mapper[None, []]):
         if name not in self.names:
             raise GraphError(f"{name} is mentioned where no loop of that name is around; there are {self.names}")
         return self.names.index(name)
-
-
-def evaluate(m: Memory, x: int, expression: int) -> int:
-    """Return the value of *expression* in the passes that warp *x* is in."""
-    top = m[STACK] - 1
-    for at in range(m[m[CODE_BEGINS] + expression], m[m[CODE_BEGINS] + expression + 1]):
-        operation = m[m[OPERATIONS] + at]
-        if operation == CONSTANT:
-            top += 1
-            m[top] = m[m[FIRST] + at]
-        elif operation == PASS:
-            top += 1
-            m[top] = m[m[PASSES] + x * m[DEEPEST] + m[m[FIRST] + at]] + m[m[SECOND] + at]
-        elif operation == NOT:
-            m[top] = 0 if m[top] else 1
-        elif operation == CHOOSE:
-            top -= 2
-            m[top] = m[top + 1] if m[top] else m[top + 2]
-        else:
-            top -= 1
-            m[top] = applied(operation, m[top], m[top + 1])
-    return m[top]
-
-
-def applied(operation: int, one: int, other: int) -> int:
-    """Return what *operation* makes of two numbers; what is true is 1, what is not 0."""
-    if operation == ADD:
-        return one + other
-    if operation == MULTIPLY:
-        return one * other
-    if operation == FLOOR:
-        return one // other
-    if operation == REMAINDER:
-        return one % other
-    if operation == MINIMUM:
-        return min(one, other)
-    if operation == MAXIMUM:
-        return max(one, other)
-    if operation == AND:
-        return 1 if one and other else 0
-    if operation == OR:
-        return 1 if one or other else 0
-    if operation == EQUAL:
-        return 1 if one == other else 0
-    if operation == UNEQUAL:
-        return 1 if one != other else 0
-    if operation == LESS:
-        return 1 if one < other else 0
-    return 1 if one <= other else 0

@@ -14,7 +14,7 @@ from loopyperf.errors import GraphError, SimulationError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.parallelism import Timing, latencies
 from loopyperf.pipeline.expressions import coded_graph
-from loopyperf.pipeline.memory import Clock, clock_for, rational
+from loopyperf.pipeline.clock import NEVER, Clock, clock_for, rational
 from loopyperf.pipeline.timed_graph import TimedGraph
 from loopyperf.units import Word
 
@@ -201,7 +201,7 @@ class Scenario:
     def goes_on(self, clock: Clock) -> int:
         """Return for how many ticks the warp that issued last is asked first."""
         cycles = self.scheduler.goes_on
-        return clock.ticks(cycles) if 0 < cycles < inf else (0 if cycles == 0 else 1 << 62)
+        return clock.ticks(cycles) if 0 < cycles < inf else (0 if cycles == 0 else NEVER)
 
 
 def _check_order(graph: Idg) -> None:

@@ -24,8 +24,8 @@ from loopyperf.device.parts import Policy
 from loopyperf.errors import GraphError, SimulationError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.parallelism import Timing
-from loopyperf.pipeline.core import Run, run
-from loopyperf.pipeline.memory import PLACE, TIME, WARP, Clock
+from loopyperf.pipeline.clock import Clock
+from loopyperf.pipeline.core import PLACE, TIME, WARP, Run, run
 from loopyperf.pipeline.scenario import SCHEDULERS, Scenario, Scheduler, scheduler_named
 
 LIMIT = 100_000_000
@@ -44,6 +44,8 @@ class Simulation:
     """until all is complete"""
     instructions: int
     """issued by all warps"""
+    tolerance: float = 0.0
+    """to within which share the rate of issues had settled that it goes on with; 0 where all is exact"""
 
     @property
     def cycles(self) -> float:
@@ -91,10 +93,10 @@ def alone(graph: Idg, timing: Timing) -> Scenario:
     return Scenario.of(graph, timing, Execution(1, 1, 1), SCHEDULERS[Policy.ROUND_ROBIN])
 
 
-def simulated(scenario: Scenario) -> Simulation:
-    """Return how long a core takes with *scenario*.
+def simulated(scenario: Scenario, tolerance: float = 0.0, limit: int | None = None) -> Simulation:
+    """Return how long a core takes with *scenario*: exactly, or where issues go on at a rate that has settled so far.
 
-    Raises :class:`GraphError` for a latency that is not above 0.
+    See :func:`loopyperf.pipeline.core.run`. Raises :class:`GraphError` for a latency that is not above 0.
     """
     for program, latencies in zip(scenario.programs, scenario.latencies, strict=True):
         for instruction, each in zip(program.graph.instructions, latencies, strict=True):
@@ -103,8 +105,8 @@ def simulated(scenario: Scenario) -> Simulation:
                     f"{instruction.kind!r} on {instruction.subsystem!r} has the latencies λ = {each.issue}, "
                     f"Λ = {each.completion}: each is to be a number of cycles above 0"
                 )
-    done = executed(scenario, is_traced=False)
-    return Simulation(scenario, scenario.clock.cycles(done.finish), done.issued)
+    done = run(scenario, scenario.clock, tolerance=tolerance, limit=limit)
+    return Simulation(scenario, scenario.clock.cycles(done.finish), done.issued, done.tolerance)
 
 
 def executed(scenario: Scenario, is_traced: bool) -> Run:

@@ -1,320 +1,363 @@
-"""A core that comes back to what it was: what it did since then stands for what it will do, and is not done again.
+"""The steady states of the core in Python; ``core.c`` tells what they are.
 
-At each iteration of each loop of one warp, and each start of the first group on the core, its state is compared with
-one that was kept for that loop: all that decides how it goes on, in ticks from now. Where the two are equal, except
-that each warp is some iterations further in one loop around it (or groups further), everything repeats, for as long as
-these iterations are alike (:class:`loopyperf.pipeline.alike.AlikePasses`) or groups are left. Times are whole ticks,
-so equal means equal, and the cycles are exactly those of the run in full. Inner loops are skipped in each iteration of
-the loops around them, until these repeat as a whole.
-
-The state that is kept is a new one after 1, 2, 4, 8, ... comparisons (Brent's cycle detection), so that a period of any
-length is found; an aperiodic run takes twice as long at most.
+A state is a tuple here, and compared as such.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    from loopyperf.pipeline.python_core import PythonCore, Warp
 
-from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Item, Loop
-from loopyperf.pipeline import memory as at
-from loopyperf.pipeline.alike import AlikePasses, Surroundings
-from loopyperf.pipeline.memory import NEVER
-from loopyperf.pipeline.scenario import Scenario
-
-Cells = NDArray[np.int64]
-
-PATIENCE = 5_000
-"""glances at states at a time, some hundredths of a second"""
-COMPARED = 20
-"""glances that take as long as to compare two states in full"""
-IN_PYTHON, IN_MACHINE_CODE = 100, 2_000
-"""issues that take about as long as to compare two states: these are not compared to skip fewer"""
-WITHOUT = 1_000_000
-"""issues without comparisons after the first ones, a tenth of a second in machine code; after the next ones twice as
-many, and so on: so a run in which nothing repeats takes little longer"""
+DONE, LIMIT, ASKS, SKIPPED, TOO_LONG = range(5)
+"""why a core stopped"""
+OUTSIDE, WAITING, HELD = range(3)
+"""states of a warp: it has no next instruction, it has one, a barrier holds it"""
+LAST = 1 << 61
+"""ticks: the last moment of a run"""
+KEPT, BATCHES, FEWEST, ALL, HASTE, WAVES, MOST_OFTEN = 256, 8, 2, 100_000, 200_000, 2, 8
+"""as in ``core.c``"""
 
 
-class _Place(NamedTuple):
-    """Where a run pauses."""
+class State(NamedTuple):
+    """One that others are compared with."""
 
-    outer: tuple[int, ...]
-    """the iterations of the loops around the loop that goes on, none for groups"""
+    key: Any
     number: int
-    """of the iteration, or of groups that have begun"""
-    end: int
-    """of the loop, or of all groups"""
+    """of the iteration, or of groups that had begun"""
+    time: int
+    issued: int
+    made: int
+    begun: int
+    active: int
+    """warps"""
+    passes: list[list[int]]
+    busy: list[int]
 
 
 @dataclass
-class _Kept:
-    """A state that others are compared with."""
+class History:
+    """The states at a loop, or where groups begin."""
 
-    place: _Place
-    glance: tuple[int, ...] = ()
-    memory: Any = None
-    issued: int = 0
-    rows: int = 0
-    compared: int = 0
-    until: int = 1
-    """comparisons after which another one is kept"""
+    number: int = 0
+    seen: int = 0
+    stride: int = 1
+    pause: int = 0
+    batch: int = 0
+    rate: float = 0.0
+    deviation: float = 0.0
+    kept: list[State] = field(default_factory=list[State])
+    marks: list[State] = field(default_factory=list[State])
 
-    def worth(self, place: _Place, issued: int, least: int) -> int:
-        """Return how many iterations or groups must be left for at least so many issues to be skipped."""
-        return (place.number - self.place.number) * (2 + (least - 1) // max(1, issued - self.issued))
-
-    @cached_property
-    def core(self) -> "_Core":
-        """Return the state."""
-        return _Core(self.memory)
+    def forget(self) -> None:
+        """Begin without any state."""
+        self.seen, self.stride = 0, 1
+        self.kept.clear()
+        self.marks.clear()
 
 
-class Skipped(NamedTuple):
-    """What happened again without being executed."""
-
-    times: int
-    """how often"""
-    issued: int
-    """each time"""
-    first: int
-    """the row of the trace from which on all rows stand for it"""
-
-
-class _Around(NamedTuple):
-    """A loop around a step of a program."""
-
-    step: int
-    """which enters it"""
-    graph: Idg
-    loops: tuple[Loop, ...]
-    """the loops around it, and at last itself"""
-
-
-class SteadyState:
+class SteadyStates:
     """What is known of the states of a core."""
 
-    def __init__(self, scenario: Scenario) -> None:
-        """Begin without any."""
-        self.scenario = scenario
-        self._kept: dict[int, _Kept] = {}
-        self._alike: dict[int, AlikePasses] = {}
-        self._warp = 0
-        self._left = PATIENCE
-        self._without, self._until = 0, WITHOUT
+    def __init__(self, core: "PythonCore", loops: int, tolerance: float) -> None:
+        self.core, self.tolerance = core, tolerance
+        self.histories = [History() for _ in range(loops + 1)]
+        self.candidate: State | None = None
+        self.is_equal = False
+        self.share = self.rate = 1.0
+        self.moves: list[tuple[int, int]] = []
+        """of each warp: by how many iterations it has moved since the candidate, of the loop of which level"""
+        self.answers: dict[int, int] = {}
+        self.asked = 0
+        most = max(each.results + each.kept for each in core.instructions)
+        self.size = len(core.warps) * (8 + 2 * len(core.around[0]) + most)
+
+    def answer(self, until: int) -> None:
+        """Take the pass before which all go on alike that was asked for."""
+        self.answers[self.asked] = until
+
+    def compare(self, event: int) -> int:
+        """Compare the state with those at the same loop before, and skip what repeats; return why the core stops."""
+        core = self.core
+        is_of_groups = event == len(core.steps)
+        history = self.histories[-1 if is_of_groups else core.steps[event].loop]
+        if self.candidate is None:
+            if core.progress.made < history.pause:
+                return DONE
+            history.pause = core.progress.made + self.size // 8
+            number = core.begun if is_of_groups else core.warps[core.watched].passes[core.steps[event].argument]
+            if number <= history.number:
+                history.forget()
+            history.number = number
+            self._find_candidate(history, self._state(number), core.given.window if is_of_groups else FEWEST)
+        return DONE if self.candidate is None else self._go_on(history)
+
+    def _find_candidate(self, history: History, state: State, batch: int) -> None:
+        found = next((each for each in reversed(history.kept) if each.key == state.key), None)
+        self.is_equal = True
+        if found is not None and self._find_moves(found):
+            self.candidate = found
+            return
+        if self.tolerance > 0 and self.core.progress.made >= ALL and self._mark(history, state, batch):
+            self.is_equal, found, self.rate = False, self._settled_since(history), history.rate
+            if found is not None and self._find_moves(found):
+                self.candidate = found
+                return
+        history.seen += 1
+        if (history.seen - 1) % history.stride == 0:
+            if len(history.kept) == KEPT:
+                history.kept, history.stride = history.kept[::2], 2 * history.stride
+            history.kept.append(state)
+
+    # {{{ states
+
+    def _state(self, number: int) -> State:
+        core, progress = self.core, self.core.progress
+        return State(
+            tuple(self._key()),
+            number,
+            progress.time,
+            progress.issued,
+            progress.made,
+            core.begun,
+            self._active,
+            [warp.passes.copy() for warp in core.warps],
+            progress.busy.copy(),
+        )
 
     @property
-    def watched(self) -> int:
-        """Return the warp, plus 1, at whose iterations states are compared; 0 to go on for a while without."""
-        return self._warp + 1 if self._left > 0 else 0
+    def _active(self) -> int:
+        return sum(warp.state != OUTSIDE for warp in self.core.warps)
 
-    def goes_on(self, issued: int, current: int) -> None:
-        """Note that so many were *issued* without a pause, at last by the warp *current*, which is watched from now on.
+    def _from_now(self, time: int) -> int:
+        return max(0, time - self.core.progress.time)
 
-        After many without comparisons, states are compared again.
+    def _key(self) -> Iterator[Any]:
+        core, given = self.core, self.core.given
+        yield self._from_now(core.opened)
+        yield min(core.progress.time - core.slice, given.goes_on if given.goes_on < LAST else 0)
+        yield core.current
+        yield core.begun * given.warps_per_group % len(core.kinds)
+        yield from map(self._from_now, core.free)
+        for group in core.groups:
+            yield group.is_vacant, group.unfinished, group.held, group.held and group.release, self._from_now(group.end)
+        yield from (tuple(self._key_of(warp)) for warp in core.warps)
+        active = [x for x, warp in enumerate(core.warps) if warp.state != OUTSIDE]
+        yield tuple(sorted(active, key=lambda x: core.warps[x].stamp))
+
+    def _key_of(self, warp: "Warp") -> Iterator[Any]:
+        core = self.core
+        yield warp.state
+        if warp.state == OUTSIDE:
+            return
+        yield warp.step
+        yield warp.number - core.begun * core.given.warps_per_group
+        yield 0 if warp.state == HELD else self._from_now(warp.complete)
+        loops = core.around[warp.step][: core.steps[warp.step].depth]
+        for level, loop in enumerate(loops):
+            yield warp.trips[level], min(warp.passes[level], core.steps[loop].furthest)
+        for place, results in warp.results.items():
+            source = core.instructions[place]
+            own = core.around[source.step][: source.depth]
+            for time, passes in results:
+                if late := self._from_now(time):
+                    common = [level < len(loops) and own[level] == loops[level] for level in range(source.depth)]
+                    pairs = zip(warp.passes, passes, common, strict=False)
+                    of = [now - then if is_common else then for now, then, is_common in pairs]
+                    yield place, late, tuple(of) if source.is_searched else ()
+
+    # }}}
+
+    # {{{ how far warps have moved
+
+    def _find_moves(self, since: State) -> bool:
+        """Find by how many iterations each warp has moved since another state, in which loop; return if it is so.
+
+        Where the states are not equal, loops within that one count for nothing.
         """
-        if current not in (-1, self._warp):
-            self._kept, self._warp = {}, current
-        self._without += 0 if self._left > 0 else issued
-        if self._without >= self._until:
-            self._left, self._without, self._until = PATIENCE, 0, 2 * self._until
+        core = self.core
+        groups = core.begun - since.begun
+        self.answers, self.moves, self.share = {}, [], 1.0
+        if groups and not self.is_equal:
+            if since.begun < WAVES * core.given.slots:
+                return False
+            self.share = groups * core.given.issues / (core.progress.issued - since.issued)
+        for warp, before in zip(core.warps, since.passes, strict=True):
+            depth = 0 if warp.state == OUTSIDE or (groups and not self.is_equal) else core.steps[warp.step].depth
+            moved = [(warp.passes[level] - before[level], level) for level in range(depth)]
+            moved = [each for each in moved if each[0]]
+            if moved and ((self.is_equal and len(moved) > 1) or moved[0][0] < 0 or groups):
+                return False
+            self.moves.append(moved[0] if moved else (0, 0))
+        return self.share > 0 if self.is_equal or groups else self._are_together(since)
 
-    def skipped(self, memory: Any, issued: int, rows: int) -> Skipped | None:
-        """Advance *memory* by all repetitions but the last, and return them; None if nothing repeats.
+    def _are_together(self, since: State) -> bool:
+        core = self.core
+        span, level = self.moves[core.watched]
+        loop = core.around[core.warps[core.watched].step][level]
 
-        *issued* is what was issued so far, *rows* the rows of the trace. The run is at a pause.
-        """
-        why, glance, place = int(memory[at.PAUSED]), _glance(memory, self._warp), _place(memory, self._warp)
-        self._left -= 1
-        kept = self._kept.get(why)
-        if kept is None or kept.place.outer != place.outer or kept.place.number >= place.number:
-            kept = self._kept[why] = _Kept(place)
-        least = IN_PYTHON if isinstance(memory, list) else IN_MACHINE_CODE
-        worth = kept.worth(place, issued, least) if kept.glance == glance else 0
-        if worth > place.end - place.number:
-            memory[memory[at.WORTH] + why - 1] = worth
-        elif worth:
-            self._left -= COMPARED
-            core = _Core(memory)
-            if (times := self._repetitions(core, kept.core)) > 0:
-                # Loops around end later in the program than this one; groups come after all of them.
-                self._kept = {each: one for each, one in self._kept.items() if each > why}
-                self._left = PATIENCE
-                later = core.later(kept.core, times)
-                memory[: len(later)] = later.tolist() if isinstance(memory, list) else later
-                return Skipped(times, issued - kept.issued, kept.rows)
-        kept.compared += 1
-        if kept.compared >= kept.until:
-            self._kept[why] = _Kept(place, glance, _copied(memory), issued, rows, 0, 2 * kept.until)
-        return None
+        def is_near(x: int) -> bool:
+            moved, at = self.moves[x]
+            own = core.around[core.warps[x].step][level] if moved else -1
+            return bool(moved) and at == level and own == loop and abs(moved - span) <= 2 + span // 4
 
-    def _repetitions(self, core: "_Core", before: "_Core") -> int:
-        """Return for how many times what happened since *before* will surely happen again."""
-        if core.signature() != before.signature():
-            return 0
-        moved = core.passes - before.passes
-        level = np.argmax(moved != 0, axis=1)
-        if not core.is_only_moved(before, moved, level):
-            return 0
-        times = (NEVER - int(core.now)) // max(1, int(core.now - before.now))
-        if groups := int(core.m[at.BEGUN] - before.m[at.BEGUN]):
-            left = int(core.m[at.TOTAL_GROUPS] - core.m[at.BEGUN]) // groups - 1
-            return 0 if moved.any() else min(times, left)
-        together: dict[tuple[int, ...], list[int]] = {}
-        for warp in np.flatnonzero(moved.any(axis=1)).tolist():
-            inner, around = int(level[warp]), self._around[int(core.table(at.STEP)[warp])]
-            key = around[inner].step, *map(int, (moved[warp, inner], *core.passes[warp, :inner]))
-            together.setdefault(key, []).append(warp)
-        return min(times, *(self._of_warps(core, before, *each) for each in together.items()))
+        active = zip(core.warps, self.moves, strict=True)
+        if any(warp.state != OUTSIDE and (not moved or at < level) for warp, (moved, at) in active):
+            return False
+        near = [x for x in range(len(self.moves)) if is_near(x)]
+        every, total = sum(moved for moved, _ in self.moves), sum(self.moves[x][0] for x in near)
+        mean = (total + len(near) // 2) // len(near) if near else 0
+        if not core.given.by_age and every:
+            for x in near:
+                self.moves[x] = mean, level
+            self.share = (every - total + len(near) * mean) / every
+        return span > 0 and since.active == self._active
 
-    def _of_warps(self, core: "_Core", before: "_Core", key: tuple[int, ...], warps: Sequence[int]) -> int:
-        """Return how often *warps*, which are in one loop, will surely do again what they did since *before*."""
-        step, span, *outer = key
-        _, graph, loops = self._around[int(core.table(at.STEP)[warps[0]])][len(outer)]
-        if step not in self._alike:
-            self._alike[step] = AlikePasses(graph, loops[-1], loops[:-1])
-        alike, level = self._alike[step], len(outer)
-        if span % alike.period:
-            return 0
-        trips = int(core.rows(at.TRIPS, core.deepest)[warps[0], level])
-        first, last = int(before.passes[warps, level].min()), int(core.passes[warps, level].max())
-        time, passes = before.results
-        oldest = min([first, *map(int, passes[warps, :, level][time[warps] > 0])])
-        return (alike.until(first, trips, Surroundings(tuple(outer), oldest)) - last) // span - 1
+    # }}}
 
-    @cached_property
-    def _around(self) -> list[tuple[_Around, ...]]:
-        """Return the loops around each step, the outermost first."""
-        found: list[tuple[_Around, ...]] = []
-        for graph in self.scenario.graphs:
-            _add_loops(graph, graph.body, (), found)
-            found.append(())
-        return found
+    # {{{ how often it happens again
 
+    def _go_on(self, history: History) -> int:
+        since, progress = self.candidate, self.core.progress
+        assert since is not None
+        times, time = self._repetitions(since), progress.time
+        if times is None:
+            return ASKS
+        self.candidate = None
+        if times == 0:
+            if self.is_equal:
+                history.kept[history.kept.index(since)] = self._state(history.number)
+            return DONE
+        if not self.is_equal and self.core.given.by_age:
+            times = min(times, MOST_OFTEN)
+        progress.skipped_first, progress.skipped_times = since.made, times
+        self._skip(since, times)
+        if not self.is_equal:
+            progress.settled += progress.time - time
+            progress.tolerance = max(progress.tolerance, self._tolerance_now)
+        for each in self.histories:
+            each.forget()
+            if each is history:
+                break
+        return DONE if self.core.rows is None else SKIPPED
 
-def _add_loops(graph: Idg, body: Sequence[Item], around: tuple[_Around, ...], found: list[tuple[_Around, ...]]) -> None:
-    """Append to *found* the loops around each step of *body*."""
-    for item in body:
-        if isinstance(item, Loop):
-            loops = (*around[-1].loops, item) if around else (item,)
-            inside = (*around, _Around(len(found), graph, loops))
-            found.append(around)
-            _add_loops(graph, item.body, inside, found)
-            found.append(inside)
-        else:
-            found.append(around)
+    def _repetitions(self, since: State) -> int | None:
+        """Return how often what was done since another state will surely be done again; None once something is asked."""
+        core, now = self.core, self.core.progress.time
+        times = (LAST - now) // max(1, now - since.time)
+        if groups := core.begun - since.begun:
+            end = core.given.total_groups - (0 if self.is_equal else WAVES * core.given.slots)
+            times = min(times, (end - core.begun) // groups - 1)
+        for x, (warp, (moved, level)) in enumerate(zip(core.warps, self.moves, strict=True)):
+            if not moved or times <= 0:
+                continue
+            until = warp.trips[level]
+            if not core.steps[core.around[warp.step][level]].is_uniform:
+                first = next(y for y in range(x + 1) if self._is_beside(y, x))
+                if first not in self.answers:
+                    self._ask(first)
+                    return None
+                until = self.answers[first]
+            times = min(times, (until - warp.passes[level]) // moved - 1)
+        return max(times, 0)
 
+    def _is_beside(self, one: int, other: int) -> bool:
+        a, b = self.core.warps[one], self.core.warps[other]
+        moved, level = self.moves[one]
+        around = self.core.around
+        is_same = moved > 0 and self.moves[other] == (moved, level)
+        return is_same and around[a.step][level] == around[b.step][level] and a.passes[:level] == b.passes[:level]
 
-def _copied(memory: Any) -> Any:
-    return memory[: memory[at.TRACE]].copy()
-
-
-def _glance(memory: Any, warp: int) -> tuple[int, ...]:
-    """Return a few of the numbers that decide how the core goes on: nearly all states that differ do so in them."""
-    now, free = memory[at.NOW], memory[at.FREE]
-    busy = (max(0, time - now) for time in memory[free : free + memory[at.SUBSYSTEMS]])
-    return memory[memory[at.STEP] + warp], memory[memory[at.READY] + warp] - now, *busy
-
-
-def _place(memory: Any, warp: int) -> _Place:
-    """Return where the run pauses, at an iteration of a loop of *warp* or at a group."""
-    if memory[at.PAUSED] == memory[at.ARGUMENTS] - memory[at.STEPS]:
-        return _Place((), memory[at.BEGUN], memory[at.TOTAL_GROUPS])
-    first, level = warp * memory[at.DEEPEST], memory[memory[at.ARGUMENTS] + memory[at.PAUSED] - 1]
-    passes = memory[memory[at.PASSES] + first : memory[at.PASSES] + first + level + 1]
-    return _Place(tuple(passes[:-1]), passes[-1], memory[memory[at.TRIPS] + first + level])
-
-
-class _Core:
-    """The memory of a core at a pause."""
-
-    def __init__(self, memory: Any) -> None:
-        self.m: Cells = np.array(memory[: memory[at.TRACE]], dtype=np.int64)
-        self.now = self.m[at.NOW]
-        self.warps, self.deepest = int(self.m[at.WARPS]), int(self.m[at.DEEPEST])
-        self.is_active = (self.table(at.QUEUE) >= 0) | (self.table(at.IS_HELD) > 0)
-
-    def table(self, name: int, length: int | None = None) -> Cells:
-        """Return a table with an entry for each warp, unless it has another *length*."""
-        begin = int(self.m[name])
-        return self.m[begin : begin + (self.warps if length is None else length)]
-
-    def rows(self, name: int, width: int) -> Cells:
-        """Return a table with a row of *width* for each warp."""
-        return self.table(name, self.warps * width).reshape(self.warps, width)
-
-    @cached_property
-    def passes(self) -> Cells:
-        """Return the iterations of all loops that the active warps are in, 0 of others."""
-        return np.where(self.is_active[:, None], self.rows(at.PASSES, self.deepest), 0)
-
-    @cached_property
-    def results(self) -> tuple[Cells, Cells]:
-        """Return when results of each warp are complete, from now on, and of which iterations; the latest first."""
-        number, places = int(self.m[at.RESULTS]), int(self.m[at.PLACES])
-        begins = self.table(at.RING_BEGINS, places + 1)
-        place = np.repeat(np.arange(places), np.diff(begins))
-        begin, size = begins[place], np.diff(begins)[place]
-        newest = self.rows(at.NEWEST, places)[:, place]
-        order = begin + (newest - (np.arange(number) - begin)) % np.maximum(size, 1)
-        time = np.take_along_axis(self.rows(at.RESULT_TIME, number), order, axis=1)
-        passes = self.rows(at.RESULT_PASSES, number * self.deepest).reshape(self.warps, number, self.deepest)
-        return np.maximum(time - self.now, 0), np.take_along_axis(passes, order[:, :, None], axis=1)
-
-    def signature(self) -> bytes:
-        """Return what decides how the core goes on, except in which iterations of loops the warps are."""
-        m, now, active = self.m, self.now, self.is_active
-        slots, subsystems = self.warps // int(m[at.WARPS_PER_GROUP]), int(m[at.SUBSYSTEMS])
-        first = m[at.BEGUN] * m[at.WARPS_PER_GROUP]
-        # A warp that goes on for ever while it can has no slice of time that ends.
-        goes_on = m[at.GOES_ON] if m[at.GOES_ON] < NEVER else 0
-        parts = [
-            np.maximum([m[at.VALVE] - now], 0),
-            [min(now - m[at.SLICE], goes_on), m[at.CURRENT], first % m[at.NUMBER_OF_KINDS]],
-            np.maximum(self.table(at.FREE, subsystems) - now, 0),
-            np.where(active, self.table(at.STEP), -1),
-            np.where(active[:, None], self.rows(at.TRIPS, self.deepest), 0),
-            np.argsort(np.where(active, self.table(at.STAMP), -1), kind="stable"),
-            np.where(active, self.table(at.NUMBER) - first, 0),
-            np.where(self.table(at.QUEUE) >= 0, np.maximum(self.table(at.READY) - now, 0), -1),
-            self.table(at.IS_HELD),
-            self.results[0],
-            *(self.table(name, slots) for name in (at.UNFINISHED, at.HELD, at.RELEASE)),
-            *(np.maximum(self.table(name, slots) - now, 0) for name in (at.ENDS, at.VACANT)),
+    def _ask(self, x: int) -> None:
+        core, progress = self.core, self.core.progress
+        moved, level = self.moves[x]
+        beside = [core.warps[y] for y in range(x, len(core.warps)) if self._is_beside(x, y)]
+        progress.asked_loop = core.around[core.warps[x].step][level]
+        progress.asked_span, progress.asked_trips = moved, core.warps[x].trips[level]
+        progress.asked_outer = core.warps[x].passes
+        progress.asked_first = min(warp.passes[level] - moved for warp in beside)
+        late = [
+            passes[level] - moved
+            for warp in beside
+            for place, results in warp.results.items()
+            if core.instructions[place].is_searched and core.instructions[place].depth > level
+            for time, passes in results
+            if time > progress.time
         ]
-        return b"".join(np.ascontiguousarray(part, dtype=np.int64).tobytes() for part in parts)
+        progress.asked_oldest = min([progress.asked_first, *late])
+        self.asked = x
 
-    def is_only_moved(self, before: "_Core", moved: Cells, level: Cells) -> bool:
-        """Return whether each warp, with its results, has only *moved* on since *before* in the loop at its *level*."""
-        in_loop = np.where(np.arange(self.deepest) == level[:, None], moved, 0)
-        (time, passes), (_, earlier) = self.results, before.results
-        is_late = (time > 0)[:, :, None]
-        return not ((moved != in_loop).any() or (is_late & (passes - earlier != in_loop[:, None, :])).any())
+    def _skip(self, since: State, times: int) -> None:
+        """Do what was done since another state so many more *times*."""
+        core, progress, given = self.core, self.core.progress, self.core.given
+        share = 1 if self.is_equal else self.share
+        issued = round(share * times * (progress.issued - since.issued))
+        gone = times * (progress.time - since.time) if self.is_equal else round(self.rate * issued)
+        groups = times * (core.begun - since.begun)
+        progress.time += gone
+        progress.issued += issued
+        core.opened += gone
+        core.slice += gone
+        core.begun += groups
+        core.free = [each + gone for each in core.free]
+        busy = zip(progress.busy, since.busy, strict=True)
+        progress.busy = [now + round(share * times * (now - before)) for now, before in busy]
+        for group in core.groups:
+            group.end += gone
+        for warp, (moved, level) in zip(core.warps, self.moves, strict=True):
+            warp.complete += gone
+            warp.able += gone
+            warp.number += groups * given.warps_per_group
+            further = [times * moved * (at == level) for at in range(len(warp.passes))]
+            warp.passes = [one + more for one, more in zip(warp.passes, further, strict=True)]
+            warp.results = {
+                place: [
+                    (time + gone, tuple(one + more for one, more in zip(passes, further, strict=False)))
+                    for time, passes in results
+                ]
+                for place, results in warp.results.items()
+            }
 
-    def later(self, before: "_Core", times: int) -> Cells:
-        """Return the memory after what happened since *before* has happened so many *times* more."""
-        later = _Core(self.m)
-        m, gone = later.m, (self.now - before.now) * times
-        slots, subsystems, results = self.warps // int(m[at.WARPS_PER_GROUP]), int(m[at.SUBSYSTEMS]), int(m[at.RESULTS])
-        for name in (at.VALVE, at.SLICE, at.NOW):
-            m[name] += gone
-        for name in (at.READY, at.SINCE):
-            later.table(name)[:] += gone
-        for name, length in ((at.FREE, subsystems), (at.ENDS, slots), (at.VACANT, slots)):
-            later.table(name, length)[:] += gone
-        later.rows(at.RESULT_TIME, results)[:] += gone
-        busy = self.table(at.BUSY, subsystems) - before.table(at.BUSY, subsystems)
-        later.table(at.BUSY, subsystems)[:] += times * busy
-        moved = times * (self.passes - before.passes)
-        later.rows(at.PASSES, self.deepest)[:] += moved
-        later.rows(at.RESULT_PASSES, results * self.deepest).reshape(self.warps, results, self.deepest)[:] += moved[
-            :, None, :
-        ]
-        groups = times * (m[at.BEGUN] - before.m[at.BEGUN])
-        m[at.BEGUN] += groups
-        for name, share in ((at.NUMBER, 1), (at.RANK, m[at.BY_AGE])):
-            later.table(name)[:] += share * groups * m[at.WARPS_PER_GROUP]
-        return m
+    # }}}
+
+    # {{{ rates that have settled
+
+    @property
+    def _tolerance_now(self) -> float:
+        return self.tolerance * max(1.0, self.core.progress.made / HASTE)
+
+    def _mark(self, history: History, state: State, batch: int) -> bool:
+        """Note the state once a batch is over; return whether it is."""
+        history.batch = max(history.batch, batch)
+        if history.marks and state.number - history.marks[-1].number < history.batch:
+            return False
+        if len(history.marks) == BATCHES + 1:
+            history.marks, history.batch = history.marks[::2], 2 * history.batch
+            if state.number - history.marks[-1].number < history.batch:
+                return False
+        history.marks.append(state)
+        return True
+
+    def _settled_since(self, history: History) -> State | None:
+        """Return the mark since which issues follow each other at a settled rate; None where there is none."""
+        marks = history.marks
+        pairs = zip(marks, marks[1:], strict=False)
+        rates = [(after.time - before.time) / (after.issued - before.issued) for before, after in pairs]
+        if not rates:
+            return None
+        if history.rate > 0 and abs(rates[-1] - history.rate) <= history.deviation:
+            return marks[-2]
+        first = 1 if len(rates) > 5 else 0
+        some = rates[first:]
+        if len(some) < 4:
+            return None
+        mean = sum(some) / len(some)
+        variance = max(0.0, (sum(each * each for each in some) - mean * sum(some)) / (len(some) - 1))
+        if 2 * sqrt(variance / len(some)) > self._tolerance_now * mean:
+            return None
+        history.rate, history.deviation = mean, max(2 * sqrt(variance), self.tolerance * mean)
+        return marks[first]
+
+    # }}}

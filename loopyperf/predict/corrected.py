@@ -23,7 +23,6 @@ from loopyperf.models.on_device.static_features import counted_features, graph_f
 from loopyperf.models.result import NO_INTERVAL, Estimate, ModelTime
 from loopyperf.models.sampling import SampledProgram, sampled_time
 from loopyperf.models.transcription import Answer
-from loopyperf.pipeline.core import machine_code
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.by_counts import time_by_counts
 from loopyperf.predict.case import Case, CountingOptions, count_at, found_once
@@ -141,11 +140,6 @@ class CorrectedPredictor(Predictor):
                 "give backend=...; without the device, train a model from rows without samples"
             )
         return device_estimate(self, case, *answered_at(case, self._answer))
-
-    def warm_up(self) -> None:
-        """Compile the simulator, which takes seconds, where the base simulates."""
-        if self.learned.record.base == SIMULATED:
-            machine_code()
 
     def _answer(self, case: Case) -> Answer:
         """Return the kernel's name and the answer at one size; it is cached unless a part of the kernel is executed."""

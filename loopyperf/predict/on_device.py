@@ -26,7 +26,6 @@ from loopyperf.models.on_device.pipeline_shares import pipeline_shares
 from loopyperf.models.on_device.timing import notes_of
 from loopyperf.models.result import NO_INTERVAL, Alternative, Breakdown, Estimate, ModelTime, Row, common
 from loopyperf.models.transcription import Answer, read, transcribed
-from loopyperf.pipeline.core import machine_code
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.polyhedral.closed_forms.evaluation import integer_array
 from loopyperf.predict.by_counts import extrapolations, interval
@@ -73,11 +72,6 @@ class DevicePredictor(Predictor):
     def device_parameters(self) -> Device:
         """Return the parameters that the model uses."""
         return self.parameters
-
-    def warm_up(self) -> None:
-        """Compile the simulator, which takes seconds, where the model simulates."""
-        if self.model == SIMULATED:
-            machine_code()
 
     def _answer(self, case: Case) -> Answer:
         """Return the kernel's name, and what the model says of it at one size; it is cached by all it depends on."""

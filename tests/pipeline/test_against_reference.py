@@ -14,7 +14,7 @@ from reference_core import ReferenceCore
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.pipeline import Execution
-from loopyperf.pipeline.memory import PLACE, TIME, WARP
+from loopyperf.pipeline.core import PLACE, TIME, WARP
 from loopyperf.pipeline.scenario import Scenario, scheduler_named
 from loopyperf.pipeline.simulator import executed
 from loopyperf.polyhedral.affine import Affine

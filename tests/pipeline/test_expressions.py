@@ -10,7 +10,7 @@ from pymbolic.primitives import If, Max, Min, Variable
 from loopyperf.errors import GraphError
 from loopyperf.idg import Idg, Instruction
 from loopyperf.idg.program import Edge, Loop
-from loopyperf.pipeline.expressions import Code, ExpressionCode, coded, coded_graph, decoded, decoded_graph
+from loopyperf.pipeline.expressions import Code, ExpressionTable, coded, coded_graph, decoded, decoded_graph
 from loopyperf.polyhedral.affine import Affine
 
 FIRST, SECOND = Variable("i"), Variable("j")
@@ -44,7 +44,7 @@ def test_what_has_no_operation_is_refused_where_it_is_executed() -> None:
     code = coded(parse("i // j"), ("i", "j"))
     assert isinstance(code, Code)
     with pytest.raises(GraphError, match="its divisor is to be a positive number"):
-        ExpressionCode().add(code)
+        ExpressionTable().add(code)
 
 
 def test_a_coded_graph_decodes_to_itself() -> None:

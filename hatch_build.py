@@ -1,0 +1,53 @@
+"""Compile the simulated core, loopyperf/pipeline/core.c, into the package; where that fails, the package has none.
+
+The build of a wheel and an editable installation do so; ``python hatch_build.py`` does it in a checkout.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+from shutil import copy
+from typing import Any
+
+from cffi import FFI
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+ROOT = Path(__file__).parent
+PIPELINE = Path("loopyperf", "pipeline")
+
+
+def compiled() -> Path:
+    """Compile the core beside its source and return where it is, relative to the checkout."""
+    builder = FFI()
+    builder.cdef((ROOT / PIPELINE / "core.h").read_text())
+    builder.set_source(
+        "loopyperf.pipeline._core",
+        '#include "core.h"',
+        sources=[str(ROOT / PIPELINE / "core.c")],
+        include_dirs=[str(ROOT / PIPELINE)],
+        extra_compile_args=["-O2"],
+        py_limited_api=True,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(builder.compile(tmpdir=folder))
+        copy(library, ROOT / PIPELINE / library.name)
+    return PIPELINE / library.name
+
+
+class CompiledCore(BuildHookInterface[Any]):
+    """The step of a build that adds the core."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Add the compiled core to what is built."""
+        try:
+            library = compiled()
+        except Exception as error:  # whatever a compiler that is missing or broken makes of it
+            print(f"loopyperf: the simulator is not compiled and will be slow: {error}", file=sys.stderr)
+        else:
+            build_data["artifacts"].append(str(library))
+            build_data["pure_python"] = False
+            build_data["tag"] = ...
+
+
+if __name__ == "__main__":
+    print(compiled())
