@@ -27,7 +27,7 @@ export LOOPYPERF_CACHE = 0
 env: $(STAMP)
 
 # pip puts plain islpy, which loopy asks for, over islpy-barvinok: it comes last, and the proof is a symbolic count.
-$(STAMP): pyproject.toml $(CONSTRAINTS) Makefile
+$(STAMP): pyproject.toml $(CONSTRAINTS) Makefile hatch_build.py loopyperf/pipeline/core.c loopyperf/pipeline/core.h
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install -c $(CONSTRAINTS) -e ".[opencl,plots,report,learn,search,dask,docs,notebooks,dev]"
 	$(PIP) install --force-reinstall --no-deps $(BARVINOK)

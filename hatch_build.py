@@ -11,6 +11,7 @@ from typing import Any
 
 from cffi import FFI
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from packaging.tags import sys_tags
 
 ROOT = Path(__file__).parent
 PIPELINE = Path("loopyperf", "pipeline")
@@ -44,9 +45,9 @@ class CompiledCore(BuildHookInterface[Any]):
         except Exception as error:  # whatever a compiler that is missing or broken makes of it
             print(f"loopyperf: the simulator is not compiled and will be slow: {error}", file=sys.stderr)
         else:
-            build_data["artifacts"].append(str(library))
+            build_data["artifacts"].append(library.as_posix())
             build_data["pure_python"] = False
-            build_data["tag"] = ...
+            build_data["tag"] = f"cp311-abi3-{next(sys_tags()).platform}"
 
 
 if __name__ == "__main__":

@@ -4,10 +4,6 @@ In a second of warp instructions every issue is made: nothing is skipped that re
 million iterations or a million groups; beside them stand those of a hundred.
 """
 
-import os
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace

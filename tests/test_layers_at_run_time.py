@@ -107,12 +107,6 @@ ONE_WAY = {"a count", "a fitted estimate", "a fitted batch"}
 """what is answered without any call upward"""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def simulator() -> None:
-    """Compile the simulator before: numba, when it is imported, asks all modules that there are for attributes."""
-    lpp.predictor(**PIPELINE).warm_up()
-
-
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_lower_room_calls_no_higher_one_but_for_what_is_listed(question: str) -> None:
     with profiled() as (upward, files):

@@ -199,13 +199,13 @@ def length(instruction: Instruction) -> int:
 
 def with_squares(graph: Idg) -> Idg:
     """Return *graph* with squares as products: so Loopy writes them."""
-    return graph.changed(
-        lambda each: (
-            replace(each, kind=Opcode.MUL, subsystem=_subsystem(Opcode.MUL, each.dtype))
-            if each.kind == Opcode.SQUARE
-            else each
-        )
-    )
+    products = [
+        replace(each, kind=Opcode.MUL, subsystem=_subsystem(Opcode.MUL, each.dtype))
+        if each.kind == Opcode.SQUARE
+        else each
+        for each in graph.instructions
+    ]
+    return graph.changed(products)
 
 
 def with_function_sequences(

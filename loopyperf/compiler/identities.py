@@ -102,7 +102,7 @@ NEUTRAL: Mapping[str, int] = {
 
 def without_identities(graph: Idg) -> Idg:
     """Return *graph* without arithmetic and choices whose result is a constant, or one of the operands."""
-    graph = graph.changed(_with_numbers)
+    graph = graph.changed([*map(_with_numbers, graph.instructions)])
     found = _Known(graph).moves()
     if not found:
         return graph
@@ -254,7 +254,7 @@ SUBSYSTEMS = {"f32": Pipeline.ALU, "f64": Pipeline.FP64}
 
 def with_exact_reciprocals(graph: Idg) -> Idg:
     """Return *graph* with divisions of floating-point numbers by powers of two as products, as nvcc writes them."""
-    return graph.changed(_multiplied)
+    return graph.changed([*map(_multiplied, graph.instructions)])
 
 
 def _multiplied(instruction: Instruction) -> Instruction:
@@ -286,7 +286,7 @@ def with_doubled_values(graph: Idg) -> Idg:
 
     So nvcc writes those that are not part of a multiply-add (docs/compiler.md, section 4).
     """
-    return graph.changed(_doubled)
+    return graph.changed([*map(_doubled, graph.instructions)])
 
 
 def _doubled(instruction: Instruction) -> Instruction:

@@ -5,7 +5,7 @@ III.C). A loop is kept as its body and its number of passes: an edge says by how
 ends are apart, so a loop of a million passes costs one body. :meth:`Idg.unrolled` gives the flat graph of the papers.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
@@ -199,11 +199,10 @@ class Idg(Shown):
             )
         return graph
 
-    def changed(self, change: Callable[[Instruction], Instruction]) -> "Idg":
-        """Return the graph with each instruction as *change* returns it."""
-        instructions = tuple(map(change, self.instructions))
+    def changed(self, instructions: Sequence[Instruction]) -> "Idg":
+        """Return the graph with other *instructions* in place of its own, as many; itself if all are its own."""
         is_same = all(new is old for new, old in zip(instructions, self.instructions, strict=True))
-        return self if is_same else Idg(instructions, self.edges, self.body)
+        return self if is_same else Idg(tuple(instructions), self.edges, self.body)
 
     # {{{ what is where
 

@@ -51,8 +51,8 @@ def notes(launch: TimedLaunch) -> Iterator[str]:
     """Yield what of a simulation is not exact."""
     if tolerance := once(launch, simulated_launch).tolerance:
         yield (
-            f"{launch.name} is simulated until the rate at which instructions issue is known to within {tolerance:.1%}; "
-            "what is left is taken to go on at it"
+            f"{launch.name} is simulated until the rate of issues is known to within {tolerance:.1%}; what is left is "
+            "taken to go on at it"
         )
 
 

@@ -13,7 +13,7 @@ from loopyperf.errors import GraphError, SimulationError, SlowSimulatorWarning
 from loopyperf.pipeline.alike import AlikePasses, Surroundings
 from loopyperf.pipeline.clock import Clock
 from loopyperf.pipeline.encoding import Limits, Tables, encoded
-from loopyperf.pipeline.python_core import AT_BARRIER, AT_START, IN_ORDER, PythonCore
+from loopyperf.pipeline.python_core import PythonCore
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.steady_state import ASKS, DONE, SKIPPED, TOO_LONG
 
@@ -102,8 +102,10 @@ def run(
                 f"no steady state in {limit:,} executions: limit=... sets another number, at about 1 s per 30 million"
             )
         if why == DONE:
-            busy = tuple(done.busy[q] for q in range(len(scenario.subsystems)))
-            return Run(done.finish, done.issued, busy, np.concatenate(traces), tuple(repeats), done.made, done.settled, done.tolerance)
+            busy = tuple(done.busy[q] for q in range(given.subsystems))
+            trace = np.concatenate(traces)
+            left_out = done.made, done.settled, done.tolerance
+            return Run(done.finish, done.issued, busy, trace, tuple(repeats), *left_out)
 
 
 def _alike_until(tables: Tables, known: dict[int, AlikePasses], asked: Any) -> int:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate
 from math import lcm
 from typing import Any, NamedTuple
@@ -309,7 +308,8 @@ class _Shape:
         self._differ_by(edge.condition, target)
         codes = codes_of(edge)
         for level in range(common_depth(source, target)):
-            own = codes[level].lag(level) if isinstance(code := codes[level], Code) else None
+            code = codes[level]
+            own = code.lag(level) if isinstance(code, Code) else None
             if own is None or any(level in _levels(each) for at, each in enumerate(codes) if at != level):
                 self.differing.add(target[level].number)
 

@@ -18,7 +18,8 @@ from typing import Literal, get_args
 from loopyperf.device.lambdas import Cycles, Lambdas
 from loopyperf.errors import SimulationError
 from loopyperf.idg.program import Instruction
-from loopyperf.pipeline.core import AT_BARRIER, Run
+from loopyperf.pipeline.core import Run
+from loopyperf.pipeline.python_core import AT_BARRIER
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.simulator import Simulation, executed, simulated
 from loopyperf.pipeline.timed_graph import TimedGraph

@@ -5,7 +5,7 @@ It keeps no queues: at each issue all warps are looked at.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import add, and_, eq, floordiv, le, lt, mod, mul, ne, or_
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,19 +21,19 @@ AT_START, IN_ORDER, AT_BARRIER = range(3)
 PATIENCE = 20_000
 """issues after which another warp is watched, as in ``core.c``"""
 
-ON_TWO: Mapping[int, Callable[[Any, Any], Any]] = {
-    on.ADD: add,
-    on.MULTIPLY: mul,
-    on.FLOOR: floordiv,
-    on.REMAINDER: mod,
+ON_TWO: Mapping[int, Callable[[int, int], int]] = {
+    on.ADD: lambda one, other: one + other,
+    on.MULTIPLY: lambda one, other: one * other,
+    on.FLOOR: lambda one, other: one // other,
+    on.REMAINDER: lambda one, other: one % other,
     on.MINIMUM: min,
     on.MAXIMUM: max,
-    on.EQUAL: eq,
-    on.UNEQUAL: ne,
-    on.LESS: lt,
-    on.AT_MOST: le,
-    on.AND: lambda one, other: and_(bool(one), bool(other)),
-    on.OR: lambda one, other: or_(bool(one), bool(other)),
+    on.EQUAL: lambda one, other: one == other,
+    on.UNEQUAL: lambda one, other: one != other,
+    on.LESS: lambda one, other: one < other,
+    on.AT_MOST: lambda one, other: one <= other,
+    on.AND: lambda one, other: bool(one and other),
+    on.OR: lambda one, other: bool(one or other),
 }
 """what operations make of two numbers"""
 
@@ -134,7 +134,7 @@ class PythonCore:
         self.edges = [Edge(*row) for row in tables.edges.tolist()]
         self.passes: list[int] = tables.passes.tolist()
         operations, begins = tables.operations.tolist(), tables.expressions.tolist()
-        self.expressions = [operations[a:b] for a, b in zip(begins, begins[1:], strict=False)]
+        self.expressions: list[list[tuple[int, int, int]]] = [operations[a:b] for a, b in pairwise(begins)]
         self.kinds: list[int] = tables.kinds.tolist()
         self.maps: list[list[int]] = tables.maps.tolist()
         self.progress = Progress(busy=[0] * given.subsystems)
@@ -180,7 +180,7 @@ class PythonCore:
     # {{{ rule 1: when an instruction can issue
 
     def _value(self, warp: Warp, expression: int) -> int:
-        stack: list[Any] = []
+        stack: list[int] = []
         for operation, level, number in self.expressions[expression]:
             if operation == on.CONSTANT:
                 stack.append(number)

@@ -13,8 +13,8 @@ from loopyperf.device.parts import Policy
 from loopyperf.errors import GraphError, SimulationError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.parallelism import Timing, latencies
-from loopyperf.pipeline.expressions import coded_graph
 from loopyperf.pipeline.clock import NEVER, Clock, clock_for, rational
+from loopyperf.pipeline.expressions import coded_graph
 from loopyperf.pipeline.timed_graph import TimedGraph
 from loopyperf.units import Word
 

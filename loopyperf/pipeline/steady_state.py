@@ -5,6 +5,7 @@ A state is a tuple here, and compared as such.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -244,7 +245,7 @@ class SteadyStates:
         return DONE if self.core.rows is None else SKIPPED
 
     def _repetitions(self, since: State) -> int | None:
-        """Return how often what was done since another state will surely be done again; None once something is asked."""
+        """Return how often what was done since another state surely happens again; None once something is asked."""
         core, now = self.core, self.core.progress.time
         times = (LAST - now) // max(1, now - since.time)
         if groups := core.begun - since.begun:
@@ -343,7 +344,7 @@ class SteadyStates:
     def _settled_since(self, history: History) -> State | None:
         """Return the mark since which issues follow each other at a settled rate; None where there is none."""
         marks = history.marks
-        pairs = zip(marks, marks[1:], strict=False)
+        pairs = pairwise(marks)
         rates = [(after.time - before.time) / (after.issued - before.issued) for before, after in pairs]
         if not rates:
             return None

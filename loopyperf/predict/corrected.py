@@ -27,7 +27,7 @@ from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.by_counts import time_by_counts
 from loopyperf.predict.case import Case, CountingOptions, count_at, found_once
 from loopyperf.predict.choice import told_device
-from loopyperf.predict.on_device import ANSWERS, SIMULATED, answered_at, device_estimate, time_by_pipelines
+from loopyperf.predict.on_device import ANSWERS, answered_at, device_estimate, time_by_pipelines
 from loopyperf.predict.predictor import Predictor
 from loopyperf.predict.sampled import samples_of
 from loopyperf.predict.stages import LANES, Stages, kernel_profile, staged

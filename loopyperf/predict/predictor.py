@@ -73,6 +73,3 @@ class Predictor(ABC):
     def group(self, case: Case) -> Group:
         """Return what a group of *case* takes once Loopy has prepared the kernel."""
         return prepared_group(case.kernel)
-
-    def warm_up(self) -> None:  # noqa: B027 - most have nothing to do
-        """Do once what would slow down the first answer, such as compiling the simulator."""

@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_scenarios import executions, graphs, lambdas, limits, long_graphs, policies
 
@@ -49,9 +49,9 @@ def test_a_core_that_is_not_compiled_answers_with_a_warning() -> None:
     expected = simulate(graph, timing, Execution(2, 2, 8))
     core.compiled.cache_clear()
     try:
-        with patch.object(core, "import_module", side_effect=ImportError("no such module")):
-            with pytest.warns(SlowSimulatorWarning):
-                found = simulate(graph, timing, Execution(2, 2, 8))
+        failure = patch.object(core, "import_module", side_effect=ImportError("no such module"))
+        with failure, pytest.warns(SlowSimulatorWarning):
+            found = simulate(graph, timing, Execution(2, 2, 8))
     finally:
         core.compiled.cache_clear()
     assert found == expected

@@ -34,14 +34,10 @@ class Unanswered:
     """whether it reached a worker"""
 
 
-def within(
-    seconds: float | None, ready: Callable[[], object] | None, ask: Callable[[Asked], Answer], thing: Asked
-) -> Answer | Unanswered:
-    """Return what *ask* says of *thing*, or that it takes longer than *seconds*, once a worker is *ready*."""
+def within(seconds: float | None, ask: Callable[[Asked], Answer], thing: Asked) -> Answer | Unanswered:
+    """Return what *ask* says of *thing*, or that it takes longer than *seconds*."""
     if seconds is None:
         return _answered(ask, thing)
-    if ready is not None:
-        ready()
     try:
         return limited(seconds, partial(_answered, ask, thing))
     except TimeIsUp:

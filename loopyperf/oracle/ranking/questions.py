@@ -36,8 +36,6 @@ class Questions(Generic[Asked, Answer]):
     """whose workers do it; None for one after the other: in this process, or with a limit in one that can be killed"""
     limit: float | None = None
     """seconds for each"""
-    ready: Callable[[], object] | None = None
-    """what a worker does before its time begins; it costs nothing once it was done"""
     at_once: int | None = None
     """questions that the executor has at a time; None for :data:`AHEAD` for each worker"""
     notes: list[str] = field(default_factory=list[str])
@@ -80,7 +78,7 @@ class Questions(Generic[Asked, Answer]):
 
     @property
     def _limited(self) -> Callable[[Asked], Answer | Unanswered]:
-        return partial(within, self.limit, self.ready, self.ask)
+        return partial(within, self.limit, self.ask)
 
     def _by_ourselves(
         self, wanted: Processes | None, things: Iterable[Asked | None]
@@ -101,8 +99,6 @@ class Questions(Generic[Asked, Answer]):
         self, things: Iterable[Asked | None], workers: int | None = None
     ) -> Iterator[tuple[Asked, Answer | Unanswered]]:
         number = workers or os.cpu_count() or 1
-        if self.ready is not None:
-            self.ready()  # and so are processes that are forked off
         left, again = iter(things), list[Asked]()
         while True:
             with process_pool(number) as processes:

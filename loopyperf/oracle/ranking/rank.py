@@ -263,7 +263,7 @@ def rank(
     check_ranked(chosen, merged, typical)
     asked = (*(bound_of(chosen, name) for name in bounds), without_notes(chosen))
     cascade = Cascade(asked, every, merged, typical, top)
-    questions = Questions(predicted, executor, time_limit, ready=chosen.warm_up)
+    questions = Questions(predicted, executor, time_limit)
     seen = SizesSeen(merged, len(every))
     for number, (task, answer) in enumerate(questions.about(cascade.tasks()), 1):
         seen.note(task.variant.name, answer)

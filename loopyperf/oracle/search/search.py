@@ -194,7 +194,7 @@ def search(
     number = min(trials or TRIALS, searched.points)
     exploration = Exploration(searched, build, bound, merged, typical, Adviser(searched, sampler), number, batch, seed)
     name = chosen if isinstance(chosen, str) else type(sampler).__name__
-    return _explored(exploration, Questions(predicted, executor, time_limit, ready=bound.warm_up), name)
+    return _explored(exploration, Questions(predicted, executor, time_limit), name)
 
 
 def _explored(exploration: Exploration, questions: Answers, optimizer: str) -> Search:

@@ -152,7 +152,7 @@ def _versions() -> str:
     ours = f"loopyperf {metadata.version('loopyperf')} {_source(Path(__file__).parents[2])}"
     # In a checkout of Loopy, the version does not change with the code. It includes the version of islpy.
     loopys = f"loopy {loopy.version.DATA_MODEL_VERSION} {_source(Path(loopy.__file__).parent)}"
-    theirs = ", ".join(f"{name} {_installed(name)}" for name in ("pymbolic", "numpy", "scipy", "scikit-learn", "numba"))
+    theirs = ", ".join(f"{name} {_installed(name)}" for name in ("pymbolic", "numpy", "scipy", "scikit-learn"))
     # Since Python 3.12, sum() of floats rounds otherwise.
     python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     return f"{ours}, {loopys}, {theirs}, {python}"

@@ -1,7 +1,6 @@
 """Whatever happens to who works out an answer, every question gets one."""
 
 import ctypes
-import multiprocessing
 import os
 import pickle
 import signal
@@ -352,27 +351,6 @@ def test_an_error_of_time_without_a_limit_is_the_workers_own():
 
 
 # {{{ the first time
-
-
-def slow_start() -> None:
-    """Take longer than a question may, in each process once."""
-    if not hasattr(workers, "started"):
-        time.sleep(1.0)
-    workers.started = True
-
-
-def is_ready(number: int) -> bool:
-    return hasattr(workers, "started")
-
-
-@pytest.mark.parametrize("way", ["here", "processes", "processes of our own"])
-def test_what_a_worker_does_once_is_not_counted(way, monkeypatch):
-    monkeypatch.setattr(workers, "started", False, raising=False)
-    monkeypatch.delattr(workers, "started")
-    context = multiprocessing.get_context("fork")
-    executor = {"here": None, "processes": ProcessPoolExecutor(2, context), "processes of our own": Closed()}[way]
-    questions = Questions(is_ready, executor, limit=0.5, ready=slow_start)
-    assert told(questions, [1, 2, 3]) == {1: True, 2: True, 3: True}
 
 
 # }}}

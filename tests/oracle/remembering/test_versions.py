@@ -22,7 +22,6 @@ def test_versions_name_all_that_is_depended_on(monkeypatch):
         "numpy",
         "scipy",
         "scikit-learn",
-        "numba",
         "Python 3.",
     )
     sources = [f"the source of {Path(package.__file__).parent.name}" for package in (lpp, lp)]
