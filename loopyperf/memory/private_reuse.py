@@ -7,11 +7,13 @@ pass from one group to the next, so that a program's first accesses come after t
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.memory import Reference
@@ -59,19 +61,6 @@ _Element = tuple[str, int | tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class StackAccess:
-    """An access of private memory by a warp."""
-
-    element: _Element
-    is_store: bool
-    executions: float
-    """that it stands for"""
-    distance: int | None
-    """bytes of the stack that were touched since the last access of the element, its own included; None if it is the
-    first one"""
-
-
-@dataclass(frozen=True, slots=True)
 class Moved:
     """What moves between a cache and what is behind it, in executions of loads and stores."""
 
@@ -92,55 +81,78 @@ class Moved:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StackReuse:
     """The accesses of private memory of a warp that executes its program twice, one after the other."""
 
-    accesses: tuple[StackAccess, ...]
+    elements: NDArray[np.int64]
+    """which of them each access is of"""
+    is_store: NDArray[np.bool_]
+    executions: NDArray[np.float64]
+    """that each stands for"""
+    distances: NDArray[np.float64]
+    """bytes of the stack that were touched since the last access of the element, its own included; infinite for the
+    first one"""
 
     @classmethod
     def of(cls, graph: Idg, lanes: int) -> "StackReuse":
         """Take the machine *graph* of a warp of *lanes*; of its accesses, the first :data:`LIMIT` are looked at."""
-        sequence = [each for each, _ in zip(_Walk(graph).accesses(graph.body, {}, 1.0), range(LIMIT), strict=False)]
-        touched = {
-            place: private_access(graph.instructions[place].reference, lanes).lines * LINE
-            for place in {place for place, _, _ in sequence}
-        }
-        last: dict[_Element, int] = {}
-        times: list[int] = []
-        """of the last accesses of all elements, in ascending order"""
-        widths: list[int] = []
-        """beside them: the bytes that each element takes"""
-        found: list[StackAccess] = []
-        for time, (place, element, executions) in enumerate([*sequence, *sequence]):
-            distance = None
-            if element in last:
-                position = bisect_left(times, last[element])
-                distance = sum(widths[position:])
-                del times[position], widths[position]
-            times.append(time)
-            widths.append(touched[place])
-            last[element] = time
-            found.append(StackAccess(element, graph.instructions[place].kind == Opcode.STORE, executions, distance))
-        return cls(tuple(found))
+        walk = _Walk(graph)
+        walk.through(graph.body, {}, 1.0)
+        sequence = walk.found[:LIMIT]
+        accessing = {place: graph.instructions[place] for place in dict.fromkeys(place for place, _, _ in sequence)}
+        touched = {place: private_access(each.reference, lanes).lines * LINE for place, each in accessing.items()}
+        stores = {place for place, each in accessing.items() if each.kind == Opcode.STORE}
+        numbers: dict[_Element, int] = {}
+        elements = [numbers.setdefault(element, len(numbers)) for _, element, _ in sequence]
+        return cls(
+            elements=np.array(elements * 2, dtype=np.int64),
+            is_store=np.array([place in stores for place, _, _ in sequence] * 2, dtype=np.bool_),
+            executions=np.array([executions for _, _, executions in sequence] * 2, dtype=np.float64),
+            distances=_distances(elements * 2, [touched[place] for place, _, _ in sequence] * 2),
+        )
 
     def moved(self, room: float) -> Moved:
         """Return what the second execution moves if a cache has *room* for so many bytes of the stack."""
-        changed: set[_Element] = set()
-        """what is in the cache with something stored that was not written on"""
-        loads = fetched = stores = written = 0.0
-        for number, each in enumerate(self.accesses):
-            is_lost = each.distance is None or each.distance > room
-            if number >= len(self.accesses) // 2:
-                loads += 0 if each.is_store else each.executions
-                fetched += each.executions if is_lost and not each.is_store else 0
-                stores += each.executions if each.is_store else 0
-                written += each.executions if is_lost and each.element in changed else 0
-            if each.is_store:
-                changed.add(each.element)
-            elif is_lost:
-                changed.discard(each.element)
-        return Moved(loads, fetched, stores, written)
+        is_lost = self.distances > room
+        again = np.arange(len(is_lost)) >= len(is_lost) // 2
+        loads, stores = again & ~self.is_store, again & self.is_store
+        chosen = (loads, loads & is_lost, stores, again & is_lost & self._changed(is_lost))
+        return Moved(*(float(self.executions[each].sum()) for each in chosen))
+
+    def _changed(self, is_lost: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return before which accesses the cache has what was stored to the element and was not written on.
+
+        A store changes it; a load that fetches the element gets it as it is behind the cache.
+        """
+        order = np.argsort(self.elements, kind="stable")
+        deciding = (self.is_store | is_lost)[order]
+        latest = np.maximum.accumulate(np.where(deciding, np.arange(len(order)), -1))
+        before = np.concatenate([np.full(1, -1), latest])[:-1]
+        of_element = self.elements[order]
+        is_known = before >= np.searchsorted(of_element, of_element)
+        changed = np.zeros(len(order), dtype=np.bool_)
+        changed[order] = is_known & self.is_store[order][before]
+        return changed
+
+
+def _distances(elements: Sequence[int], widths: Sequence[int]) -> NDArray[np.float64]:
+    """Return the bytes of all elements that were accessed since the last access of each of *elements*, and its own."""
+    last: dict[int, int] = {}
+    times: list[int] = []
+    """of the last accesses of all elements, in ascending order"""
+    taken: list[int] = []
+    """beside them: the bytes that each element takes"""
+    found = [inf] * len(elements)
+    for time, element in enumerate(elements):
+        if element in last:
+            position = bisect_left(times, last[element])
+            found[time] = sum(taken[position:])
+            del times[position], taken[position]
+        times.append(time)
+        taken.append(widths[time])
+        last[element] = time
+    return np.array(found, dtype=np.float64)
 
 
 @dataclass
@@ -148,8 +160,12 @@ class _Walk:
     """The accesses of private memory, in the order of the program."""
 
     graph: Idg
+    found: list[tuple[int, _Element, float]] = field(default_factory=list[tuple[int, _Element, float]])
+    """the place, the element and the number of executions that each stands for; once they are :data:`LIMIT`, no more"""
     _affine: dict[int, Affine[str] | None] = field(default_factory=dict[int, Affine[str] | None])
-    _tests: dict[int, Callable[[Passes], bool]] = field(default_factory=dict[int, Callable[[Passes], bool]])
+    _tests: dict[int, Callable[[Passes], bool] | None] = field(
+        default_factory=dict[int, Callable[[Passes], bool] | None]
+    )
     _moved: dict[int, bool] = field(default_factory=dict[int, bool])
     _number: int = 0
 
@@ -159,27 +175,26 @@ class _Walk:
                 known = each.address
                 is_affine = known is not None and all(isinstance(variable, str) for variable, _ in known.terms)
                 self._affine[place] = cast("Affine[str]", known) if is_affine else None
-                self._tests[place] = test_of(each.condition)
+                self._tests[place] = None if each.condition is None else test_of(each.condition)
 
-    def accesses(
-        self, body: Sequence[Item], passes: Mapping[str, int], executions: float
-    ) -> Iterator[tuple[int, _Element, float]]:
-        """Yield the place, the element and the number of executions that this one stands for."""
+    def through(self, body: Sequence[Item], passes: Mapping[str, int], executions: float) -> None:
+        """Append the accesses of *body* in these *passes*, each of which stands for so many *executions*."""
         for item in body:
             if isinstance(item, Loop):
-                yield from self._loop(item, passes, executions)
-            elif item in self._tests and self._tests[item](passes):
-                yield item, self._element(item, passes), executions
+                self._through_loop(item, passes, executions)
+            elif item in self._tests and ((test := self._tests[item]) is None or test(passes)):
+                self.found.append((item, self._element(item, passes), executions))
 
-    def _loop(self, loop: Loop, passes: Mapping[str, int], executions: float) -> Iterator[tuple[int, _Element, float]]:
+    def _through_loop(self, loop: Loop, passes: Mapping[str, int], executions: float) -> None:
         if not any(place in self._affine for place, _ in placed(loop.body)):
             return
         trips = valued(loop.trips, passes)
         # Where nothing depends on the pass, all but the first are alike.
         alike = 1 if self._moves(loop) else max(trips - 1, 1)
         for number in range(trips if alike == 1 else min(trips, 2)):
-            inside = {**passes, loop.name: number}
-            yield from self.accesses(loop.body, inside, executions * (alike if number else 1))
+            if len(self.found) >= LIMIT:
+                return
+            self.through(loop.body, {**passes, loop.name: number}, executions * (alike if number else 1))
 
     def _moves(self, loop: Loop) -> bool:
         """Return whether the accesses in *loop* depend on its pass."""
@@ -198,7 +213,10 @@ class _Walk:
         if address is None:
             self._number += 1
             return reference.array, (place, self._number)
-        return reference.array, address.constant + sum(times * passes.get(name, 0) for name, times in address.terms)
+        at = address.constant
+        for name, times in address.terms:
+            at += times * passes.get(name, 0)
+        return reference.array, at
 
 
 # }}}
