@@ -9,6 +9,7 @@ sectors themselves are counted in that way.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property, reduce
 from math import gcd, prod
 from typing import NamedTuple
 
@@ -151,8 +152,18 @@ class _Box(NamedTuple):
 
 def touched_by(cells: isl.Set, axes: Sequence[int], width: int) -> Touched:
     """Return the sectors and lines that *cells* lie in: elements of *width* bytes, so many bytes apart along *axes*."""
-    if cells.is_empty():
-        return Touched()
+    return Touched() if cells.is_empty() else _touched_by(_Set(cells), axes, width)
+
+
+def touched_by_boxes(boxes: Sequence[Box], axes: Sequence[int], width: int) -> Touched | None:
+    """Return what *boxes* of elements, which may share some, touch together; None where their strides do not tell."""
+    try:
+        return _touched_by(_Boxes(list(dict.fromkeys(boxes))), axes, width)
+    except _NotTold:
+        return None
+
+
+def _touched_by(cells: "_Set | _Boxes", axes: Sequence[int], width: int) -> Touched:
     box = _box(cells, axes, width)
     if box.filled >= NEARLY_ALL:
         return box.thinned
@@ -160,75 +171,126 @@ def touched_by(cells: isl.Set, axes: Sequence[int], width: int) -> Touched:
     return Touched(sectors.sectors, lines.lines)
 
 
-def _touched_by_box(values: Sequence[range], axes: Sequence[int], width: int) -> Touched:
-    """Return what all elements with these *values* along each of *axes* lie in; see :func:`touched_by`."""
+def _box(cells: "_Set | _Boxes", axes: Sequence[int], width: int) -> _Box:
+    values = cells.values
     first = sum(
         distance * (along[0] if distance > 0 else along[-1]) for distance, along in zip(axes, values, strict=True)
     )
     steps = [(distance * along.step, len(along)) for distance, along in zip(axes, values, strict=True)]
-    return touched(first, steps, width)
+    return _Box(touched(first, steps, width), values, cells.number)
 
 
-def touched_by_boxes(boxes: Sequence[Box], axes: Sequence[int], width: int) -> Touched | None:
-    """Return what *boxes* of elements touch, as far as they are one box together; None where they are not."""
-    whole = _joined(boxes) if boxes else None
-    return None if whole is None else _touched_by_box(whole, axes, width)
-
-
-def _joined(boxes: Sequence[Box]) -> Box | None:
-    """Return the box that *boxes* are together, as far as joining one after the other tells."""
-    whole, *others = sorted(dict.fromkeys(boxes), key=lambda box: [(along.start, -len(along)) for along in box])
-    for other in others:
-        apart = [place for place, (one, two) in enumerate(zip(whole, other, strict=True)) if one != two]
-        if all(_is_inside(other[place], whole[place]) for place in apart):
-            continue
-        one, two = whole[apart[0]], other[apart[0]]
-        if len(apart) > 1 or one.step != 1 or two.step != 1 or two.start > one.stop or one.start > two.stop:
-            return None
-        both = range(min(one.start, two.start), max(one.stop, two.stop))
-        whole = tuple(both if place == apart[0] else along for place, along in enumerate(whole))
-    return whole
-
-
-def _is_inside(inner: range, outer: range) -> bool:
-    return inner.step == outer.step and inner[0] in outer and inner[-1] in outer
-
-
-def _box(cells: isl.Set, axes: Sequence[int], width: int) -> _Box:
-    values = values_along_each(cells)
-    return _Box(_touched_by_box(values, axes, width), values, _number(cells, values))
-
-
-def _number(cells: isl.Set, values: Sequence[range]) -> int:
-    """Return how many *cells* there are in a box of *values* along each axis."""
-    elements = prod(map(len, values))
-    if cells.is_box():
-        return elements
-    if cells.n_basic_set() == 1 or elements > FEW or not values:
-        return number_of_points(cells)
-    return int(contained(cells, np.meshgrid(*values, indexing="ij", sparse=True)).sum())
-
-
-def _by_blocks(cells: isl.Set, axes: Sequence[int], box: _Box, size: int) -> Touched:
+def _by_blocks(cells: "_Set | _Boxes", axes: Sequence[int], box: _Box, size: int) -> Touched:
     """Return what the blocks of *size* bytes touch that *cells* lie in, which are in *box*."""
     within = [place for place, distance in enumerate(axes) if 0 < abs(distance) < size]
     nearest = min(within, key=lambda place: abs(axes[place]), default=None)
     if nearest is None or _are_rows(cells, nearest, LONG * size / abs(axes[nearest]), box):
         return box.thinned
-    names = [f"i{number}" for number in range(len(axes))]
-    blocks = [*names]
-    blocks[nearest] = f"floor(({axes[nearest]}*{names[nearest]})/{size})"
-    to_blocks = isl.Map(f"{{[{', '.join(names)}] -> [{', '.join(blocks)}]}}", context=cells.get_ctx())
     apart = [size if place == nearest else distance for place, distance in enumerate(axes)]
-    return _box(cells.apply(to_blocks), apart, size).thinned
+    return _box(cells.blocks(nearest, axes[nearest], size), apart, size).thinned
 
 
-def _are_rows(cells: isl.Set, place: int, length: float, box: _Box) -> bool:
+def _are_rows(cells: "_Set | _Boxes", place: int, length: float, box: _Box) -> bool:
     """Return whether *cells* are rows without holes along the axis at *place*, at least of that *length* on average."""
-    if any(part.dim(DIV) for part in cells.get_basic_sets()):
-        return False
-    others = [values for other, values in enumerate(box.values) if other != place]
-    return box.cells >= length * _number(cells.project_out(SET, place, 1), others)
+    return not cells.have_holes and box.cells >= length * cells.without(place).number
+
+
+class _Set:
+    """Cells as isl has them."""
+
+    def __init__(self, cells: isl.Set) -> None:
+        self._cells = cells
+
+    @cached_property
+    def values(self) -> Sequence[range]:
+        """Return the values along each axis, equally far apart."""
+        return values_along_each(self._cells)
+
+    @cached_property
+    def number(self) -> int:
+        """Return how many cells there are."""
+        cells, elements = self._cells, prod(map(len, self.values))
+        if cells.is_box():
+            return elements
+        if cells.n_basic_set() == 1 or elements > FEW or not self.values:
+            return number_of_points(cells)
+        return int(contained(cells, np.meshgrid(*self.values, indexing="ij", sparse=True)).sum())
+
+    @property
+    def have_holes(self) -> bool:
+        """Return whether some may be every so many of an axis."""
+        return any(part.dim(DIV) for part in self._cells.get_basic_sets())
+
+    def without(self, place: int) -> "_Set":
+        """Return the cells without the axis at *place*."""
+        return _Set(self._cells.project_out(SET, place, 1))
+
+    def blocks(self, place: int, distance: int, size: int) -> "_Set":
+        """Return the blocks of *size* bytes that the cells, *distance* bytes apart along that axis, begin in."""
+        names = [f"i{number}" for number in range(self._cells.dim(SET))]
+        blocks = [*names]
+        blocks[place] = f"floor(({distance}*{names[place]})/{size})"
+        to_blocks = isl.Map(f"{{[{', '.join(names)}] -> [{', '.join(blocks)}]}}", context=self._cells.get_ctx())
+        return _Set(self._cells.apply(to_blocks))
+
+
+class _NotTold(Exception):  # noqa: N818
+    """Boxes with strides, or too many of them."""
+
+
+class _Boxes:
+    """Cells that some boxes are together."""
+
+    def __init__(self, boxes: Sequence[Box]) -> None:
+        self._boxes = boxes
+
+    @cached_property
+    def values(self) -> Sequence[range]:
+        """Return the values along each axis, equally far apart."""
+        return [_hull(along) for along in zip(*self._boxes, strict=True)]
+
+    @cached_property
+    def number(self) -> int:
+        """Return how many cells there are, counted in the cells of the grid that the ends of boxes make."""
+        if len(self._boxes) == 1:
+            return prod(map(len, self._boxes[0]))
+        places = [
+            [(whole.index(along[0]), whole.index(along[-1]) + 1) for whole, along in zip(self.values, box, strict=True)]
+            for box in self._boxes
+        ]
+        cuts = [sorted({end for ends in along for end in ends}) for along in zip(*places, strict=True)]
+        if prod(map(len, cuts)) > FEW:
+            raise _NotTold
+        grid = np.zeros([len(cut) - 1 for cut in cuts], dtype=np.bool_)
+        for box in places:
+            grid[
+                tuple(slice(cut.index(first), cut.index(end)) for cut, (first, end) in zip(cuts, box, strict=True))
+            ] = 1
+        return int(reduce(lambda left, cut: left @ np.diff(cut), reversed(cuts), grid.astype(np.int64)))
+
+    have_holes = False
+    """boxes that fill themselves are asked for nothing else, and others have none"""
+
+    def without(self, place: int) -> "_Boxes":
+        """Return the cells without the axis at *place*."""
+        return _Boxes(list(dict.fromkeys((*box[:place], *box[place + 1 :]) for box in self._boxes)))
+
+    def blocks(self, place: int, distance: int, size: int) -> "_Boxes":
+        """Return the blocks of *size* bytes that the cells, *distance* bytes apart along that axis, begin in."""
+        found: list[Box] = []
+        for box in self._boxes:
+            ends = sorted(distance * end // size for end in (box[place][0], box[place][-1]))
+            found.append((*box[:place], range(ends[0], ends[1] + 1), *box[place + 1 :]))
+        return _Boxes(list(dict.fromkeys(found)))
+
+
+def _hull(ranges: Sequence[range]) -> range:
+    """Return all values from the least to the largest of *ranges*; raises where one of several leaves some out."""
+    if len(ranges) == 1:
+        return ranges[0]
+    if any(each.step > 1 and len(each) > 1 for each in ranges):
+        raise _NotTold
+    return range(min(each[0] for each in ranges), max(each[-1] for each in ranges) + 1)
 
 
 # }}}
