@@ -15,7 +15,7 @@ from loopy.codegen.loop import get_slab_decomposition
 from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, VectorizeTag
 
 from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, PassBound
-from loopyperf.idg.warps.warp import Integers, Nest
+from loopyperf.idg.warps.warp import Integers, Loops, Nest
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch
 from loopyperf.polyhedral.affine import Affine, Atom
@@ -101,10 +101,11 @@ class LoopBounds:
     def __init__(self, kernel: Kernel, slabs: Slabs) -> None:
         """Take the loops of *kernel*, and the *slabs* of its groups."""
         self._kernel, self._slabs = kernel, slabs
+        self._loops: dict[Loops, tuple[str, frozenset[str], frozenset[str]]] = {}
         self._found: dict[_Key, PassBound] = {}
         self._trips: dict[_Key, _Trips] = {}
 
-    def of(self, loops: Sequence[Nest], slabs: frozenset[Slab]) -> PassBound:
+    def of(self, loops: Loops, slabs: frozenset[Slab]) -> PassBound:
         """Return how often the innermost of *loops* is passed through, as its code for *slabs* says."""
         key = self._key(loops, slabs)
         if key not in self._found:
@@ -112,7 +113,7 @@ class LoopBounds:
         return self._found[key]
 
     def passes(
-        self, loops: Sequence[Nest], slabs: frozenset[Slab], known: Mapping[str, int], lanes: Mapping[str, Integers]
+        self, loops: Loops, slabs: frozenset[Slab], known: Mapping[str, int], lanes: Mapping[str, Integers]
     ) -> tuple[int, ...]:
         """Return how often each lane goes through the innermost of *loops*, if its bounds depend on the work-item.
 
@@ -127,11 +128,13 @@ class LoopBounds:
         columns = [lanes.get(name, np.array([known.get(name, 0)])) for name in trips.names]
         return tuple(np.broadcast_to(trips.at(columns), number).tolist())
 
-    def _key(self, loops: Sequence[Nest], slabs: frozenset[Slab]) -> _Key:
-        loop = loops[-1]
-        bounding = _in_all_statements(loop) if loop.is_unrolled else frozenset((loop.iname,))
-        usable = _usable(self._kernel, loops)
-        return loop.iname, bounding, usable, frozenset(slab for slab in slabs if slab[0] in usable)
+    def _key(self, loops: Loops, slabs: frozenset[Slab]) -> _Key:
+        if loops not in self._loops:
+            loop = loops[-1]
+            bounding = _in_all_statements(loop) if loop.is_unrolled else frozenset((loop.iname,))
+            self._loops[loops] = loop.iname, bounding, _usable(self._kernel, loops)
+        iname, bounding, usable = self._loops[loops]
+        return iname, bounding, usable, frozenset(slab for slab in slabs if slab[0] in usable)
 
     def _bound(self, iname: str, bounding: frozenset[str], usable: frozenset[str], slabs: frozenset[Slab]) -> PassBound:
         """Return how many values *iname* has in the domain of *bounding*, where those that are *usable* are given."""
@@ -198,7 +201,7 @@ def _in_all_statements(loop: Nest) -> frozenset[str]:
     )
 
 
-def _usable(kernel: Kernel, loops: Sequence[Nest]) -> frozenset[str]:
+def _usable(kernel: Kernel, loops: Loops) -> frozenset[str]:
     """Return the inames that the bounds of the innermost of *loops* may depend on.
 
     Those are the loops around it and, of the hardware's inames, those that are used in it. Where there is a barrier

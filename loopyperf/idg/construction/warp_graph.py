@@ -4,7 +4,6 @@ from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
-from math import prod
 from typing import Any, cast
 
 import islpy as isl
@@ -25,7 +24,7 @@ from loopyperf.idg.warps.warp import Nest, Statement, first_value
 from loopyperf.kernel import VOLATILE
 from loopyperf.kernel.launches import Barrier
 from loopyperf.polyhedral.affine import Affine, Symbol
-from loopyperf.polyhedral.points import Points, union
+from loopyperf.polyhedral.points import Points
 from loopyperf.polyhedral.polynomial import Polynomial
 
 # {{{ what a warp comes by without any of its lanes taking part: other warps of the launch execute it
@@ -138,9 +137,12 @@ def _of(executed: Executed, found: LastWrite | Flow, operand: int | None) -> Ite
     loops = executed.draft(target).statement.loops
     everywhere = executed.runs[target].passes
     through = _through(executed, source, target)
-    pieces = [_piece(found, everywhere)] if isinstance(found, LastWrite) else _pieces(executed, found)
-    for where, passes, distance in pieces:
-        condition = condition_on(where, everywhere, loops)
+    if isinstance(found, LastWrite):
+        pieces = [_piece(executed, found, everywhere)]
+    else:
+        known = _pieces(executed, found)
+        pieces = ((condition_on(where, everywhere, loops), passes, distance) for where, passes, distance in known)
+    for condition, passes, distance in pieces:
         yield Edge(executed.numbers[source], executed.numbers[target], distance, passes, condition, through, operand)
 
 
@@ -151,8 +153,8 @@ def _through(executed: Executed, source: int, target: int) -> Dependence:
     return Dependence.MEMORY if kinds[0] == Opcode.STORE else Dependence.DATA
 
 
-def _piece(found: LastWrite, everywhere: Points) -> Piece:
-    """Return what was *found* as one piece of the passes that the target makes, which are *everywhere*."""
+def _piece(executed: Executed, found: LastWrite, everywhere: Points) -> tuple[Any, tuple[Iteration, ...], Distance]:
+    """Return when what was *found* holds in the passes that the target makes, which are *everywhere*."""
     names = found.target.variables
     distance: list[int] = []
     for name, passes in zip(names[: shared_loops(found.source, found.target)], found.passes, strict=False):
@@ -164,9 +166,9 @@ def _piece(found: LastWrite, everywhere: Points) -> Piece:
         distance.append(low)
         if low != high:
             break
-    is_everywhere = sum(prod(map(len, where)) for where in found.where) == everywhere.number
-    where = everywhere if is_everywhere else union([Points(each) for each in found.where], len(names))
-    return where, cast("tuple[Iteration, ...]", found.passes), tuple(distance)
+    loops = executed.draft(found.target.node).statement.loops
+    condition = executed.warp.nest(loops).condition(found.where, everywhere, loops)
+    return condition, cast("tuple[Iteration, ...]", found.passes), tuple(distance)
 
 
 def _pieces(executed: Executed, found: Flow) -> Iterator[Piece]:

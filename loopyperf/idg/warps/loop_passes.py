@@ -6,6 +6,7 @@ entered: what is asked of such is told by intervals, and isl is asked about the 
 
 from collections.abc import Mapping
 from functools import cache
+from math import prod
 from typing import Any
 
 import islpy as isl
@@ -28,6 +29,7 @@ class LoopPasses:
         self._kernel, self._values = kernel, values
         self._numbers: dict[tuple[Points, Loops], tuple[Points, Any]] = {}
         self._met: dict[tuple[Points, Loops, frozenset[str]], Points] = {}
+        self._conditions: dict[tuple[tuple[Box, ...], Points, Loops], Any] = {}
         self._regions: dict[Loops, Box | None] = {}
         self._visited: dict[Loops, Points] = {}
         self._numbering: dict[Loops, isl.Map] = {}
@@ -46,6 +48,18 @@ class LoopPasses:
             condition = None if passes.is_empty else condition_on(passes, self.passes(loops), loops)
             self._numbers[values, loops] = passes, condition
         return self._numbers[values, loops]
+
+    def condition(self, where: tuple[Box, ...], everywhere: Points, loops: Loops) -> Any:
+        """Return the condition on passes of *loops*, which are *everywhere*, to be in disjoint boxes *where*.
+
+        None where they all are.
+        """
+        key = where, everywhere, loops
+        if key not in self._conditions:
+            is_all = sum(prod(map(len, box)) for box in where) == everywhere.number
+            inside = everywhere if is_all else union([Points(box) for box in where], len(loops))
+            self._conditions[key] = condition_on(inside, everywhere, loops)
+        return self._conditions[key]
 
     def met(self, barrier: Barrier, loops: Loops, values: Points) -> Points:
         """Return the values of loops with which *barrier* is met that runs with *values*: no condition leaves it out.
