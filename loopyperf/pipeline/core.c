@@ -78,6 +78,7 @@ typedef struct {
 #define WAVES 2        /* groups that begin before the rate of groups is settled, as many as reside at once; and that are
                           left after what is skipped */
 #define MOST_OFTEN 8   /* where older or younger warps are preferred: batches go on at one rate so many times */
+#define PARTS 64       /* of what was done at a settled rate are done again: not always all */
 
 /* What is known of the states at one loop, or at the start of groups. */
 typedef struct {
@@ -126,6 +127,7 @@ struct Core {
     bool is_equal;     /* the present one equals it; else only the rate is the same since then */
     int64_t *moved;    /* by how many iterations each warp is further, since that */
     double rate;       /* that has settled since then */
+    int64_t parts;     /* into which what was done since then is divided: 1 where it is done again as a whole */
     double share;      /* of what was issued since then that is skipped each time: about 1 */
     int32_t *level;    /* of which loop around it */
     int64_t *answers;  /* the pass before which all go on alike, for each warp; NONE where it is not known */
@@ -848,10 +850,11 @@ static void ask(Core *core, int32_t x)
 
 #define UNKNOWN (-1)
 
-/* Return how often what was done since another state will surely be done again; UNKNOWN once something is asked. */
+/* Return how many parts of what was done since another state are surely done again; UNKNOWN once something is asked. */
 static int64_t repetitions(Core *core, const Kept *kept)
 {
     int64_t span = core->progress.time - kept->time, groups = core->begun - kept->begun;
+    core->parts = core->is_equal || groups ? 1 : PARTS;
     int64_t times = (LAST - core->progress.time) / (span ? span : 1);
     if (groups) {
         int64_t end = core->given.total_groups - (core->is_equal ? 0 : WAVES * core->given.slots);
@@ -875,6 +878,8 @@ static int64_t repetitions(Core *core, const Kept *kept)
             until = core->answers[first];
         }
         int64_t left = (until - warp->passes[level]) / core->moved[x] - 1;
+        if (!core->is_equal)
+            left = (until - warp->passes[level] - 1) * core->parts / core->moved[x];
         times = left < times ? left : times;
     }
     return times > 0 ? times : 0;
@@ -882,10 +887,10 @@ static int64_t repetitions(Core *core, const Kept *kept)
 
 static int64_t scaled(const Core *core, int64_t number)
 {
-    return core->is_equal ? number : llround(core->share * (double)number);
+    return core->is_equal ? number : llround(core->share * (double)number / (double)core->parts);
 }
 
-/* Do what was done since another state so many more *times*. */
+/* Do so many parts of what was done since another state once more. */
 static void skip(Core *core, const Kept *kept, int64_t times)
 {
     Progress *progress = &core->progress;
@@ -914,9 +919,9 @@ static void skip(Core *core, const Kept *kept, int64_t times)
             warp->results[first] += gone;
         if (!core->moved[x])
             continue;
-        warp->passes[core->level[x]] += times * core->moved[x];
+        warp->passes[core->level[x]] += times * core->moved[x] / core->parts;
         for (first = 0; first < core->results_number; first++)
-            warp->of[(int64_t)first * core->given.deepest + core->level[x]] += times * core->moved[x];
+            warp->of[(int64_t)first * core->given.deepest + core->level[x]] += times * core->moved[x] / core->parts;
     }
     for (int32_t q = 0; q < core->given.subsystems; q++)
         refresh(core, q);
@@ -991,8 +996,8 @@ static int32_t go_on(Core *core, History *history)
             keep(core, kept, kept->key, history->number);
         return DONE;
     }
-    if (!core->is_equal && core->given.by_age && times > MOST_OFTEN)
-        times = MOST_OFTEN; /* each warp has a pace of its own, which a longer batch tells better */
+    if (!core->is_equal && core->given.by_age && times > MOST_OFTEN * core->parts)
+        times = MOST_OFTEN * core->parts; /* each warp has a pace of its own, which a longer batch tells better */
     core->progress.skipped_first = kept->made;
     core->progress.skipped_times = times;
     skip(core, kept, times);

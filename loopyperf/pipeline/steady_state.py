@@ -6,7 +6,7 @@ A state is a tuple here, and compared as such.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import sqrt
+from math import floor, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ OUTSIDE, WAITING, HELD = range(3)
 """states of a warp: it has no next instruction, it has one, a barrier holds it"""
 LAST = 1 << 61
 """ticks: the last moment of a run"""
-KEPT, BATCHES, FEWEST, ALL, HASTE, WAVES, MOST_OFTEN = 256, 8, 2, 100_000, 200_000, 2, 8
+KEPT, BATCHES, FEWEST, ALL, HASTE, WAVES, MOST_OFTEN, PARTS = 256, 8, 2, 100_000, 200_000, 2, 8, 64
 """as in ``core.c``"""
 
 
@@ -68,6 +68,7 @@ class SteadyStates:
         self.candidate: State | None = None
         self.is_equal = False
         self.share = self.rate = 1.0
+        self.parts = 1
         self.moves: list[tuple[int, int]] = []
         """of each warp: by how many iterations it has moved since the candidate, of the loop of which level"""
         self.answers: dict[int, int] = {}
@@ -232,7 +233,7 @@ class SteadyStates:
                 history.kept[history.kept.index(since)] = self._state(history.number)
             return DONE
         if not self.is_equal and self.core.given.by_age:
-            times = min(times, MOST_OFTEN)
+            times = min(times, MOST_OFTEN * self.parts)
         progress.skipped_first, progress.skipped_times = since.made, times
         self._skip(since, times)
         if not self.is_equal:
@@ -245,10 +246,12 @@ class SteadyStates:
         return DONE if self.core.rows is None else SKIPPED
 
     def _repetitions(self, since: State) -> int | None:
-        """Return how often what was done since another state surely happens again; None once something is asked."""
+        """Return how many parts of what was done since a state are surely done again; None once something is asked."""
         core, now = self.core, self.core.progress.time
         times = (LAST - now) // max(1, now - since.time)
-        if groups := core.begun - since.begun:
+        groups = core.begun - since.begun
+        self.parts = 1 if self.is_equal or groups else PARTS
+        if groups:
             end = core.given.total_groups - (0 if self.is_equal else WAVES * core.given.slots)
             times = min(times, (end - core.begun) // groups - 1)
         for x, (warp, (moved, level)) in enumerate(zip(core.warps, self.moves, strict=True)):
@@ -261,7 +264,8 @@ class SteadyStates:
                     self._ask(first)
                     return None
                 until = self.answers[first]
-            times = min(times, (until - warp.passes[level]) // moved - 1)
+            left = until - warp.passes[level]
+            times = min(times, left // moved - 1 if self.is_equal else (left - 1) * self.parts // moved)
         return max(times, 0)
 
     def _is_beside(self, one: int, other: int) -> bool:
@@ -291,11 +295,10 @@ class SteadyStates:
         self.asked = x
 
     def _skip(self, since: State, times: int) -> None:
-        """Do what was done since another state so many more *times*."""
+        """Do so many parts of what was done since another state once more."""
         core, progress, given = self.core, self.core.progress, self.core.given
-        share = 1 if self.is_equal else self.share
-        issued = round(share * times * (progress.issued - since.issued))
-        gone = times * (progress.time - since.time) if self.is_equal else round(self.rate * issued)
+        issued = self._scaled(times * (progress.issued - since.issued))
+        gone = times * (progress.time - since.time) if self.is_equal else floor(self.rate * issued + 0.5)
         groups = times * (core.begun - since.begun)
         progress.time += gone
         progress.issued += issued
@@ -304,14 +307,14 @@ class SteadyStates:
         core.begun += groups
         core.free = [each + gone for each in core.free]
         busy = zip(progress.busy, since.busy, strict=True)
-        progress.busy = [now + round(share * times * (now - before)) for now, before in busy]
+        progress.busy = [now + self._scaled(times * (now - before)) for now, before in busy]
         for group in core.groups:
             group.end += gone
         for warp, (moved, level) in zip(core.warps, self.moves, strict=True):
             warp.complete += gone
             warp.able += gone
             warp.number += groups * given.warps_per_group
-            further = [times * moved * (at == level) for at in range(len(warp.passes))]
+            further = [times * moved // self.parts * (at == level) for at in range(len(warp.passes))]
             warp.passes = [one + more for one, more in zip(warp.passes, further, strict=True)]
             warp.results = {
                 place: [
@@ -322,6 +325,9 @@ class SteadyStates:
             }
 
     # }}}
+
+    def _scaled(self, number: int) -> int:
+        return number if self.is_equal else floor(self.share * number / self.parts + 0.5)
 
     # {{{ rates that have settled
 

@@ -1,10 +1,12 @@
 """The compiled core and the one in Python do the same, and what is not simulated is within the tolerance."""
 
 from dataclasses import replace
+from random import Random
 from threading import Thread
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,8 +15,8 @@ from random_scenarios import executions, graphs, lambdas, limits, long_graphs, p
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import SlowSimulatorWarning
 from loopyperf.idg import Idg
-from loopyperf.pipeline import Execution, core, simulate
-from loopyperf.pipeline.core import Run, run
+from loopyperf.pipeline import SCHEDULERS, Execution, core, simulate
+from loopyperf.pipeline.core import NoSteadyStateError, Run, run
 from loopyperf.pipeline.scenario import Scenario, scheduler_named
 
 
@@ -70,3 +72,60 @@ def test_threads_simulate_at_once() -> None:
         thread.join()
     assert len({(each.finish, each.issued, each.busy) for each in found}) == 1
     assert len(found) == 8
+
+
+# {{{ runs that go on at a rate that has settled
+
+
+def long_scenario(random: Random) -> Scenario:
+    """Return one that issues some hundred thousand instructions, of latencies that seldom come to a steady state."""
+    size, trips = random.randint(3, 14), random.choice([1, 100, 1000, 4000])
+    names = [random.choice(["alu", "alu", "fp64", "mem", "l2", "sfu", "barrier"]) for _ in range(size)]
+    edges: list[tuple[int, ...]] = [
+        (source, target)
+        for target in range(size)
+        for source in random.sample(range(target), min(target, random.randint(0, 2)))
+    ]
+    for _ in range(random.randint(0, 2)):
+        source = random.randrange(size)
+        edges.append((source, random.randrange(source + 1), random.choice([1, 1, 2])))
+    timing = {
+        name: Lambdas(random.randint(64, 64 * issue) / 64, random.randint(64 * issue, 64 * completion) / 64)
+        for name, issue, completion in [("alu", 2, 20), ("fp64", 16, 30), ("mem", 30, 700), ("l2", 12, 250)]
+        + [("sfu", 8, 40), ("barrier", 2, 40)]
+    }
+    number = random.choice([1, 4, 30, 200] if trips > 1 else [1000, 5000])
+    execution = Execution(random.choice([1, 2, 4, 8]), random.choice([1, 2, 4, 8]), number)
+    policy, limit = scheduler_named(random.choice(list(SCHEDULERS))), random.choice([None, 1, 2])
+    found = Scenario.of((Idg.from_edges(names, edges, trips=trips),), timing, execution, policy, limit)
+    (program,) = found.programs
+    return replace(found, programs=(replace(program, runs=(float(trips),) * size),))
+
+
+def off_by(scenario: Scenario) -> float | None:
+    """Return how far a run with a tolerance is from the exact one, as a share; None where it is that one."""
+    try:
+        exact = run(scenario, scenario.clock, limit=4_000_000)
+    except NoSteadyStateError:
+        return None
+    found = run(scenario, scenario.clock, tolerance=0.005)
+    assert (found.settled > 0) == (found.tolerance > 0)
+    assert found.settled or (found.finish, found.issued) == (exact.finish, exact.issued)
+    return abs(found.finish / exact.finish - 1) if found.settled else None
+
+
+@pytest.mark.parametrize("number", [250, pytest.param(2000, marks=pytest.mark.slow)])
+def test_what_is_left_out_is_within_the_tolerance(number: int) -> None:
+    # Of 2,000 scenarios 93 go on at a rate, of which 16 are off by more than 0.5 %, the worst by 4.3 %: four waves of
+    # groups whose warps the scheduler prefers to each other, at paces that a few iterations do not tell exactly.
+    random = Random(1)
+    found = [off_by(long_scenario(random)) for _ in range(number)]
+    errors = np.array([each for each in found if each is not None])
+    assert len(errors) > number / 50
+    assert np.percentile(errors, 50) < 0.004
+    assert np.percentile(errors, 90) < 0.01
+    assert max(errors) < 0.05
+    assert (errors > 0.005).sum() < number / 40
+
+
+# }}}
