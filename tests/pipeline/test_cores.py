@@ -89,10 +89,10 @@ def long_scenario(random: Random) -> Scenario:
     for _ in range(random.randint(0, 2)):
         source = random.randrange(size)
         edges.append((source, random.randrange(source + 1), random.choice([1, 1, 2])))
+    most = {"alu": (2, 20), "fp64": (16, 30), "mem": (30, 700), "l2": (12, 250), "sfu": (8, 40), "barrier": (2, 40)}
     timing = {
         name: Lambdas(random.randint(64, 64 * issue) / 64, random.randint(64 * issue, 64 * completion) / 64)
-        for name, issue, completion in [("alu", 2, 20), ("fp64", 16, 30), ("mem", 30, 700), ("l2", 12, 250)]
-        + [("sfu", 8, 40), ("barrier", 2, 40)]
+        for name, (issue, completion) in most.items()
     }
     number = random.choice([1, 4, 30, 200] if trips > 1 else [1000, 5000])
     execution = Execution(random.choice([1, 2, 4, 8]), random.choice([1, 2, 4, 8]), number)
