@@ -1,6 +1,7 @@
 """What is asked of a predictor, a kernel at given sizes, and what is found out about a kernel once."""
 
 import weakref
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -88,6 +89,8 @@ def common_shape(shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
 
 
 Found = TypeVar("Found")
+STRUCTURES = 64
+"""kept, of some hundred kilobytes each"""
 COUNTS = Kind[KernelCounts]("counts", 256, transcribed, lambda transcript: KernelCounts.of(read(transcript)))
 """some ten to a hundred kilobytes each in memory"""
 GROUP: Kind[Group] = kind_of_json("group", 4096, Group)
@@ -194,13 +197,21 @@ def prepared(program: Program, sizes: Mapping[str, Any] | None = None) -> Kernel
 
 
 def structure_of(case: Case) -> KernelStructure:
-    """Return what the kernel of *case* does, as far as its sizes do not say; of a program, the latest is kept."""
+    """Return what the kernel of *case* does, as far as its sizes do not say.
+
+    Of each of the latest :data:`STRUCTURES` programs, the latest is kept.
+    """
     analysis = _remembered(case.kernel)
     kernel = analysis.kernel_of(case.kernel)
     layout = _layout(kernel.contiguous.keys() & case.sizes.keys(), case.sizes)
     key = CountingOptions(typical=case.typical, layout=layout).key
     if analysis.structure is None or analysis.structure[0] != key:
         stated = Typical(case.typical or {}, item_named)
+        if analysis.structure is None:
+            _structured.append(weakref.ref(analysis))
+        while len(_structured) > STRUCTURES:
+            if (oldest := _structured.popleft()()) is not None:
+                oldest.structure = None
         analysis.structure = key, KernelStructure(kernel.laid_out(dict(layout)), stated)
     return analysis.structure[1]
 
@@ -278,7 +289,7 @@ def _equal_to(kernel: Kernel, sizes: Mapping[str, int]) -> isl.BasicSet:
 # {{{ remembering
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class _Analysis:
     """What is known of a program object. It must not refer to it, or it would live for ever."""
 
@@ -302,6 +313,8 @@ class _Analysis:
         return self.content
 
 
+_structured: deque[weakref.ref[_Analysis]] = deque()
+"""those with a structure, the latest last"""
 _analyses: dict[int, _Analysis] = {}
 """by the hash that Python gives any object: hashing a program's content takes longer than an estimate"""
 

@@ -1,8 +1,10 @@
 """A kernel's profile and what becomes of it are plain: equal if made anew and after a round trip, of plain parts."""
 
 import dataclasses
+import gc
 import pickle
 import pickletools
+import weakref
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from fractions import Fraction
@@ -15,8 +17,10 @@ import pytest
 import loopyperf as lpp
 from loopyperf.measurement.backends.interface import Limits
 from loopyperf.measurement.kernel_files import Configuration, bundled_folder, load_kernel_files
+from loopyperf.memory import source_launch
 from loopyperf.memory.kernel_profile import KernelProfile
 from loopyperf.models.on_device.demand import LaunchDemand, once
+from loopyperf.predict import case
 from loopyperf.predict.stages import staged
 
 LIMITS = Limits(group_size=256, local_memory=2**15, global_memory=2**32, cores=80, warp_size=32)
@@ -68,6 +72,35 @@ def test_what_becomes_of_a_kernel_is_plain_and_the_same_after_a_round_trip(name:
         strange = {type(each) for each in leaves(value) if not isinstance(each, PLAIN)}
         assert strange == set()
     assert rooms_of(stages.timed) <= {"__builtin__", "copy_reg", "fractions", "loopyperf"}
+
+
+@pytest.mark.parametrize("name", sorted(name for name, form in FORMS.items() if len(form.sizes) > 1))
+def test_a_profile_at_another_size_is_the_one_of_a_program_not_seen_before(name: str) -> None:
+    form, program = FORMS[name], FORMS[name].build()
+    for sizes in (*form.sizes[:2], form.sizes[0]):
+        assert lpp.kernel_profile(program, parameters=sizes) == lpp.kernel_profile(form.build(), parameters=sizes)
+
+
+def test_what_sizes_do_not_decide_is_made_once_and_kept_for_the_latest_programs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[str] = []
+    build = source_launch.LaunchProgram
+    monkeypatch.setattr(source_launch, "LaunchProgram", lambda *given: made.append("x") or build(*given))
+    form = next(form for form in FORMS.values() if len(form.sizes) > 1)
+    programs = [form.build() for _ in range(3)]
+    for sizes in form.sizes[:2]:
+        lpp.kernel_profile(programs[0], parameters=sizes)
+    launches = len(made)
+    assert launches == len(lpp.kernel_profile(programs[0], parameters=form.sizes[0]).launches)
+    monkeypatch.setattr(case, "STRUCTURES", 2)
+    for program in (*programs, programs[1], programs[0]):
+        lpp.kernel_profile(program, parameters=form.sizes[1])
+    assert len(made) == 4 * launches, "the first program's is made anew, and what is collected is not kept"
+    kept = [weakref.ref(case.structure_of(case.Case(program, {}))) for program in programs[:1]]
+    del programs, program
+    gc.collect()
+    assert [each() for each in kept] == [None]
 
 
 def test_what_was_derived_of_a_value_is_not_pickled() -> None:
