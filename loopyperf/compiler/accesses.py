@@ -144,11 +144,13 @@ class _Addressing:
         self.last: dict[Any, int] = {}
 
     def added(self) -> Idg:
-        gathers = [
-            place
+        gathers = {
+            place: None
             for place, each in enumerate(self.graph.instructions)
             if each.reference is not None and (each.address is None or self._is_irregular(place))
-        ]
+        }
+        if not gathers:
+            return self.graph
         edges = [edge for edge in self.graph.edges if edge.target not in gathers or not self._is_index(edge)]
         for place in gathers:
             edges += self._addressed(place)
@@ -211,17 +213,17 @@ def with_wide_loads(graph: Idg) -> Idg:
     leader: dict[int, int] = {}
     widened: dict[int, Instruction] = {}
     for block in _blocks(graph.body):
+        position = {place: position for position, place in enumerate(block)}
         for together in _neighbours(graph, block):
             first = graph.instructions[together[0]]
             bits = first.reference.bits * len(together)
-            earliest = min(together, key=block.index)  # what uses one of them may come before the others
+            earliest = min(together, key=position.__getitem__)  # what uses one of them may come before the others
             widened[earliest] = replace(first, dtype=f"b{bits}")
             leader.update(dict.fromkeys(together, earliest))
     kept = [place for place in range(len(graph.instructions)) if leader.get(place, place) == place]
-    edges = [
-        edge.between(leader.get(edge.source, edge.source), leader.get(edge.target, edge.target)) for edge in graph.edges
-    ]
-    return rewritten(graph, kept, edges, widened)
+    return rewritten(
+        graph, kept, graph.edges, widened, {place: first for place, first in leader.items() if place != first}
+    )
 
 
 def _blocks(body: Sequence[Item]) -> list[list[int]]:
@@ -262,9 +264,11 @@ def _neighbours(graph: Idg, block: Sequence[int]) -> list[list[int]]:
 
 def _parts(places: dict[int, int], bits: int, factors: Sequence[int]) -> list[list[int]]:
     found: list[list[int]] = []
-    starts = sorted(places)
-    while starts:
-        start = starts[0]
+    end = min(places, default=0)
+    """of what is taken already"""
+    for start in sorted(places):
+        if start < end:
+            continue
         number = WIDEST // bits
         while number > 1:
             together = [start + step for step in range(number)]
@@ -273,8 +277,7 @@ def _parts(places: dict[int, int], bits: int, factors: Sequence[int]) -> list[li
                 found.append([places[each] for each in together])
                 break
             number //= 2
-        taken = set(range(start, start + max(number, 1)))
-        starts = [each for each in starts if each not in taken]
+        end = start + max(number, 1)
     return found
 
 

@@ -8,7 +8,7 @@ import pymbolic.primitives as prim
 from loopyperf.compiler.predication import TEST
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg, number_of_runs
-from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, Operand
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, Operand, loops_in
 from loopyperf.idg.rewriting import composed, rewritten
 from loopyperf.polyhedral.expressions import names_of
 from loopyperf.polyhedral.polynomial import Polynomial
@@ -23,7 +23,9 @@ def without_index_arithmetic(graph: Idg) -> Idg:
     What is kept in a register as data, as in ``t = i``, is still computed; so is what a pass of a loop moves on by no
     constant step, such as ``1 << k`` (docs/compiler.md, section 5).
     """
-    loops = {loop.name for around in graph.loops_around for loop in around}
+    if not any(each.is_index for each in graph.instructions):
+        return graph
+    loops = {loop.name for loop in loops_in(graph.body)}
     irregular = {place for place, each in enumerate(graph.instructions) if _is_irregular(each, loops)}
     kept = irregular | {place for place, each in enumerate(graph.instructions) if not each.is_index}
     pending = list(kept - irregular)

@@ -52,6 +52,10 @@ class IndexedLoops:
         self._graph = graph
         self._sizes: dict[int, int] = {}
         """of a loop, by its number"""
+        pairs = zip(graph.loops_around, graph.instructions, strict=True)
+        found = ((frozenset(loop.number for loop in loops), tuple(elements_of(each))) for loops, each in pairs)
+        self._elements = [(around, elements) for around, elements in found if elements]
+        """that instructions use, with the loops around each"""
 
     def size(self, loop: Loop) -> int:
         """Return about how many LLVM instructions *loop* has in all its passes, at most as many as its code tells."""
@@ -82,9 +86,9 @@ class IndexedLoops:
         """Return whether an index of one of the private *arrays*, all if None, depends on *loop*."""
         return any(
             depends_on(element, loop.name) and (arrays is None or element.array in arrays)
-            for instruction, around in zip(self._graph.instructions, self._graph.loops_around, strict=True)
-            if any(each.number == loop.number for each in around)
-            for element in elements_of(instruction)
+            for around, elements in self._elements
+            if loop.number in around
+            for element in elements
         )
 
 

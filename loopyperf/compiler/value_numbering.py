@@ -23,8 +23,10 @@ def without_common_subexpressions(graph: Idg) -> Idg:
 
     A value loaded from memory is loaded again after a store to its array, and from local memory after a barrier.
     """
-    merger = _Merger(graph)
-    return rewritten(graph, merger.kept, list(merger.edges()))
+    same = _Merger(graph).same
+    merged = {place: first for place, first in enumerate(same) if place != first}
+    kept = [place for place in range(len(same)) if place not in merged]
+    return rewritten(graph, kept, [edge for edge in graph.edges if edge.target not in merged], merged=merged)
 
 
 def computed_once(graph: Idg) -> Idg:
@@ -33,7 +35,7 @@ def computed_once(graph: Idg) -> Idg:
     There are no edges between them.
     """
     hoisted = without_invariants(graph)
-    return rewritten(hoisted, _Merger(hoisted).kept, ())
+    return rewritten(hoisted, [place for place, first in enumerate(_Merger(hoisted).same) if place == first], ())
 
 
 class _Known(NamedTuple):
@@ -70,13 +72,6 @@ class _Merger:
 
         self._keys: dict[int, Any] = {}
         self._merge(graph.body)
-        self.kept = [place for place, first in enumerate(self.same) if place == first]
-
-    def edges(self) -> Iterator[Edge]:
-        """Yield the edges between what is left."""
-        for edge in self.graph.edges:
-            if self.same[edge.target] == edge.target:
-                yield edge.between(self.same[edge.source], edge.target)
 
     def _merge(self, body: Sequence[Item]) -> None:
         found: dict[Any, list[_Known]] = {}

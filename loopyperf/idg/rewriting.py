@@ -11,11 +11,16 @@ from loopyperf.polyhedral.expressions import in_terms_of
 
 
 def rewritten(
-    graph: Idg, kept: Sequence[int], edges: Sequence[Edge], replaced: Mapping[int, Instruction] | None = None
+    graph: Idg,
+    kept: Sequence[int],
+    edges: Sequence[Edge],
+    replaced: Mapping[int, Instruction] | None = None,
+    merged: Mapping[int, int] | None = None,
 ) -> Idg:
     """Return *graph* with those instructions alone that are *kept*, some *replaced*, and with *edges* between them.
 
-    All are named by their places in *graph*. Loops in which nothing is left go too.
+    What is *merged* with an instruction that is kept has its edges. All are named by their places in *graph*. Loops in
+    which nothing is left go too.
     """
     is_whole = len(kept) == len(graph.instructions)
     if is_whole and not replaced and tuple(edges) == graph.edges:
@@ -24,7 +29,8 @@ def rewritten(
     new = replaced or {}
     instructions = tuple([new.get(place, graph.instructions[place]) for place in kept])
     body = graph.body if is_whole else tuple(_items(graph.body, numbers))
-    return Idg(instructions, between_kept(edges, numbers), body)
+    ends = numbers | {place: numbers[first] for place, first in (merged or {}).items()}
+    return Idg(instructions, between_kept(edges, ends), body)
 
 
 def between_kept(edges: Iterable[Edge], numbers: Mapping[int, int]) -> tuple[Edge, ...]:
