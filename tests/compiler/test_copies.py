@@ -1,13 +1,18 @@
 """Loops written out: how many copies there are, and what they wait for."""
 
+import loopy as lp
+import numpy as np
 from machine_code.kernels import naive_multiplication
 from machine_code.varied_kernels import forces, sums_of_rows
 
-from loopyperf.compiler.folding import without_index_arithmetic, without_moves
-from loopyperf.compiler.value_numbering import without_invariants
+from loopyperf.compiler import lowered
+from loopyperf.compiler.folding import without_index_arithmetic, without_moves, without_unused
+from loopyperf.compiler.identities import with_fused_multiply_adds
+from loopyperf.compiler.value_numbering import without_common_subexpressions, without_invariants
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
 from loopyperf.idg.copies import copied
+from loopyperf.idg.program import loops_in
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import kernel_profile
 from loopyperf.polyhedral.affine import Affine
@@ -44,3 +49,42 @@ def test_a_hoisted_graph_waits_for_what_it_waited_for() -> None:
     before = [edge for edge in graph.edges if not graph.loops_around[edge.source] and graph.loops_around[edge.target]]
     assert {graph.instructions[edge.source].kind for edge in before} == {"load", "move"}
     assert all(edge.passes == () and edge.distance == () for edge in before)
+
+
+def nest() -> Idg:
+    """Return the graph of sums of 3 times 4 products, with a loop in the other."""
+    unit = lp.make_kernel(
+        "{[i,j,k]: 0<=i<n and 0<=j<3 and 0<=k<4}",
+        "out[i] = sum(j, b[j]*sum(k, a[i,k]*c[j,k]))",
+        [lp.GlobalArg("out,b", np.float32, shape="n"), lp.GlobalArg("a,c", np.float32, shape="n,4"), ...],
+        lang_version=(2018, 2),
+    )
+    return source(lp.tag_inames(unit, {"i": "l.0"}), n=32)
+
+
+def test_loops_that_are_written_out_together_are_as_one_after_the_other() -> None:
+    graph = nest()
+    outer, inner = loops_in(graph.body)
+    together = copied(graph, {outer.number: 3, inner.number: 4})
+    first = copied(graph, {inner.number: 4})
+    (left,) = loops_in(first.body)
+    one_by_one = copied(first, {left.number: 3})
+    assert (together.instructions, together.body) == (one_by_one.instructions, one_by_one.body)
+    assert set(together.edges) == set(one_by_one.edges)
+    assert together.executed == graph.executed
+
+
+def test_copies_that_no_written_loop_moves_are_one() -> None:
+    graph = nest()
+    outer, inner = loops_in(graph.body)
+    copies = copied(graph, {outer.number: 3, inner.number: 4}).instructions
+    products = [each for each in copies if each.kind == "mul"]
+    assert len(products) == 3 * 4 + 3
+    assert sum(each is products[0] for each in products) == 3 * 4
+
+
+def test_a_pass_that_finds_nothing_returns_its_graph() -> None:
+    graph = lowered(nest())
+    for nothing_left in (without_common_subexpressions, without_invariants, with_fused_multiply_adds, without_unused):
+        assert nothing_left(graph) is graph
+    assert copied(graph, {}) is graph

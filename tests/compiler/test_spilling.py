@@ -191,6 +191,15 @@ def stored_anywhere(graph: Idg) -> list[str]:
     return sorted(stored(graph.unrolled()))
 
 
+def test_values_of_another_order_live_as_if_they_were_found_anew() -> None:
+    lives = Lives(windows(100, 4))
+    other = with_few_registers(lives)
+    anew = Lives(other.graph)
+    assert (other.registers, other.web, other.defined) == (anew.registers, anew.web, anew.defined)
+    assert [other.pressure(each) for each in other.taken] == [anew.pressure(each) for each in anew.taken]
+    assert other.registers < lives.registers
+
+
 def test_an_order_of_few_registers_stays() -> None:
     graph = windows(8, 2)
     assert with_few_registers(lives := Lives(graph)) is lives
