@@ -4,7 +4,9 @@ A :class:`MachineProgram` is plain, as the profile is that it is made from. It h
 need; latencies are not in it.
 """
 
+import gc
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -122,10 +124,25 @@ def machine_program(
     :class:`UncountableError` where local memory depends on a parameter.
     """
     known, executed = completed(device), [launch for launch in profile.launches if launch.classes]
-    with numbered(profile.sizes):
+    with numbered(profile.sizes), _uncollected():
         launches = tuple(machine_launch(each, known, placement, concurrent_groups) for each in executed)
     launched = tuple((each.name, each.times) for each in profile.launches)
     return MachineProgram(profile.kernel, profile.sizes, device.slug, placement, launches, launched)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Let no garbage be collected: graphs have no cycles, and looking for some takes up to half of the time.
+
+    Where several threads do so at once, collection goes on when the first of them is done.
+    """
+    is_collected = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_collected:
+            gc.enable()
 
 
 def machine_launch(

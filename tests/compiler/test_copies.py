@@ -1,15 +1,21 @@
 """Loops written out: how many copies there are, and what they wait for."""
 
+import gc
+
 import loopy as lp
 import numpy as np
+import pytest
 from machine_code.kernels import naive_multiplication
 from machine_code.varied_kernels import forces, sums_of_rows
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.folding import without_index_arithmetic, without_moves, without_unused
 from loopyperf.compiler.identities import with_fused_multiply_adds
+from loopyperf.compiler.machine_program import machine_program
 from loopyperf.compiler.value_numbering import without_common_subexpressions, without_invariants
 from loopyperf.counts.typical import Typical
+from loopyperf.device.library import given_device
+from loopyperf.errors import OccupancyError
 from loopyperf.idg import Idg
 from loopyperf.idg.copies import copied
 from loopyperf.idg.program import loops_in
@@ -88,3 +94,18 @@ def test_a_pass_that_finds_nothing_returns_its_graph() -> None:
     for nothing_left in (without_common_subexpressions, without_invariants, with_fused_multiply_adds, without_unused):
         assert nothing_left(graph) is graph
     assert copied(graph, {}) is graph
+
+
+def test_garbage_is_collected_again_once_a_program_is_made_or_refused() -> None:
+    profile = kernel_profile(load_kernel(naive_multiplication(4)), {"n": 64}, Typical({}))
+    device, was_collected = given_device("nvidia-titan-v"), gc.isenabled()
+    try:
+        for is_collected in (gc.enable, gc.disable):
+            is_collected()
+            before = gc.isenabled()
+            machine_program(profile, device)
+            with pytest.raises(OccupancyError):
+                machine_program(profile, device, concurrent_groups=1_000)
+            assert gc.isenabled() is before
+    finally:
+        (gc.enable if was_collected else gc.disable)()
