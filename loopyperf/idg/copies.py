@@ -189,6 +189,7 @@ class _Copier:
         self.only = {place: 0 for place, loops in around if changed.isdisjoint([loop.number for loop in loops])}
         """of an instruction in no loop that is written out: the number of its copy"""
         self._known: dict[tuple[int, Chosen, int], Instruction] = {}
+        self._affine: dict[tuple[int, frozenset[str]], bool] = {}
         self._known_patterns: dict[Any, _Pattern] = {}
         self._runs: dict[Any, dict[Any, int]] = {}
 
@@ -260,10 +261,18 @@ class _Copier:
         if not self.moving[place]:
             return old if runs == total else replace(old, executions=share)
         new = addressed(old, context.passes, share)
-        if not old.is_index and (old.symbolic is None or old.symbolic.is_affine_in(context.passes)):
+        if not old.is_index and self._is_affine(place, context.passes):
             return new
         compiled = addressed(old, self._as_compiled(place, context))
         return replace(new, symbolic=compiled.symbolic, operands=compiled.operands if old.is_index else new.operands)
+
+    def _is_affine(self, place: int, passes: Mapping[str, Iteration]) -> bool:
+        """Return whether the address of an instruction, if it has one, moves by as much in each of *passes*."""
+        key = place, frozenset(passes)
+        if key not in self._affine:
+            symbolic = self.graph.instructions[place].symbolic
+            self._affine[key] = symbolic is None or symbolic.is_affine_in(passes)
+        return self._affine[key]
 
     def _as_compiled(self, place: int, context: _Context) -> Mapping[str, Iteration]:
         """Return the passes as the compiler knows them: single ones left of a counted loop are a loop, too."""

@@ -15,7 +15,7 @@ from typing import Any
 import pymbolic.primitives as prim
 
 from loopyperf.errors import GraphError
-from loopyperf.idg.program import Edge, Element, Idle, Instruction, Item, Iteration, Loop, numbered, placed
+from loopyperf.idg.program import Edge, Element, Idle, Instruction, Item, Iteration, Loop, Operand, numbered, placed
 from loopyperf.polyhedral.affine import Affine, Symbol
 from loopyperf.polyhedral.expressions import Passes, holds, in_terms_of_all, times_held, valued
 from loopyperf.polyhedral.polynomial import Polynomial
@@ -77,14 +77,16 @@ def addressed(
         instruction,
         executions=instruction.executions if executions is None else executions,
         condition=None if condition is True else condition,
-        operands=tuple(
-            each if each.known is known and each.element is element else replace(each, known=known, element=element)
-            for each, known, element in zip(instruction.operands, others, moved, strict=False)
-        ),
+        operands=tuple([_operand(*each) for each in zip(instruction.operands, others, moved, strict=False)]),
         address=address,
         symbolic=symbolic,
-        defines=tuple(each for each in moved[len(known) :] if each is not None),
+        defines=tuple([each for each in moved[len(known) :] if each is not None]),
     )
+
+
+def _operand(operand: Operand, known: Any, element: Element | None) -> Operand:
+    is_same = operand.known is known and operand.element is element
+    return operand if is_same else Operand(known, operand.is_negated, element, operand.is_integer)
 
 
 def _located(element: Element, address: Affine[Symbol] | None, member: Any) -> Element:
