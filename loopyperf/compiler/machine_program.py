@@ -5,7 +5,7 @@ need; latencies are not in it.
 """
 
 import gc
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -131,7 +131,7 @@ def machine_program(
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _uncollected() -> Generator[None]:
     """Let no garbage be collected: graphs have no cycles, and looking for some takes up to half of the time.
 
     Where several threads do so at once, collection goes on when the first of them is done.
