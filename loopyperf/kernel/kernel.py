@@ -6,7 +6,7 @@ and their local memory.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -355,19 +355,26 @@ def group_of(kernel: Kernel) -> Group:
 
     What depends on a size is not told.
     """
-    return Group(_work_items(kernel.loopy_kernel), max((each.local_memory or 0 for each in kernel.launches), default=0))
+    return Group(
+        _work_items(kernel.loopy_kernel, kernel.values),
+        max((each.local_memory or 0 for each in kernel.launches), default=0),
+    )
 
 
 def declared_group(kernel: LoopKernel) -> Group:
     """Return what a group takes of a *kernel* that Loopy has not prepared yet, when it may add local arrays."""
-    return Group(_work_items(kernel), max(_declared(kernel), default=0))
+
+    def values(name: str) -> range | None:
+        return between_ends(isl.Set.from_basic_set(kernel.get_inames_domain(frozenset((name,)))), name)
+
+    return Group(_work_items(kernel, values), max(_declared(kernel), default=0))
 
 
-def _work_items(kernel: LoopKernel) -> int:
+def _work_items(kernel: LoopKernel, values_of: Callable[[str], range | None]) -> int:
     extents: dict[int, int] = {}
     for name, iname in kernel.inames.items():
         for tag in iname.tags_of_type(LocalInameTag):
-            values = between_ends(isl.Set.from_basic_set(kernel.get_inames_domain(frozenset((name,)))), name)
+            values = values_of(name)
             extents[tag.axis] = max(extents.get(tag.axis, 1), 1 if values is None else len(values))
     return prod(extents.values())
 
