@@ -35,11 +35,8 @@ class LoopPasses:
         self._numbering: dict[Loops, isl.Map] = {}
         self._last: dict[Loops, isl.Map] = {}
         self._passes: dict[Loops, Points] = {}
-        self.trips = cache(self._trips)
-        """how many passes the innermost of some loops makes each time that it is entered: an integer, or an expression
-        of the passes of the loops around it"""
-        self.first = cache(self._first)
-        """the variable of the innermost of some loops in its first pass: an integer, or such an expression"""
+        self._trips: dict[Loops, Any] = {}
+        self._firsts: dict[Loops, Any] = {}
 
     def executed(self, values: Points, loops: Loops) -> tuple[Points, Any]:
         """Return the numbers of the passes of *loops* whose variables have *values*, and the condition on them."""
@@ -111,7 +108,16 @@ class LoopPasses:
             self._regions[loops] = found if found is None or not loops or found[:-1] == outside else None
         return self._regions[loops]
 
-    def _trips(self, loops: Loops) -> Any:
+    def trips(self, loops: Loops) -> Any:
+        """Return how many passes the innermost of *loops* makes each time that it is entered.
+
+        An integer, or an expression of the passes of the loops around it.
+        """
+        if loops not in self._trips:
+            self._trips[loops] = self._found_trips(loops)
+        return self._trips[loops]
+
+    def _found_trips(self, loops: Loops) -> Any:
         region = self.region(loops)
         if region is not None:
             return len(region[-1])
@@ -124,7 +130,16 @@ class LoopPasses:
             number = number.union_add(isl.PwAff.from_aff(zero).intersect_domain(never))
         return _value(number, around, loops)
 
-    def _first(self, loops: Loops) -> Any:
+    def first(self, loops: Loops) -> Any:
+        """Return the variable of the innermost of *loops* in its first pass.
+
+        An integer, or an expression of the passes of the loops around it.
+        """
+        if loops not in self._firsts:
+            self._firsts[loops] = self._found_first(loops)
+        return self._firsts[loops]
+
+    def _found_first(self, loops: Loops) -> Any:
         region = self.region(loops)
         if region is not None:
             return region[-1].start
