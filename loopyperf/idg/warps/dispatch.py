@@ -232,12 +232,10 @@ class _Places:
         if prod(len(each) for each in cuts) > MOST_CELLS:
             return None
         cells = np.full([len(each) - 1 for each in cuts], -1, dtype=np.int64)
+        places = [{end: place for place, end in enumerate(cut.tolist())} for cut in cuts]
         for kind, box in parts:
-            where = tuple(
-                slice(int(np.searchsorted(cut, along.start)), int(np.searchsorted(cut, along.stop)))
-                for cut, along in zip(cuts, box, strict=True)
-            )
-            cells[where] = kind
+            ends = zip(places, box, strict=True)
+            cells[tuple(slice(place[along.start], place[along.stop]) for place, along in ends)] = kind
         return cells, [np.diff(each) for each in cuts], len(self.kinds)
 
     def _parts(self, number: int, host: tuple[int, ...]) -> Iterator[tuple[int, Box]]:
