@@ -74,6 +74,7 @@ typedef struct {
 #define FEWEST 2       /* iterations in a batch */
 #define PATIENCE 20000 /* issues after which another warp is watched */
 #define ALL 100000     /* issues that are made before any is left out at a settled rate */
+#define WORTH 5000     /* issues that take about as long as a question: fewer are not asked for to be skipped */
 #define HASTE 200000   /* issues after which the tolerance grows with their number */
 #define WAVES 2        /* groups that begin before the rate of groups is settled, as many as reside at once; and that are
                           left after what is skipped */
@@ -872,6 +873,9 @@ static int64_t repetitions(Core *core, const Kept *kept)
             while (!core->moved[first] || !is_beside(core, first, x))
                 first++;
             if (core->answers[first] == NONE) {
+                int64_t most = (until - warp->passes[level]) / core->moved[x];
+                if ((most < times ? most : times) * (core->progress.issued - kept->issued) < WORTH)
+                    return 0;
                 ask(core, first);
                 return UNKNOWN;
             }

@@ -18,7 +18,8 @@ OUTSIDE, WAITING, HELD = range(3)
 """states of a warp: it has no next instruction, it has one, a barrier holds it"""
 LAST = 1 << 61
 """ticks: the last moment of a run"""
-KEPT, BATCHES, FEWEST, ALL, HASTE, WAVES, MOST_OFTEN, PARTS = 256, 8, 2, 100_000, 200_000, 2, 8, 64
+KEPT, BATCHES, FEWEST, ALL, WORTH = 256, 8, 2, 100_000, 5_000
+HASTE, WAVES, MOST_OFTEN, PARTS = 200_000, 2, 8, 64
 """as in ``core.c``"""
 
 
@@ -261,6 +262,9 @@ class SteadyStates:
             if not core.steps[core.around[warp.step][level]].is_uniform:
                 first = next(y for y in range(x + 1) if self._is_beside(y, x))
                 if first not in self.answers:
+                    most = min(times, (until - warp.passes[level]) // moved)
+                    if most * (core.progress.issued - since.issued) < WORTH:
+                        return 0
                     self._ask(first)
                     return None
                 until = self.answers[first]
