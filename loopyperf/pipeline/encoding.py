@@ -1,8 +1,9 @@
 """A scenario as the tables of numbers that a core works on: steps, instructions, edges, expressions (``core.h``)."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import accumulate
 from math import lcm
 from typing import Any, NamedTuple
@@ -18,11 +19,14 @@ from loopyperf.pipeline.clock import Clock
 from loopyperf.pipeline.expressions import Code, ExpressionTable, codes_of, decoded_graph
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.timed_graph import TimedGraph
+from loopyperf.polyhedral.sets import Same
 
 INSTRUCTION, ENTER, REPEAT, END = range(4)
 """kinds of steps"""
 MOST = 1_000_000
 """results of an instruction that are kept"""
+SHAPES = 64
+"""graphs whose shape is remembered"""
 SEARCHED = -1
 """of an edge: the result is looked for by the passes that it is of"""
 
@@ -155,7 +159,7 @@ class _Programs:
     def add(self, graph: Idg, latencies: Sequence[Lambdas]) -> int:
         """Append the program of *graph*; return where it begins."""
         begin, offset = len(self.steps), len(self.instructions)
-        shape = _Shape(graph)
+        shape = _shape_of(_Structure.of(graph))
         for kind, argument, expression, loops in shape.steps:
             self.steps.append([kind, argument, 0, self._code(expression), len(loops), 0, 0, 0])
             self.around.append([begin + shape.ends[loop.number] for loop in loops])
@@ -180,7 +184,7 @@ class _Programs:
             of_what = [subsystems[instruction.subsystem], place, len(ticks), int(instruction.kind == Opcode.BARRIER)]
             where = [len(shape.graph.loops_around[place]), begin + shape.step_of[place], len(self.edges)]
             self.instructions.append([*ticks[place], *of_what, *where, 0, 0, 0])
-            for edge, way in shape.waited_for(place):
+            for edge, way in shape.waited_for[place]:
                 source = edge.source
                 passes = len(self.passes)
                 if way.back == SEARCHED:
@@ -235,6 +239,28 @@ class _Way(NamedTuple):
     """...so many passes before, at least, or there is no such result"""
 
 
+@dataclass(frozen=True)
+class _Structure:
+    """What the shape of a graph depends on: graphs of one launch have it in common."""
+
+    edges: Same[object]
+    body: Same[object]
+    conditions: tuple[Any, ...]
+    barriers: tuple[int, ...]
+    graph: Idg = field(compare=False)
+
+    @classmethod
+    def of(cls, graph: Idg) -> "_Structure":
+        barriers = tuple(place for place, each in enumerate(graph.instructions) if each.kind == Opcode.BARRIER)
+        conditions = tuple(each.condition for each in graph.instructions)
+        return cls(Same(graph.edges), Same(graph.body), conditions, barriers, graph)
+
+
+@lru_cache(maxsize=SHAPES)
+def _shape_of(structure: _Structure) -> "_Shape":
+    return _Shape(structure.graph)
+
+
 class _Shape:
     """What of a graph does not depend on latencies."""
 
@@ -253,12 +279,18 @@ class _Shape:
         self.steps.append((END, 0, None, ()))
         for place, instruction in enumerate(graph.instructions):
             self._differ_by(instruction.condition, graph.loops_around[place])
-        self.ways = {edge: self._way(edge) for edge in graph.edges}
-        for edge, way in self.ways.items():
+        self.ways = [self._way(edge) for edge in graph.edges]
+        for edge, way in zip(graph.edges, self.ways, strict=True):
             self._differ_by_edge(edge)
             if way.lag:
                 number = graph.loops_around[edge.target][way.level].number
                 self.furthest[number] = max(self.furthest[number], way.lag)
+        self.waited_for = [list[tuple[Edge, _Way]]() for _ in graph.instructions]
+        """instruction -> the edges that lead to it, but for those from barriers: a warp that a barrier holds issues
+        nothing, so nothing ever waits for the barrier by an edge"""
+        for edge, way in zip(graph.edges, self.ways, strict=True):
+            if graph.instructions[edge.source].kind != Opcode.BARRIER:
+                self.waited_for[edge.target].append((edge, way))
 
     def _body(self, body: Sequence[Item], loops: tuple[Loop, ...]) -> None:
         for item in body:
@@ -272,15 +304,6 @@ class _Shape:
             else:
                 self.step_of[item] = len(self.steps)
                 self.steps.append((INSTRUCTION, item, self.graph.instructions[item].condition, loops))
-
-    def waited_for(self, place: int) -> "Iterator[tuple[Edge, _Way]]":
-        """Yield the edges that lead to an instruction, but for those from barriers.
-
-        A warp that a barrier holds issues nothing, so nothing ever waits for the barrier by an edge.
-        """
-        for edge in self.graph.definitions[place]:
-            if self.graph.instructions[edge.source].kind != Opcode.BARRIER:
-                yield edge, self.ways[edge]
 
     def _way(self, edge: Edge) -> _Way:
         source, target = (self.graph.loops_around[place] for place in (edge.source, edge.target))
@@ -307,6 +330,8 @@ class _Shape:
         source, target = (self.graph.loops_around[place] for place in (edge.source, edge.target))
         self._differ_by(edge.condition, target)
         codes = codes_of(edge)
+        if all(isinstance(code, Code) and code.lag(level) is not None for level, code in enumerate(codes)):
+            return
         for level in range(common_depth(source, target)):
             code = codes[level]
             own = code.lag(level) if isinstance(code, Code) else None

@@ -16,7 +16,7 @@ from pymbolic.mapper import Mapper
 
 from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Item, Iteration, Loop
+from loopyperf.idg.program import Edge, Item, Iteration, Loop, loops_in
 from loopyperf.polyhedral.affine import Affine, Symbol
 
 CONSTANT, PASS, ADD, MULTIPLY, FLOOR, REMAINDER, MINIMUM, MAXIMUM = range(8)
@@ -131,8 +131,15 @@ def decoded(expression: Code | int | None, names: Sequence[str]) -> PassExpressi
 
 
 def coded_graph(graph: Idg) -> Idg:
-    """Return *graph* with all expressions as :class:`Code`."""
-    return _in_graph(graph, coded, coded_edge)
+    """Return *graph* with all expressions as :class:`Code`; itself where they are."""
+    return graph if _is_coded(graph) else _in_graph(graph, coded, coded_edge)
+
+
+def _is_coded(graph: Idg) -> bool:
+    conditions = [each.condition for each in (*graph.instructions, *graph.edges) if each.condition is not None]
+    trips = [loop.trips for loop in loops_in(graph.body)]
+    passes = (each for edge in graph.edges for each in edge.passes)
+    return all(isinstance(each, (Code, int)) for each in (*conditions, *trips, *passes))
 
 
 def decoded_graph(graph: Idg) -> Idg:
