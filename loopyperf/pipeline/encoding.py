@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
 from itertools import accumulate
 from math import lcm
 from typing import Any, NamedTuple
@@ -14,21 +13,15 @@ from numpy.typing import NDArray
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg, number_of_runs
-from loopyperf.idg.program import Edge, Item, Loop, Opcode, common_depth, loops_in
+from loopyperf.idg.program import Edge, Loop, Opcode, loops_in
 from loopyperf.pipeline.clock import Clock
 from loopyperf.pipeline.expressions import Code, ExpressionTable, codes_of, decoded_graph
 from loopyperf.pipeline.scenario import Scenario
+from loopyperf.pipeline.shape import INSTRUCTION, REPEAT, SEARCHED, Shape, Way, shape_of
 from loopyperf.pipeline.timed_graph import TimedGraph
-from loopyperf.polyhedral.sets import Same
 
-INSTRUCTION, ENTER, REPEAT, END = range(4)
-"""kinds of steps"""
 MOST = 1_000_000
 """results of an instruction that are kept"""
-SHAPES = 64
-"""graphs whose shape is remembered"""
-SEARCHED = -1
-"""of an edge: the result is looked for by the passes that it is of"""
 
 
 def _record(*names: str, wide: Sequence[str] = ()) -> np.dtype[Any]:
@@ -159,7 +152,7 @@ class _Programs:
     def add(self, graph: Idg, latencies: Sequence[Lambdas]) -> int:
         """Append the program of *graph*; return where it begins."""
         begin, offset = len(self.steps), len(self.instructions)
-        shape = _shape_of(_Structure.of(graph))
+        shape = shape_of(graph)
         for kind, argument, expression, loops in shape.steps:
             self.steps.append([kind, argument, 0, self._code(expression), len(loops), 0, 0, 0])
             self.around.append([begin + shape.ends[loop.number] for loop in loops])
@@ -174,7 +167,7 @@ class _Programs:
         self._add_instructions(shape, begin, offset, latencies)
         return begin
 
-    def _add_instructions(self, shape: "_Shape", begin: int, offset: int, latencies: Sequence[Lambdas]) -> None:
+    def _add_instructions(self, shape: Shape, begin: int, offset: int, latencies: Sequence[Lambdas]) -> None:
         known = {each: (self.clock.ticks(each.issue), self.clock.ticks(each.completion)) for each in set(latencies)}
         ticks = [known[each] for each in latencies]
         apart = _ticks_apart(shape.graph, [issue for issue, _ in ticks])
@@ -228,129 +221,7 @@ def _ragged(rows: Sequence[Sequence[int]]) -> Table:
     return found
 
 
-class _Way(NamedTuple):
-    """How the result that an edge waits for is found."""
-
-    back: int
-    """so many executions before the newest one; :data:`SEARCHED` by its passes"""
-    level: int = 0
-    """of the loop that has had..."""
-    lag: int = 0
-    """...so many passes before, at least, or there is no such result"""
-
-
-@dataclass(frozen=True)
-class _Structure:
-    """What the shape of a graph depends on: graphs of one launch have it in common."""
-
-    edges: Same[object]
-    body: Same[object]
-    conditions: tuple[Any, ...]
-    barriers: tuple[int, ...]
-    graph: Idg = field(compare=False)
-
-    @classmethod
-    def of(cls, graph: Idg) -> "_Structure":
-        barriers = tuple(place for place, each in enumerate(graph.instructions) if each.kind == Opcode.BARRIER)
-        conditions = tuple(each.condition for each in graph.instructions)
-        return cls(Same(graph.edges), Same(graph.body), conditions, barriers, graph)
-
-
-@lru_cache(maxsize=SHAPES)
-def _shape_of(structure: _Structure) -> "_Shape":
-    return _Shape(structure.graph)
-
-
-class _Shape:
-    """What of a graph does not depend on latencies."""
-
-    def __init__(self, graph: Idg) -> None:
-        self.graph = graph
-        self.steps = list[tuple[int, int, Any, tuple[Loop, ...]]]()
-        """each with an instruction or the level of a loop, an expression, the loops around it"""
-        self.step_of = [0] * len(graph.instructions)
-        self.begins, self.ends = dict[int, int](), dict[int, int]()
-        """the first and the last step of each loop by its number"""
-        self.furthest = Counter[int]()
-        """loop -> by how many of its passes an edge that is not searched goes back, at most"""
-        self.differing = set[int]()
-        """loops of which some pass may differ from the others"""
-        self._body(graph.body, ())
-        self.steps.append((END, 0, None, ()))
-        for place, instruction in enumerate(graph.instructions):
-            self._differ_by(instruction.condition, graph.loops_around[place])
-        self.ways = [self._way(edge) for edge in graph.edges]
-        for edge, way in zip(graph.edges, self.ways, strict=True):
-            self._differ_by_edge(edge)
-            if way.lag:
-                number = graph.loops_around[edge.target][way.level].number
-                self.furthest[number] = max(self.furthest[number], way.lag)
-        self.waited_for = [list[tuple[Edge, _Way]]() for _ in graph.instructions]
-        """instruction -> the edges that lead to it, but for those from barriers: a warp that a barrier holds issues
-        nothing, so nothing ever waits for the barrier by an edge"""
-        for edge, way in zip(graph.edges, self.ways, strict=True):
-            if graph.instructions[edge.source].kind != Opcode.BARRIER:
-                self.waited_for[edge.target].append((edge, way))
-
-    def _body(self, body: Sequence[Item], loops: tuple[Loop, ...]) -> None:
-        for item in body:
-            if isinstance(item, Loop):
-                self.begins[item.number] = len(self.steps)
-                self.steps.append((ENTER, len(loops), item.trips, loops))
-                self._body(item.body, (*loops, item))
-                self.ends[item.number] = len(self.steps)
-                self.steps.append((REPEAT, len(loops), None, (*loops, item)))
-                self._differ_by(item.trips, loops)
-            else:
-                self.step_of[item] = len(self.steps)
-                self.steps.append((INSTRUCTION, item, self.graph.instructions[item].condition, loops))
-
-    def _way(self, edge: Edge) -> _Way:
-        source, target = (self.graph.loops_around[place] for place in (edge.source, edge.target))
-        common = common_depth(source, target)
-        codes = codes_of(edge)
-        if self.graph.instructions[edge.source].condition is not None or len(codes) != len(source):
-            return _Way(SEARCHED)
-        lags = [code.lag(level) if isinstance(code, Code) else None for level, code in enumerate(codes[:common])]
-        ends = [loop.trips - 1 if isinstance(loop.trips, int) and loop.trips > 0 else None for loop in source[common:]]
-        lag = lags[-1] if lags else 0
-        if any(each != 0 for each in lags[:-1]) or lag is None or [*map(_constant, codes[common:])] != ends:
-            return _Way(SEARCHED)
-        back = lag - int(self.step_of[edge.source] >= self.step_of[edge.target])
-        if back < 0 or (back and ends):
-            return _Way(SEARCHED)
-        return _Way(back, max(0, common - 1), lag)
-
-    # {{{ which loops have passes that differ
-
-    def _differ_by(self, expression: Any, loops: Sequence[Loop]) -> None:
-        self.differing |= {loops[level].number for level in _levels(expression)}
-
-    def _differ_by_edge(self, edge: Edge) -> None:
-        source, target = (self.graph.loops_around[place] for place in (edge.source, edge.target))
-        self._differ_by(edge.condition, target)
-        codes = codes_of(edge)
-        if all(isinstance(code, Code) and code.lag(level) is not None for level, code in enumerate(codes)):
-            return
-        for level in range(common_depth(source, target)):
-            code = codes[level]
-            own = code.lag(level) if isinstance(code, Code) else None
-            if own is None or any(level in _levels(each) for at, each in enumerate(codes) if at != level):
-                self.differing.add(target[level].number)
-
-    # }}}
-
-
-def _constant(code: Code | int) -> int | None:
-    return code if isinstance(code, int) else code.constant
-
-
-def _levels(expression: Any) -> set[int]:
-    """Return the levels of the loops whose passes *expression* mentions."""
-    return expression.levels if isinstance(expression, Code) else set()
-
-
-def _outstanding(shape: _Shape, edge: Edge, way: _Way, completion: int, apart: int) -> int:
+def _outstanding(shape: Shape, edge: Edge, way: Way, completion: int, apart: int) -> int:
     """Return how many of the latest results of its source *edge* may wait for.
 
     These are complete *completion* after their issue, and issued *apart* at least.

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from loopyperf.pipeline import expressions as on
 from loopyperf.pipeline.clock import NEVER
-from loopyperf.pipeline.encoding import ENTER, INSTRUCTION, REPEAT, SEARCHED, Limits, Tables
+from loopyperf.pipeline.encoding import Limits, Tables
+from loopyperf.pipeline.shape import ENTER, INSTRUCTION, REPEAT, SEARCHED
 from loopyperf.pipeline.steady_state import ASKS, DONE, HELD, LAST, LIMIT, OUTSIDE, TOO_LONG, WAITING, SteadyStates
 
 AT_START, IN_ORDER, AT_BARRIER = range(3)
