@@ -5,6 +5,7 @@ The build of a wheel and an editable installation do so; ``python hatch_build.py
 
 import sys
 import tempfile
+from hashlib import sha256
 from pathlib import Path
 from shutil import copy
 from typing import Any
@@ -19,13 +20,15 @@ PIPELINE = Path("loopyperf", "pipeline")
 
 def compiled() -> Path:
     """Compile the core beside its source and return where it is, relative to the checkout."""
+    header, source = (ROOT / PIPELINE / name for name in ("core.h", "core.c"))
+    digest = sha256(header.read_bytes() + source.read_bytes()).hexdigest()
     builder = FFI()
-    builder.cdef((ROOT / PIPELINE / "core.h").read_text())
+    builder.cdef(header.read_text() + "static char *const DIGEST;")
     builder.set_source(
         "loopyperf.pipeline._core",
-        '#include "core.h"',
-        sources=[str(ROOT / PIPELINE / "core.c")],
-        include_dirs=[str(ROOT / PIPELINE)],
+        f'#include "core.h"\nstatic char *const DIGEST = "{digest}";',
+        sources=[str(source)],
+        include_dirs=[str(source.parent)],
         extra_compile_args=["-O2"],
         py_limited_api=True,
     )

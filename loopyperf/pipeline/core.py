@@ -3,7 +3,9 @@
 import warnings
 from dataclasses import dataclass
 from functools import cache, partial
+from hashlib import sha256
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,17 +148,27 @@ def new_core(given: Limits, tables: Tables, skips: bool, tolerance: float) -> "C
 
 @cache
 def compiled() -> Any:
-    """Return the module of the compiled core; None, with a warning, where it was not compiled."""
+    """Return the module of the compiled core; None, with a warning, where its source was not compiled."""
     try:
-        return import_module("loopyperf.pipeline._core")
+        module = import_module("loopyperf.pipeline._core")
     except ImportError as error:
-        warnings.warn(
-            f"the simulator of this installation is not compiled ({error}), and some hundred times slower in Python: "
-            "install a wheel, or install from source with a C compiler",
-            SlowSimulatorWarning,
-            stacklevel=2,
-        )
-        return None
+        reason = str(error)
+    else:
+        if module.ffi.string(module.lib.DIGEST).decode() == _digest():
+            return module
+        reason = "it was compiled from another source"
+    warnings.warn(
+        f"the simulator of this installation is not compiled ({reason}), and some hundred times slower in Python: "
+        "install a wheel, or install the source again with a C compiler",
+        SlowSimulatorWarning,
+        stacklevel=2,
+    )
+    return None
+
+
+def _digest() -> str:
+    sources = (Path(__file__).with_name(name) for name in ("core.h", "core.c"))
+    return sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
 class CompiledCore:

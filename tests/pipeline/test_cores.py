@@ -45,13 +45,20 @@ def test_both_cores_do_the_same(scenario: Scenario, tolerance: float) -> None:
         assert replace(ours, trace=theirs.trace) == theirs
 
 
-def test_a_core_that_is_not_compiled_answers_with_a_warning() -> None:
+@pytest.mark.parametrize(
+    "failure",
+    [
+        patch.object(core, "import_module", side_effect=ImportError("no such module")),
+        patch.object(core, "_digest", return_value="another source"),
+    ],
+    ids=["none", "another source"],
+)
+def test_a_core_that_is_not_compiled_answers_with_a_warning(failure: Any) -> None:
     graph = Idg.from_edges(["alu", "mem"], [(0, 1)], trips=50)
     timing = {"alu": Lambdas(1, 6), "mem": Lambdas(2, 9)}
     expected = simulate(graph, timing, Execution(2, 2, 8))
     core.compiled.cache_clear()
     try:
-        failure = patch.object(core, "import_module", side_effect=ImportError("no such module"))
         with failure, pytest.warns(SlowSimulatorWarning):
             found = simulate(graph, timing, Execution(2, 2, 8))
     finally:
