@@ -36,7 +36,7 @@ def race(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Callabl
         ratio = min(theirs) / benchmark.stats.stats.min
         benchmark.extra_info.update(peer_seconds=min(theirs), ratio=ratio, least=least)
         what = request.node.name.removeprefix("test_").replace("_", " ")
-        request.config.stash.setdefault(RESULTS, []).append(f"{what:75} {ratio:7.1f}x   at least {least:g}x")
+        request.config.stash.setdefault(RESULTS, []).append(f"{what:75} {ratio:7.2f}x   at least {least:g}x")
         assert ratio > least, f"{what}: {ratio:.1f} times as fast, not {least:g}"
 
     return run

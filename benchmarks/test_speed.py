@@ -107,6 +107,21 @@ def test_a_new_kernel_is_estimated_faster_than_loopys_maps_count_it(race: Race) 
     race(estimate, loopys_maps, 1, fresh=fresh(tiled))
 
 
+@pytest.mark.parametrize(("model", "least"), [("linear", 0.7), ("roofline", 0.45), ("pipeline", 0.16)])
+def test_a_new_kernel_is_answered_within_a_few_times_loopys_passes(race: Race, model: str, least: float) -> None:
+    device = DEVICE if model == "linear" else "nvidia-titan-v"
+
+    def estimate(unit: lp.TranslationUnit) -> None:
+        recent.forget()
+        lpp.estimate(unit, device=device, model=model, n=2048)
+
+    def passes(unit: lp.TranslationUnit) -> None:
+        lp.linearize(lp.preprocess_program(unit))
+
+    estimate(tiled())
+    race(estimate, passes, least, fresh=fresh(tiled), turns=5)
+
+
 def test_counts_are_found_in_a_file_faster_than_counted(race: Race) -> None:
     def find(unit: lp.TranslationUnit) -> None:
         recent.forget()

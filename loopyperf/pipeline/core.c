@@ -1000,7 +1000,7 @@ static int32_t go_on(Core *core, History *history)
             keep(core, kept, kept->key, history->number);
         return DONE;
     }
-    if (!core->is_equal && core->given.by_age && times > MOST_OFTEN * core->parts)
+    if (core->parts > 1 && core->given.by_age && times > MOST_OFTEN * core->parts)
         times = MOST_OFTEN * core->parts; /* each warp has a pace of its own, which a longer batch tells better */
     core->progress.skipped_first = kept->made;
     core->progress.skipped_times = times;

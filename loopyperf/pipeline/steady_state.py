@@ -233,7 +233,7 @@ class SteadyStates:
             if self.is_equal:
                 history.kept[history.kept.index(since)] = self._state(history.number)
             return DONE
-        if not self.is_equal and self.core.given.by_age:
+        if self.parts > 1 and self.core.given.by_age:
             times = min(times, MOST_OFTEN * self.parts)
         progress.skipped_first, progress.skipped_times = since.made, times
         self._skip(since, times)
