@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -73,6 +74,32 @@ def test_the_wheel_holds_what_a_page_is_made_of_with_the_licence_of_others(insta
     template = names(ROOT / "loopyperf" / "reports" / "template", "*")
     assert {"page.html", "page.css", "page.js", "sortable.min.js", "sortable.LICENSE"} <= template
     assert template == names(installed / "loopyperf" / "reports" / "template", "*")
+
+
+def test_the_wheel_holds_the_compiled_core_for_all_versions_of_python(installed: Path, tmp_path: Path):
+    (wheel,) = installed.parent.glob("loopyperf-*.whl")
+    assert re.search(r"-cp311-abi3-\w+\.whl$", wheel.name)
+    code = (
+        "import warnings; warnings.simplefilter('error')\n"
+        "from loopyperf.pipeline.core import compiled; print(compiled().__file__)"
+    )
+    assert run_elsewhere(installed, tmp_path, code).startswith(str(installed))
+
+
+def test_a_build_without_a_compiler_has_a_core_in_python(tmp_path: Path):
+    if not importlib.util.find_spec("hatchling"):
+        pytest.skip("only hatchling of this environment sees that there is no compiler")
+    folder = tmp_path / "checkout"
+    for name in ("loopyperf", "measurement_kernels", "test_kernels", "fits"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE", "hatch_build.py"):
+        shutil.copy(ROOT / name, folder)
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path)]
+    subprocess.run([*command, str(folder)], check=True, env={**os.environ, "CC": "no-such-compiler"})
+    (wheel,) = tmp_path.glob("loopyperf-*.whl")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert not [name for name in archive.namelist() if name.endswith(".so")]
 
 
 def test_the_wheel_holds_nothing_but_the_package(installed: Path):

@@ -52,6 +52,7 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Walk:
         pytest.skip("only a clone by git knows which files a fresh checkout has")
     checkout, folder = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("walk")
     check_out(checkout)
+    subprocess.run([sys.executable, "hatch_build.py"], cwd=checkout, capture_output=True, check=True)
     own = {name: value for name, value in os.environ.items() if not name.startswith("LOOPYPERF_")}
     path = os.pathsep.join([str(Path(sys.executable).parent), own["PATH"]])
     own |= {"PATH": path, "PYTHONPATH": str(checkout), "COLUMNS": "100"}
