@@ -158,7 +158,6 @@ def with_unrolled_loops(graph: Idg) -> Idg:
     """Return *graph* with its loops written out as nvcc does, the innermost first; what copies have in common, once."""
     decided: set[str] = set()
     while True:
-        graph = copied(graph, dict(_written_by_loopy(graph.body)))
         innermost = [loop for loop in loops_in(graph.body) if is_innermost(loop) and loop.name not in decided]
         if not innermost:
             return graph
@@ -171,16 +170,6 @@ def with_unrolled_loops(graph: Idg) -> Idg:
         decided |= {name for name, factor in factors.items() if factor == 1}
         decided |= {loop.name for loop in innermost if loop.trips != factors[loop.name] or loop.is_counted}
         graph = copied(graph, {loop.number: factors[loop.name] for loop in innermost})
-
-
-def _written_by_loopy(body: Sequence[Item]) -> Iterator[tuple[int, int]]:
-    """Yield the loops that the source writes out with all in them, by number, each with its passes."""
-    for loop in (item for item in body if isinstance(item, Loop)):
-        inside = dict(_written_by_loopy(loop.body))
-        yield from inside.items()
-        direct = [item.number for item in loop.body if isinstance(item, Loop)]
-        if loop.is_unrolled and isinstance(loop.trips, int) and all(number in inside for number in direct):
-            yield loop.number, loop.trips
 
 
 PASSES: dict[str, Pass] = {
