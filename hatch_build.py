@@ -34,7 +34,9 @@ def compiled() -> Path:
     )
     with tempfile.TemporaryDirectory() as folder:
         library = Path(builder.compile(tmpdir=folder))
-        copy(library, ROOT / PIPELINE / library.name)
+        # In one step, and not into the file: processes that run may have loaded what is there.
+        new = copy(library, (ROOT / PIPELINE / library.name).with_suffix(".new"))
+        Path(new).replace(ROOT / PIPELINE / library.name)
     return PIPELINE / library.name
 
 
