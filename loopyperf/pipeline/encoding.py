@@ -164,18 +164,20 @@ class _Programs:
                 self.steps[enter][2], self.steps[own][2] = own + 1, enter + 1
                 self.steps[own][5:] = shape.furthest[number], len(self.loops), int(number not in shape.differing)
                 self.loops.append(LoopOf(graph, loops))
-        self._add_instructions(shape, begin, offset, latencies)
+        self._add_instructions(graph, shape, begin, latencies)
         return begin
 
-    def _add_instructions(self, shape: Shape, begin: int, offset: int, latencies: Sequence[Lambdas]) -> None:
+    def _add_instructions(self, graph: Idg, shape: Shape, begin: int, latencies: Sequence[Lambdas]) -> None:
+        # The shape may be that of another graph, on other subsystems.
+        offset = len(self.instructions)
         known = {each: (self.clock.ticks(each.issue), self.clock.ticks(each.completion)) for each in set(latencies)}
         ticks = [known[each] for each in latencies]
-        apart = _ticks_apart(shape.graph, [issue for issue, _ in ticks])
-        subsystems = {name: number for number, name in enumerate(_own_subsystems(shape.graph))}
+        apart = _ticks_apart(graph, [issue for issue, _ in ticks])
+        subsystems = {name: number for number, name in enumerate(_own_subsystems(graph))}
         kept, searched = [0] * len(ticks), set[int]()
-        for place, instruction in enumerate(shape.graph.instructions):
+        for place, instruction in enumerate(graph.instructions):
             of_what = [subsystems[instruction.subsystem], place, len(ticks), int(instruction.kind == Opcode.BARRIER)]
-            where = [len(shape.graph.loops_around[place]), begin + shape.step_of[place], len(self.edges)]
+            where = [len(graph.loops_around[place]), begin + shape.step_of[place], len(self.edges)]
             self.instructions.append([*ticks[place], *of_what, *where, 0, 0, 0])
             for edge, way in shape.waited_for[place]:
                 source = edge.source

@@ -66,6 +66,19 @@ def test_a_core_that_is_not_compiled_answers_with_a_warning(failure: Any) -> Non
     assert found == expected
 
 
+def test_graphs_of_one_shape_on_other_subsystems_are_told_apart() -> None:
+    graph = Idg.from_edges(["alu", "mem", "alu"], [(0, 1), (1, 2), (2, 0, 1)], trips=30)
+    timing = {"alu": Lambdas(1, 6), "mem": Lambdas(12, 378)}
+    merged = replace(graph, instructions=tuple(replace(each, subsystem="alu") for each in graph.instructions))
+    fast = Idg.from_edges(["alu", "alu", "alu"], [(0, 1), (1, 2), (2, 0, 1)], trips=30)
+    first = simulate(graph, timing, Execution(2, 2, 8)).exact_cycles
+    assert (
+        simulate(merged, timing, Execution(2, 2, 8)).exact_cycles
+        == simulate(fast, timing, Execution(2, 2, 8)).exact_cycles
+    )
+    assert simulate(graph, timing, Execution(2, 2, 8)).exact_cycles == first
+
+
 def test_threads_simulate_at_once() -> None:
     graph = Idg.from_edges(["alu", "mem", "alu"], [(0, 1), (1, 2), (2, 0, 1)], trips=300)
     scenario = Scenario.of(
