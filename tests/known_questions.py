@@ -52,7 +52,8 @@ def other_device() -> lpp.Device:
     return replace(V100, clock=V100.clock / 2)
 
 
-def conditional(n: int = N, share: float = 0.5) -> Estimate:
+def doubled_where_positive() -> lp.TranslationUnit:
+    """Return a kernel with a condition on data, ``positive``."""
     unit = lp.make_kernel(
         "{[i]: 0<=i<n}",
         "out[i] = a[i] * 2 {if=a[i] > 0, id=positive}",
@@ -61,5 +62,8 @@ def conditional(n: int = N, share: float = 0.5) -> Estimate:
         lang_version=(2018, 2),
         name="conditional",
     )
-    unit = lp.split_iname(unit, "i", 32, outer_tag="g.0", inner_tag="l.0")
-    return ask(unit, n=n, typical={"positive": share})
+    return lp.split_iname(unit, "i", 32, outer_tag="g.0", inner_tag="l.0")
+
+
+def conditional(n: int = N, share: float = 0.5) -> Estimate:
+    return ask(doubled_where_positive(), n=n, typical={"positive": share})

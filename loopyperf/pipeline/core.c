@@ -901,7 +901,6 @@ static void skip(Core *core, const Kept *kept, int64_t times)
     int64_t issued = scaled(core, times * (progress->issued - kept->issued));
     int64_t gone = core->is_equal ? times * (progress->time - kept->time) : llround(core->rate * (double)issued);
     int64_t groups = times * (core->begun - kept->begun);
-    int32_t first = 0;
     progress->time += gone;
     progress->issued += issued;
     core->opened += gone;
@@ -919,13 +918,13 @@ static void skip(Core *core, const Kept *kept, int64_t times)
         warp->able += gone;
         warp->number += groups * core->given.warps_per_group;
         warp->rank += core->given.by_age * groups * core->given.warps_per_group;
-        for (first = 0; first < core->results_number; first++)
-            warp->results[first] += gone;
+        for (int32_t k = 0; k < core->results_number; k++)
+            warp->results[k] += gone;
         if (!core->moved[x])
             continue;
         warp->passes[core->level[x]] += times * core->moved[x] / core->parts;
-        for (first = 0; first < core->results_number; first++)
-            warp->of[(int64_t)first * core->given.deepest + core->level[x]] += times * core->moved[x] / core->parts;
+        for (int32_t k = 0; k < core->results_number; k++)
+            warp->of[(int64_t)k * core->given.deepest + core->level[x]] += times * core->moved[x] / core->parts;
     }
     for (int32_t q = 0; q < core->given.subsystems; q++)
         refresh(core, q);

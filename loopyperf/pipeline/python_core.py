@@ -60,7 +60,7 @@ class Progress:
     busy: list[int] = field(default_factory=list[int])
 
 
-class Step(NamedTuple):
+class StepRow(NamedTuple):
     kind: int
     argument: int
     jump: int
@@ -71,7 +71,7 @@ class Step(NamedTuple):
     is_uniform: int
 
 
-class Instruction(NamedTuple):
+class InstructionRow(NamedTuple):
     issue: int
     completion: int
     subsystem: int
@@ -86,7 +86,7 @@ class Instruction(NamedTuple):
     is_searched: int
 
 
-class Edge(NamedTuple):
+class EdgeRow(NamedTuple):
     source: int
     condition: int
     back: int
@@ -116,7 +116,7 @@ class Warp:
 
 
 @dataclass(eq=False)
-class Group:
+class Slot:
     end: int = 0
     release: int = 0
     unfinished: int = 0
@@ -129,10 +129,10 @@ class PythonCore:
 
     def __init__(self, given: Limits, tables: Tables, skips: bool, tolerance: float) -> None:
         self.given, self.skips = given, skips
-        self.steps = [Step(*row) for row in tables.steps.tolist()]
+        self.steps = [StepRow(*row) for row in tables.steps.tolist()]
         self.around: list[list[int]] = tables.around.tolist()
-        self.instructions = [Instruction(*row) for row in tables.instructions.tolist()]
-        self.edges = [Edge(*row) for row in tables.edges.tolist()]
+        self.instructions = [InstructionRow(*row) for row in tables.instructions.tolist()]
+        self.edges = [EdgeRow(*row) for row in tables.edges.tolist()]
         self.passes: list[int] = tables.passes.tolist()
         operations, begins = tables.operations.tolist(), tables.expressions.tolist()
         self.expressions: list[list[tuple[int, int, int]]] = [operations[a:b] for a, b in pairwise(begins)]
@@ -142,7 +142,7 @@ class PythonCore:
         deepest = len(self.around[0])
         slots = [slot for slot in range(given.slots) for _ in range(given.warps_per_group)]
         self.warps = [Warp(slot, [0] * deepest, [0] * deepest) for slot in slots]
-        self.groups = [Group() for _ in range(given.slots)]
+        self.groups = [Slot() for _ in range(given.slots)]
         self.free = [0] * given.subsystems
         self.opened = self.begun = self.counter = self.slice = 0
         self.current: int | None = None
@@ -197,7 +197,7 @@ class PythonCore:
                 stack.append(ON_TWO[operation](one, other))
         return int(stack[-1])
 
-    def _complete_at(self, warp: Warp, edge: Edge, since: int) -> int:
+    def _complete_at(self, warp: Warp, edge: EdgeRow, since: int) -> int:
         """Return when the result is complete that *warp* waits for by *edge*; 0 where there is none or it is."""
         results = warp.results.get(edge.source, [])
         if edge.back != SEARCHED:
@@ -296,7 +296,7 @@ class PythonCore:
     def _stamp(self, warp: Warp) -> None:
         warp.stamp, self.counter = self.counter, self.counter + 1
 
-    def _keep_result(self, warp: Warp, done: Instruction, complete: int) -> None:
+    def _keep_result(self, warp: Warp, done: InstructionRow, complete: int) -> None:
         if done.kept:
             own = warp.results.setdefault(warp.place, [])
             own.insert(0, (complete, tuple(warp.passes[: done.depth])))

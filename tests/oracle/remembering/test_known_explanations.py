@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 from kernels import doubled
-from known_questions import V100, N, other_device, unsure
+from known_questions import V100, N, doubled_where_positive, other_device, unsure
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError
@@ -30,16 +30,7 @@ TESTS = Path(__file__).parents[2]
 
 def guarded(share: float = 0.5) -> dict[str, Any]:
     """Return a question about a kernel with a condition on data."""
-    unit = lp.make_kernel(
-        "{[i]: 0<=i<n}",
-        "out[i] = a[i] * 2 {if=a[i] > 0, id=positive}",
-        [lp.GlobalArg("a,out", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
-        assumptions="n >= 1",
-        lang_version=(2018, 2),
-        name="guarded",
-    )
-    unit = lp.split_iname(unit, "i", 32, outer_tag="g.0", inner_tag="l.0")
-    return {"program": unit, "n": N, "typical": {"positive": share}}
+    return {"program": doubled_where_positive(), "n": N, "typical": {"positive": share}}
 
 
 def asked(ask: Callable[..., Any], program: lp.TranslationUnit | None = None, n: Any = N, **options: Any) -> Any:
