@@ -15,7 +15,7 @@ from pymbolic import substitute
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Loop, loops_in
-from loopyperf.pipeline.expressions import decoded, decoded_body, decoded_edge
+from loopyperf.pipeline.expressions import Code, codes_of, decoded, decoded_body, decoded_edge
 from loopyperf.polyhedral.affine import Opaque
 from loopyperf.polyhedral.ranges import Range, any_holds, bounds, mentions, periods, truth, variation
 
@@ -37,22 +37,33 @@ class AlikePasses:
     """What tells the passes of one loop apart."""
 
     def __init__(self, graph: Idg, loop: Loop, around: tuple[Loop, ...]) -> None:
-        """Take a loop of *graph*, and the loops around it."""
+        """Take a loop of *graph*, whose expressions are :class:`Code`, and the loops around it."""
         self.name, self.level = loop.name, len(around)
         self.outer_names = [each.name for each in around]
-        depth = len(around)
+        depth = self.level
         inside = {
-            place: [each.name for each in loops]
+            place: tuple([each.name for each in loops])
             for place, loops in enumerate(graph.loops_around)
             if len(loops) > depth and loops[depth].number == loop.number
         }
-        edges = [decoded_edge(edge, names) for place, names in inside.items() for edge in graph.definitions[place]]
-        own = (decoded(graph.instructions[place].condition, names) for place, names in inside.items())
-        conditions = (*own, *(edge.condition for edge in edges))
-        self.conditions = [each for each in dict.fromkeys(conditions) if mentions(each, self.name)]
-        self.edges = [edge for edge in edges if edge.source in inside and not self._is_steady(edge)]
+        edges = [(edge, names) for place, names in inside.items() for edge in graph.definitions[place]]
+        conditions = [(graph.instructions[place].condition, names) for place, names in inside.items()]
+        conditions += [(edge.condition, names) for edge, names in edges]
+        varying = [each for each in dict.fromkeys(conditions) if isinstance(each[0], Code) and depth in each[0].levels]
+        self.conditions = [decoded(*each) for each in varying]
+        unsure = [(edge, names) for edge, names in edges if edge.source in inside and not self._is_as_early(edge)]
+        self.edges = [edge for edge in (decoded_edge(*each) for each in unsure) if not self._is_steady(edge)]
         self.inner = list(loops_in(decoded_body(loop.body, [*self.outer_names, loop.name])))
         self.period = lcm(*(period for each in self._expressions() for period in periods(each)))
+
+    def _is_as_early(self, edge: Edge) -> bool:
+        """Return whether one number tells from how many passes ago *edge* comes, as of nearly all."""
+        codes = codes_of(edge)
+        own = codes[self.level]
+        if not isinstance(own, Code) or own.lag(self.level) is None:
+            return False
+        others = (each for level, each in enumerate(codes) if level != self.level and isinstance(each, Code))
+        return all(self.level not in each.levels for each in others)
 
     def _is_steady(self, edge: Edge) -> bool:
         """Return whether *edge* comes from as many passes ago in each pass."""

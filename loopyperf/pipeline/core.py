@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.errors import GraphError, SimulationError, SlowSimulatorWarning
-from loopyperf.pipeline.alike import AlikePasses, Surroundings
+from loopyperf.pipeline.alike import Surroundings
 from loopyperf.pipeline.clock import Clock
 from loopyperf.pipeline.encoding import Limits, Tables, encoded
 from loopyperf.pipeline.python_core import PythonCore
@@ -83,7 +83,6 @@ def run(
     """
     tables, given = encoded(scenario, clock), Limits.of(scenario, clock)
     core = new_core(given, tables, is_steady_sought, tolerance)
-    alike = dict[int, AlikePasses]()
     traces, repeats = [np.empty((0, COLUMNS), dtype=np.int64)], list[Repeat]()
     most = AT_ONCE if is_traced else min(UNTRACED, UNTRACED if limit is None else limit + 1)
     rows = np.empty((AT_ONCE, COLUMNS), dtype=np.int64) if is_traced else None
@@ -96,7 +95,7 @@ def run(
         if why == SKIPPED:
             repeats.append(Repeat(done.skipped_first, done.made, done.skipped_times))
         elif why == ASKS:
-            core.answer(_alike_until(tables, alike, done))
+            core.answer(_alike_until(tables, done))
         elif why == TOO_LONG:
             raise SimulationError("the run is longer than its graph says, and its times no longer fit into 62 bits")
         if limit is not None and done.made > limit:
@@ -110,13 +109,11 @@ def run(
             return Run(done.finish, done.issued, busy, trace, tuple(repeats), *left_out)
 
 
-def _alike_until(tables: Tables, known: dict[int, AlikePasses], asked: Any) -> int:
+def _alike_until(tables: Tables, asked: Any) -> int:
     """Return the pass before which all are alike, from the first one on that a core asks about."""
     number = int(tables.steps["loop"][asked.asked_loop])
-    graph, loops = tables.loops[number]
-    if number not in known:
-        known[number] = AlikePasses(graph, loops[-1], loops[:-1])
-    alike = known[number]
+    shape, loops = tables.loops[number]
+    alike = shape.alike_passes(loops)
     if asked.asked_span % alike.period:
         return asked.asked_first
     outer = tuple(asked.asked_outer[level] for level in range(len(loops) - 1))

@@ -66,7 +66,8 @@ class Tables:
 class LoopOf(NamedTuple):
     """A loop of one of the programs."""
 
-    graph: Idg
+    shape: Shape
+    """of the program"""
     loops: tuple[Loop, ...]
     """those around it, and at last itself"""
 
@@ -163,7 +164,7 @@ class _Programs:
                 enter = begin + shape.begins[number]
                 self.steps[enter][2], self.steps[own][2] = own + 1, enter + 1
                 self.steps[own][5:] = shape.furthest[number], len(self.loops), int(number not in shape.differing)
-                self.loops.append(LoopOf(graph, loops))
+                self.loops.append(LoopOf(shape, loops))
         self._add_instructions(graph, shape, begin, latencies)
         return begin
 

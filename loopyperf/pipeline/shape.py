@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Item, Loop, Opcode, common_depth
+from loopyperf.pipeline.alike import AlikePasses
 from loopyperf.pipeline.expressions import Code, codes_of
 from loopyperf.polyhedral.sets import Same
 
@@ -87,6 +88,14 @@ class Shape:
         for edge, way in zip(graph.edges, self.ways, strict=True):
             if graph.instructions[edge.source].kind != Opcode.BARRIER:
                 self.waited_for[edge.target].append((edge, way))
+        self._alike = dict[int, AlikePasses]()
+
+    def alike_passes(self, loops: tuple[Loop, ...]) -> AlikePasses:
+        """Return what tells the passes of the last of *loops* apart, which are inside each other."""
+        *around, loop = loops
+        if loop.number not in self._alike:
+            self._alike[loop.number] = AlikePasses(self.graph, loop, tuple(around))
+        return self._alike[loop.number]
 
     def _body(self, body: Sequence[Item], loops: tuple[Loop, ...]) -> None:
         for item in body:

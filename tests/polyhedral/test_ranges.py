@@ -11,6 +11,7 @@ from pymbolic import evaluate, parse
 
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.pipeline.alike import AlikePasses, Surroundings
+from loopyperf.pipeline.expressions import coded_graph
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.ranges import bounds, mentions, periods, truth, variation
 
@@ -93,13 +94,13 @@ def test_whatever_an_expression_is_made_of_its_passes_are_found() -> None:
 )
 def test_passes_are_alike_up_to_where_a_condition_changes(condition: str, first: int, until: int) -> None:
     loop = Loop("i", 1000, (0,))
-    graph = Idg((Instruction("alu", condition=parse(condition)),), (), (loop,))
+    graph = coded_graph(Idg((Instruction("alu", condition=parse(condition)),), (), (loop,)))
     assert AlikePasses(graph, loop, ()).until(first, 1000, Surroundings((), first)) == until
 
 
 def test_edge_from_a_fixed_pass_ends_to_matter_when_that_is_over() -> None:
     loop = Loop("i", 1000, (0,))
-    graph = Idg((Instruction("alu"),), (Edge(0, 0, (1,), (Affine((), 5),), parse("i >= 6")),), (loop,))
+    graph = coded_graph(Idg((Instruction("alu"),), (Edge(0, 0, (1,), (Affine((), 5),), parse("i >= 6")),), (loop,)))
     assert AlikePasses(graph, loop, ()).until(7, 1000, Surroundings((), 5)) == 7 + 1
     assert AlikePasses(graph, loop, ()).until(7, 1000, Surroundings((), 6)) == 1000
 
@@ -107,7 +108,7 @@ def test_edge_from_a_fixed_pass_ends_to_matter_when_that_is_over() -> None:
 def test_edge_that_catches_up_ends_what_is_alike() -> None:
     # From pass 2i - 20: at i = 14 it is the eighth pass, and results of the ninth on may still be waited for
     loop = Loop("i", 1000, (0,))
-    graph = Idg((Instruction("alu"),), (Edge(0, 0, (1,), (Affine.around(parse("2*i - 20")),)),), (loop,))
+    graph = coded_graph(Idg((Instruction("alu"),), (Edge(0, 0, (1,), (Affine.around(parse("2*i - 20")),)),), (loop,)))
     assert AlikePasses(graph, loop, ()).until(10, 1000, Surroundings((), 9)) == 15
 
 
@@ -117,7 +118,7 @@ def test_edge_from_an_earlier_run_of_an_inner_loop_is_of_no_matter() -> None:
     of_this_run = Edge(0, 0, (0, 1), (Affine.variable("i"), Affine((), 2)), parse("j >= 3"))
     of_last_run = Edge(0, 0, (1,), (Affine.variable("i", -1), Affine((), 999)))
     for edge, until in ((of_this_run, 5), (of_last_run, 1000)):
-        graph = Idg((Instruction("alu"),), (edge,), (outer,))
+        graph = coded_graph(Idg((Instruction("alu"),), (edge,), (outer,)))
         (*around, loop) = graph.loops_around[0]
         assert AlikePasses(graph, loop, tuple(around)).until(4, 1000, Surroundings((3,), 2)) == until
 
