@@ -28,7 +28,7 @@ from loopyperf.device.occupancy import Execution, Occupancy, execution_on, occup
 from loopyperf.device.parts import Lanes, Substitute
 from loopyperf.device.substitutes import completed
 from loopyperf.errors import MissingNumberError, OccupancyError, UncountableError
-from loopyperf.idg.graph import Idg
+from loopyperf.idg.graph import Idg, distinct
 from loopyperf.idg.metrics.live_values import Lives
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.kernel.launches import SUBJECTS, Assumed, Assumption
@@ -161,20 +161,21 @@ def machine_launch(
 
     described, leave_out = _described(device), OF_GPUS if device.lanes == Lanes.IN_TURN else frozenset[str]()
     low = partial(lowered, leave_out=leave_out, capability=capability, in_memory=in_memory, described=described)
-    ordered = [_ordered(low(each.graph), estimated) for each in launch.classes]
+    graphs, places = distinct([each.graph for each in launch.classes])
+    ordered = [_ordered(low(each), estimated) for each in graphs]
     with_stacks = [with_spills(lives, each.room) for lives, each, _ in ordered]
     registers = max(each.allocated for _, each, _ in ordered)
     room = occupancy(device, launch.work_items, registers, launch.local_memory)
     pairs = zip(with_stacks, ordered, strict=True)
     machine = [with_early_loads(graph, registers=left) for (graph, _), (_, _, left) in pairs]
     assumed = [*launch.assumed, *_assumed(unsure, in_memory, max(nbytes for _, nbytes in with_stacks))]
-    instructions = [each for kind in launch.classes for each in kind.graph.instructions]
+    instructions = [each for graph in graphs for each in graph.instructions]
     if not leave_out:
         made = [each for each in instructions if not is_described(each, described)]
         assumed += _of_sequences(device, made, capability)
     return MachineLaunch(
         name=launch.name,
-        classes=tuple(replace(each, graph=graph) for each, graph in zip(launch.classes, machine, strict=True)),
+        classes=tuple(replace(each, graph=machine[at]) for each, at in zip(launch.classes, places, strict=True)),
         grid=launch.grid,
         local_memory=launch.local_memory,
         dispatch=launch.dispatch,

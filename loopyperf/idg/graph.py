@@ -19,6 +19,7 @@ from loopyperf.idg.program import Edge, Element, Idle, Instruction, Item, Iterat
 from loopyperf.polyhedral.affine import Affine, Symbol
 from loopyperf.polyhedral.expressions import Passes, holds, in_terms_of_all, times_held, valued
 from loopyperf.polyhedral.polynomial import Polynomial
+from loopyperf.polyhedral.sets import Same
 from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import amount, number_of
 
@@ -133,14 +134,14 @@ def number_of_runs(condition: Any, loops: Sequence[Loop]) -> int:
     return times_held(condition, [(loop.name, loop.trips) for loop in loops])
 
 
-def runs_of_all(instructions: Sequence[Instruction], around: Sequence[Sequence[Loop]]) -> list[int]:
-    """Return how often the program runs each of *instructions*, given the loops *around* each, the outermost first."""
+def runs_of_all(conditions: Sequence[Any], around: Sequence[Sequence[Loop]]) -> list[int]:
+    """Return how often instructions on *conditions* are run, given the loops *around* each, the outermost first."""
     known: dict[Any, int] = {}
     found: list[int] = []
-    for each, loops in zip(instructions, around, strict=True):
-        key = (each.condition, tuple((loop.name, loop.trips) for loop in loops))
+    for condition, loops in zip(conditions, around, strict=True):
+        key = (condition, tuple([(loop.name, loop.trips) for loop in loops]))
         if key not in known:
-            known[key] = number_of_runs(each.condition, loops)
+            known[key] = number_of_runs(condition, loops)
         found.append(known[key])
     return found
 
@@ -287,6 +288,13 @@ class Idg(Shown):
         """
         instructions, edges = flattened(self.instructions, self.definitions, self.body, limit)
         return Idg(instructions, edges, tuple(range(len(instructions))))
+
+
+def distinct(graphs: Sequence[Idg]) -> tuple[list[Idg], list[int]]:
+    """Return *graphs*, each object once, and where each of them is among those."""
+    places: dict[Same[Idg], int] = {}
+    where = [places.setdefault(Same(each), len(places)) for each in graphs]
+    return [each.value for each in places], where
 
 
 def checked_access(graph: Idg, number: int) -> int:

@@ -1,6 +1,6 @@
 """From a kernel to what it does at given sizes: a graph for each launch and for each class of its warps."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import chain
 
@@ -13,6 +13,7 @@ from loopyperf.errors import UncountableError
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.executed import Executed, LaunchProgram, kinds_of_warps
 from loopyperf.idg.construction.warp_graph import warp_graph
+from loopyperf.idg.graph import Idg
 from loopyperf.idg.warps.dispatch import Grid, dispatched, hosts_of
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.kinds import Kind, loops_by_place
@@ -105,7 +106,7 @@ class SourceLaunch:
         grid = {axis: grid_extent(self.launch, axis, self.sizes) for axis in sorted(self.launch.group_axes)}
         return LaunchProfile(
             name=self.launch.name,
-            classes=tuple(map(self._warp_class, self.kinds)),
+            classes=tuple(self._classes()),
             grid=grid,
             local_memory=self.launch.local_memory,
             dispatch=dispatched(self.kinds, self._groups(tuple(grid.values()))),
@@ -113,9 +114,17 @@ class SourceLaunch:
             assumed=(*self.kernel.assumed, *self.launch.assumptions),
         )
 
-    def _warp_class(self, kind: Kind) -> WarpClass:
-        executed = Executed(self.program, self.executions, kind)
-        graph = warp_graph(executed)
+    def _classes(self) -> Iterator[WarpClass]:
+        graphs: list[Idg] = []
+        for kind in self.kinds:
+            executed = Executed(self.program, self.executions, kind)
+            graph = warp_graph(executed)
+            # Equal graphs are one object, so that a compiler looks at it once.
+            same = next((each for each in graphs if each == graph), graph)
+            graphs += [graph] if same is graph else []
+            yield self._warp_class(kind, executed, same)
+
+    def _warp_class(self, kind: Kind, executed: Executed, graph: Idg) -> WarpClass:
         example, host = self.executions.placement.warp(kind.example)
         accessing = [(each, each.origin) for each in graph.instructions if each.origin is not None]
         return WarpClass(

@@ -238,10 +238,19 @@ class UnlikeGroups:
     def _of_whole(self, launch: TimedLaunch, make_up: int, groups: int) -> float:
         if groups == 0:
             return 0.0
-        key = launch.balance, *launch.balances.items(), make_up, groups
+        alike = launch.like(self.launch.batches.make_ups[make_up], groups)
+        key = launch.balance, *launch.balances.items(), _warps(alike), groups
         if key not in self._known:
-            self._known[key] = self.cycles_of(launch.like(self.launch.batches.make_ups[make_up], groups))
+            self._known[key] = self.cycles_of(alike)
         return self._known[key]
+
+
+def _warps(launch: TimedLaunch) -> Hashable:
+    """Return what the warps of groups that are alike execute, each in its place, and on average."""
+    shares: dict[int, float] = {}
+    for program, share in launch.shares.items():
+        shares[launch.first[program]] = shares.get(launch.first[program], 0.0) + share
+    return tuple([launch.first[program] for program in launch.order]), tuple(sorted(shares.items()))
 
 
 def _dealt_by_volkov(launch: TimedLaunch) -> Dealt:

@@ -142,14 +142,19 @@ class TimedGraph:
 
     def in_partition(self, number: int, partitions: int) -> "TimedGraph":
         """Return the graph of a warp in partition *number*, whose part of split pipelines is so many times slower."""
-        is_split = [each.subsystem in self.split for each in self.graph.instructions]
         instructions = tuple(
-            replace(each, subsystem=f"{each.subsystem} {number}") if own else each
-            for each, own in zip(self.graph.instructions, is_split, strict=True)
+            replace(each, subsystem=f"{each.subsystem} {number}") if each.subsystem in self.split else each
+            for each in self.graph.instructions
         )
+        graph = Idg(instructions, self.graph.edges, self.graph.body)
+        return replace(self, graph=graph, lambdas=self.lambdas_in_partition(partitions))
+
+    def lambdas_in_partition(self, partitions: int) -> tuple[Lambdas, ...]:
+        """Return the latencies in one of so many *partitions*."""
         slower = {each: Lambdas(each.issue * partitions, each.completion) for each in set(self.lambdas)}
-        lambdas = tuple(slower[each] if own else each for each, own in zip(self.lambdas, is_split, strict=True))
-        return replace(self, graph=Idg(instructions, self.graph.edges, self.graph.body), lambdas=lambdas)
+        return tuple(
+            [slower[each] if instruction.subsystem in self.split else each for instruction, each in self.issued]
+        )
 
     @property
     def issued(self) -> Iterator[tuple[Instruction, Lambdas]]:
@@ -220,7 +225,8 @@ class Light:
 def light(graph: Idg, program: int, loops: Collection[str]) -> Light | None:
     """Return *graph* with one pass of its outermost *loops*, as a *program* of that number; None if it has no more."""
     short = replace(graph, body=_in_one_pass(graph.body, loops))
-    runs = (runs_of_all(graph.instructions, each.loops_around) for each in (graph, short))
+    conditions = [each.condition for each in graph.instructions]
+    runs = (runs_of_all(conditions, each.loops_around) for each in (graph, short))
     instructions = list(graph.instructions)
     every = left = Fraction(0)
     for place, (before, after) in enumerate(zip(*runs, strict=True)):

@@ -17,11 +17,12 @@ from loopyperf.device.lambdas import DRAM
 from loopyperf.device.occupancy import Execution
 from loopyperf.device.parts import Substitution
 from loopyperf.idg.graph import Idg, runs_of_all
-from loopyperf.idg.program import Instruction, Opcode
+from loopyperf.idg.program import Instruction, Opcode, placed
 from loopyperf.kernel.launches import Assumed
 from loopyperf.pipeline.batches import Batches, MakeUp
-from loopyperf.pipeline.expressions import decoded_graph
+from loopyperf.pipeline.expressions import decoded, decoded_body
 from loopyperf.pipeline.timed_graph import Timed, TimedGraph, steady
+from loopyperf.polyhedral.sets import Same
 from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import amount, number_of
 
@@ -79,10 +80,6 @@ def moved_sectors(graph: Idg, requests: Sequence[Request | None]) -> Mapping[str
 class TimedWarps:
     """Warps that execute the same program."""
 
-    kind: int
-    """the number of their class"""
-    place: int
-    """the number in its group of one of them"""
     graph: Idg
     """the machine graph; its expressions are :class:`~loopyperf.pipeline.expressions.Code`"""
     times: tuple[tuple[Timed, ...], ...]
@@ -99,8 +96,11 @@ class TimedWarps:
     @cached_property
     def runs(self) -> tuple[int, ...]:
         """Return for each instruction how many passes the loops around it make in which its condition holds."""
-        known = decoded_graph(self.graph)
-        return tuple(runs_of_all(known.instructions, known.loops_around))
+        known = dict(placed(decoded_body(self.graph.body)))
+        around = [known[place] for place in range(len(known))]
+        names = ([loop.name for loop in loops] for loops in around)
+        pairs = zip(self.graph.instructions, names, strict=True)
+        return tuple(runs_of_all([decoded(each.condition, own) for each, own in pairs], around))
 
     @cached_property
     def timed_graph(self) -> TimedGraph:
@@ -156,11 +156,14 @@ class TimedLaunch:
     execution: Execution
     """of the core"""
     programs: Mapping[int, TimedWarps]
-    """by the number of the class of warps; then light programs of classes whose warps do unequal work"""
+    """by the number of the class of warps; then light programs of classes whose warps do unequal work. Equal ones are
+    one object."""
     shares: Mapping[int, float]
     """program -> its share of all warps"""
     order: tuple[int, ...]
     """the programs of the warps of one or more groups one after the other; one alone where there is no other"""
+    places: tuple[int, ...]
+    """of each class of warps, the number in its group of one of them"""
     batches: Batches
     """the groups in the order in which they start"""
     are_alike: bool
@@ -229,19 +232,19 @@ class TimedLaunch:
     @cached_property
     def warps(self) -> Placed:
         """Return the programs on the pipelines of their partitions, and those of the warps of some groups."""
-        return self.placed(self.programs)
-
-    def placed(self, programs: Mapping[int, TimedWarps]) -> Placed:
-        """Return *programs* in their partitions, and which of them the warps of some groups execute.
-
-        The groups are so many that the next ones begin in the first partition again.
-        """
+        # So many groups that the next ones begin in the first partition again.
         order = list(self.order) * (self.warps_per_group if len(self.order) == 1 else 1)
         order *= self.partitions // gcd(len(order), self.partitions)
-        placed = [(kind, number % self.partitions) for number, kind in enumerate(order)]
-        distinct = list(dict.fromkeys(placed))
-        graphs = (programs[kind].timed_graph.in_partition(part, self.partitions) for kind, part in distinct)
-        return tuple(graphs), tuple(map(distinct.index, placed))
+        every = [(self.first[program], number % self.partitions) for number, program in enumerate(order)]
+        distinct = {each: place for place, each in enumerate(dict.fromkeys(every))}
+        graphs = (self.programs[program].timed_graph.in_partition(part, self.partitions) for program, part in distinct)
+        return tuple(graphs), tuple([distinct[each] for each in every])
+
+    @cached_property
+    def first(self) -> Mapping[int, int]:
+        """Return program -> the first one that is equal to it."""
+        known: dict[Same[TimedWarps], int] = {}
+        return {program: known.setdefault(Same(each), program) for program, each in self.programs.items()}
 
     @property
     def partitions(self) -> int:
@@ -283,9 +286,10 @@ class TimedLaunch:
         numbers: defaultdict[int, float] = defaultdict(float)
         of_kind: dict[int, int] = {}
         for program, number in sorted(group.items(), reverse=True):  # the light one where there is no other
-            numbers[self.programs[program].kind] += number
-            of_kind[self.programs[program].kind] = program
-        for kind in sorted(numbers, key=lambda kind: (self.programs[kind].place, kind)):
+            kind = program % len(self.places)
+            numbers[kind] += number
+            of_kind[kind] = program
+        for kind in sorted(numbers, key=lambda kind: (self.places[kind], kind)):
             yield from repeat(of_kind[kind], round(numbers[kind]))
 
     @cached_property
@@ -300,7 +304,10 @@ class TimedLaunch:
     def _balanced(self, balance: float, balances: Mapping[str, float]) -> Mapping[int, TimedWarps]:
         if (balance, balances) == (self.balance, self.balances):
             return self.programs
-        return {number: each.balanced(balance, balances) for number, each in self.programs.items()}
+        made = {
+            number: self.programs[number].balanced(balance, balances) for number in dict.fromkeys(self.first.values())
+        }
+        return {program: made[first] for program, first in self.first.items()}
 
     # }}}
 

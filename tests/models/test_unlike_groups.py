@@ -18,7 +18,9 @@ import pytest
 import loopyperf as lpp
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
+from loopyperf.pipeline import core, simulator
 from loopyperf.pipeline.timed_program import TimedProgram
+from loopyperf.polyhedral.sets import Same
 from loopyperf.predict.stages import timed_kernel
 
 DEVICE = lpp.load_device("nvidia-titan-v")
@@ -89,6 +91,24 @@ def test_a_triangle_takes_as_long_as_the_core_that_ends_last_when_groups_are_dea
 def test_a_triangle_with_a_core_for_each_group_takes_what_its_heaviest_group_takes(model: str) -> None:
     heaviest = seconds(SQUARE, model, n=1, m=100 * 60)
     assert seconds(TRIANGLE, model, n=60) == pytest.approx(heaviest, rel=0.02)
+
+
+BAND = grouped("{[g,i]: 0<=g<n and 0<=i<256}", "{[j]: 0<=j<n and g-1<=j<=g+1}", "b[g,i] = sum(j, a[g,i] + 0.5f)")
+
+
+@pytest.mark.parametrize("model", ["roofline", "pipeline", "mwp-cwp"])
+def test_warps_that_execute_the_same_elsewhere_are_looked_at_once(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = timed(BAND, n=8)
+    (launch,) = kernel.launches
+    every = launch.programs.values()
+    assert len(every) > len({each.graph.executed for each in every}), "a group near either end has as many passes"
+    assert len({Same(each) for each in every}) == len({each.graph.executed for each in every})
+    apart = replace(kernel, launches=(replace(launch, programs={n: replace(p) for n, p in launch.programs.items()}),))
+    run, runs = core.run, list[bool]()
+    monkeypatch.setattr(simulator, "run", lambda *given, **how: runs.append(True) or run(*given, **how))
+    at_once, simulated = float(DEVICE_MODELS[model].time(kernel).seconds), len(runs)
+    assert at_once == pytest.approx(float(DEVICE_MODELS[model].time(apart).seconds), rel=1e-12)
+    assert 2 * simulated < len(runs), "and none is simulated twice"
 
 
 def test_many_groups_of_every_kind_take_what_the_mean_group_does() -> None:

@@ -6,7 +6,7 @@ mean, over the groups, of the warp that takes longest.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from statistics import fmean
 from typing import TypeVar
 
@@ -110,13 +110,11 @@ class LaunchDemand(WarpDemand):
     @cached_property
     def latency(self) -> float:
         """Return Λapp, in cycles: that of a warp alone in its partition of the core."""
+        latency = once(self.launch, _latencies)
         if self.group is not None:
-            return max(once(self.launch, _latencies)(program) for program in self.group)
-        programs, order = self.launch.placed(self.launch.alone)
-        alone = [_alone(program) for program in programs]
-        every = [alone[program] for program in order]
-        size = self.warps_per_group
-        return fmean(max(every[first : first + size]) for first in range(0, len(every), size))
+            return max(latency(program) for program in self.group)
+        order, size = self.launch.order, self.warps_per_group
+        return fmean(max(map(latency, order[first : first + size])) for first in range(0, len(order), size))
 
     def longest(self, least: float) -> float:
         """Return how long the kind of warps that takes longest takes alone, in cycles, or *least* if that is more.
@@ -124,9 +122,10 @@ class LaunchDemand(WarpDemand):
         The launch takes no less. Raises :class:`GraphError` as
         :func:`loopyperf.pipeline.warp_latency` does.
         """
-        for warp in (self.launch.programs[program].timed_graph for program in self.shares):
+        for program in dict.fromkeys(self.launch.first[program] for program in self.shares):
+            warp = self.launch.programs[program].timed_graph
             if _one_after_the_other(warp) > least:
-                least = max(least, _alone(warp))
+                least = max(least, float(warp_latency(warp.graph, warp.lambdas)))
         return least
 
     @cached_property
@@ -156,9 +155,14 @@ def of_groups(launch: TimedLaunch) -> tuple[LaunchDemand, ...]:
 def _latencies(launch: TimedLaunch) -> Callable[[int], float]:
     """Return what tells how long a warp takes alone in its partition that executes a program."""
 
-    @cache
+    known: dict[int, float] = {}
+
     def latency(program: int) -> float:
-        return _alone(launch.alone[program].timed_graph.in_partition(0, launch.partitions))
+        first = launch.first[program]
+        if first not in known:
+            warp = launch.alone[first].timed_graph
+            known[first] = float(warp_latency(warp.graph, warp.lambdas_in_partition(launch.partitions)))
+        return known[first]
 
     return latency
 
@@ -186,10 +190,6 @@ def _issue(times: Sequence[Timed]) -> float:
 def _waited(counted: Iterable[tuple[float, Instruction, Sequence[Timed]]]) -> float:
     """Return ΣΛ of instructions that are executed so often, of stores Σλ."""
     return sum(executions * float(_single(each, times).completion) for executions, each, times in counted)
-
-
-def _alone(warp: TimedGraph) -> float:
-    return float(warp_latency(warp.graph, warp.lambdas))
 
 
 def _one_after_the_other(warp: TimedGraph) -> float:

@@ -11,7 +11,7 @@ from loopyperf.counts.sizes import numbered
 from loopyperf.device.description import Device
 from loopyperf.device.parts import Per
 from loopyperf.device.substitutes import completed
-from loopyperf.idg.graph import Idg
+from loopyperf.idg.graph import Idg, distinct
 from loopyperf.idg.program import Instruction
 from loopyperf.kernel.launches import Assumed
 from loopyperf.memory.kernel_profile import Quantity, WarpClass
@@ -29,6 +29,7 @@ from loopyperf.pipeline.batches import Batches
 from loopyperf.pipeline.expressions import coded_graph
 from loopyperf.pipeline.timed_graph import Light, Timed, light, steady
 from loopyperf.pipeline.timed_program import Request, Served, TimedLaunch, TimedProgram, TimedWarps, moved_sectors
+from loopyperf.polyhedral.sets import Same
 
 # {{{ what the loads and stores of a machine graph ask of memory
 
@@ -150,6 +151,7 @@ class _LaunchTiming:
             programs=programs,
             shares=launch.shares,
             order=self.order,
+            places=tuple(each.example.number for each in launch.classes),
             batches=self.batches,
             are_alike=launch.dispatch.is_uniform,
             groups=execution.total_groups,
@@ -179,7 +181,8 @@ class _LaunchTiming:
         classes = self.launch.classes
         if self.launch.dispatch.is_uniform:
             return {}
-        found = {kind: light(each.graph, len(classes) + kind, each.unequal_loops) for kind, each in enumerate(classes)}
+        unequal = ((kind, each) for kind, each in enumerate(classes) if each.unequal_loops)
+        found = {kind: light(each.graph, len(classes) + kind, each.unequal_loops) for kind, each in unequal}
         return {kind: each for kind, each in found.items() if each is not None}
 
     @cached_property
@@ -195,20 +198,18 @@ class _LaunchTiming:
 
     def _programs(self, timing: Timing, balance: float, balances: Mapping[str, float]) -> dict[int, TimedWarps]:
         start, known = timing.start(self.launch.warps_per_group), TimedOnce()
+        start = None if start is None else start.balanced(balance, balances)
         found: dict[int, TimedWarps] = {}
+        of_graph: dict[Same[Idg], list[TimedWarps]] = {}
         for program, graph in self.graphs.items():
-            kind = program % len(self.launch.classes)
-            asked = zip(graph.instructions, self.requests[program], strict=True)
-            found[program] = TimedWarps(
-                kind=kind,
-                place=self.launch.classes[kind].example.number,
-                graph=_bare(graph),
-                times=found[kind].times
-                if kind in found
-                else tuple(_timed(timing, balance, balances, known, *each) for each in asked),
-                requests=self.requests[program],
-                start=None if start is None else start.balanced(balance, balances),
-            )
+            requests, alike = self.requests[program], of_graph.setdefault(Same(graph), [])
+            same = next((each for each in alike if each.requests == requests), None)
+            if same is None:
+                asked = zip(graph.instructions, requests, strict=True)
+                times = tuple([_timed(timing, balance, balances, known, *each) for each in asked])
+                same = TimedWarps(alike[0].graph if alike else _bare(graph), times, requests, start)
+                alike.append(same)
+            found[program] = same
         return found
 
     # }}}
@@ -259,7 +260,9 @@ class _LaunchTiming:
         if not any(_has_stack(graph) for graph in self.graphs.values()):
             return {}
         lanes = self.device.needed("warp_size")
-        stacks = {kind: StackReuse.of(graph, lanes) for kind, graph in self.graphs.items()}
+        graphs, places = distinct(list(self.graphs.values()))
+        reuse = [StackReuse.of(each, lanes) for each in graphs]
+        stacks = {program: reuse[place] for program, place in zip(self.graphs, places, strict=True)}
         return levels_that_serve_stacks(self.launch, self.device, self.residence, stacks, self.order)
 
     def _balances(self, *, one_group: bool = False) -> Iterator[tuple[str, float]]:
