@@ -296,6 +296,8 @@ class _Copier:
                     source = self.places.get((edge.source, chosen))
                     if source is not None:
                         apart = (*distance, int(source >= number)) if is_open else distance
+                        if source >= number and not any(apart):
+                            continue  # no pass is on all of these conditions
                         yield Edge(source, number, apart, passes, condition, edge.through, edge.operand)
 
     def _patterns(self, edges: Sequence[Edge]) -> list[tuple[Edge, _Pattern | None]]:

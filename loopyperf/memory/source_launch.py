@@ -19,6 +19,7 @@ from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.kinds import Kind, loops_by_place
 from loopyperf.idg.warps.warp import grid_extent, warps_of_group
 from loopyperf.kernel import Kernel
+from loopyperf.kernel.launches import SUBJECTS, Assumption
 from loopyperf.memory import AccessPattern, access_pattern
 from loopyperf.memory.array_accesses import footprints_of
 from loopyperf.memory.footprints import Footprints, StatementLoop
@@ -92,6 +93,12 @@ class KernelStructure:
         return self._launches[place]
 
 
+MANY_DEPENDENCES = (
+    f"dependences through {SUBJECTS} are too many to find exactly: each read waits for the last execution of every "
+    "earlier write, whichever element it is of"
+)
+
+
 class SourceLaunch:
     """A launch of a kernel at given sizes: what its profile is made of."""
 
@@ -100,18 +107,21 @@ class SourceLaunch:
         self.program, self.kernel, self.launch, self.sizes = program, program.kernel, program.launch, sizes
         self.executions = LaunchExecutions(program.counter, program.launch, sizes, warp_size)
         self.kinds = kinds_of_warps(program, self.executions)
+        self._not_exact: dict[str, None] = {}
 
     def profile(self) -> LaunchProfile:
         """Return what the launch does, as a plain value."""
+        classes = tuple(self._classes())
+        many = [Assumption(MANY_DEPENDENCES, name, name) for name in self._not_exact]
         grid = {axis: grid_extent(self.launch, axis, self.sizes) for axis in sorted(self.launch.group_axes)}
         return LaunchProfile(
             name=self.launch.name,
-            classes=tuple(self._classes()),
+            classes=classes,
             grid=grid,
             local_memory=self.launch.local_memory,
             dispatch=dispatched(self.kinds, self._groups(tuple(grid.values()))),
             footprints=self._footprints(),
-            assumed=(*self.kernel.assumed, *self.launch.assumptions),
+            assumed=(*self.kernel.assumed, *self.launch.assumptions, *many),
         )
 
     def _classes(self) -> Iterator[WarpClass]:
@@ -119,6 +129,7 @@ class SourceLaunch:
         for kind in self.kinds:
             executed = Executed(self.program, self.executions, kind)
             graph = warp_graph(executed)
+            self._not_exact |= executed.not_exact
             # Equal graphs are one object, so that a compiler looks at it once.
             same = next((each for each in graphs if each == graph), graph)
             graphs += [graph] if same is graph else []

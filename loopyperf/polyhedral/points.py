@@ -57,6 +57,11 @@ class Points:
         return found if len(found) <= MOST_BOXES else None
 
     @cached_property
+    def span(self) -> Box:
+        """Return the smallest box around them; there are some."""
+        return self.box or tuple(_interval(self.set, place) for place in range(self.dimensions))
+
+    @cached_property
     def set(self) -> isl.Set:
         """Return the points as isl has them."""
         return boxed(self._made_of) if isinstance(self._made_of, tuple) else self._made_of

@@ -38,14 +38,19 @@ class CellAccess:
     """of the variables"""
     index: tuple[Any, ...] | None
     """affine expressions of the variables, in isl's sense; None for the array as a whole"""
-    passes: tuple[Box, ...] | None
-    """the numbers of the passes of the loops, as disjoint products of intervals; None where they are not a few"""
+    numbers: Points
+    """of the passes of the loops"""
     cells: tuple[Affine[str], ...] | None
     """the index as functions of the numbers of the passes, each variable called as its loop; None where it is none"""
     is_certain: bool = True
     """otherwise it may not happen: a condition on data"""
     is_part: bool = False
     """of a write: the instruction computes it alone, without the others that compute parts of the same value"""
+
+    @property
+    def passes(self) -> tuple[Box, ...] | None:
+        """Return the numbers of the passes of the loops as disjoint boxes; None where they are not a few."""
+        return self.numbers.boxes
 
 
 # {{{ which element of a private array an operand is, or a result becomes

@@ -16,7 +16,7 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.construction.cell_access import CellAccess
 from loopyperf.idg.construction.drafts import Read
 from loopyperf.idg.construction.executed import Executed
-from loopyperf.idg.construction.last_writes import LastWrite, Writes
+from loopyperf.idg.construction.last_writes import LastWrite, Writes, last_of_each
 from loopyperf.idg.program import Opcode
 from loopyperf.idg.warps.warp import Nest
 from loopyperf.polyhedral.affine import Affine
@@ -65,14 +65,30 @@ def _of_array(reads: Sequence[CellAccess], writes: Sequence[CellAccess]) -> Iter
         else:
             yield from found
     if hard:
-        yield from _flows(hard, writes)
+        found = _flows(hard, writes)
+        yield from (each for read in hard for each in last_of_each(read, writes)) if found is None else found
 
 
 # {{{ by isl's analysis
 
 
-def _flows(reads: Sequence[CellAccess], writes: Sequence[CellAccess]) -> Iterator[Flow]:
-    """Yield what *reads* read that *writes* wrote last."""
+MOST_OPERATIONS = 300_000
+"""of isl for the reads of one array: a third of a second. The measured kernels need a hundredth of it."""
+
+
+def _flows(reads: Sequence[CellAccess], writes: Sequence[CellAccess]) -> list[Flow] | None:
+    """Return what *reads* read that *writes* wrote last; None where that takes isl :data:`MOST_OPERATIONS`."""
+    limited = isl.Context()  # of its own: other threads would meet the limit of a shared one
+    limited.set_max_operations(MOST_OPERATIONS)
+    try:
+        return list(_analyzed(reads, writes, limited))
+    except isl.Error as error:
+        if "maximal number of operations" not in str(error):
+            raise
+        return None
+
+
+def _analyzed(reads: Sequence[CellAccess], writes: Sequence[CellAccess], context: isl.Context) -> Iterator[Flow]:
     named = {f"A{number}": access for number, access in enumerate((*reads, *writes))}
     depth = max(len(access.variables) for access in named.values())
     certain, uncertain, sinks, schedule = (isl.UnionMap("{}") for _ in range(4))
@@ -85,6 +101,9 @@ def _flows(reads: Sequence[CellAccess], writes: Sequence[CellAccess]) -> Iterato
         else:
             uncertain = uncertain.union(cells)
         schedule = schedule.union(isl.UnionMap.from_map(_times(name, access, depth)))
+    sinks, certain, uncertain, schedule = (
+        isl.UnionMap.read_from_str(context, str(each)) for each in (sinks, certain, uncertain, schedule)
+    )
     info = isl.UnionAccessInfo.from_sink(sinks).set_must_source(certain).set_may_source(uncertain)
     found: list[isl.Map] = []
     info.set_schedule_map(schedule).compute_flow().get_may_dependence().foreach_map(found.append)
@@ -92,7 +111,8 @@ def _flows(reads: Sequence[CellAccess], writes: Sequence[CellAccess]) -> Iterato
         source, target = each.get_tuple_name(isl.dim_type.in_), each.get_tuple_name(isl.dim_type.out)
         relation = each.reverse().reset_tuple_id(isl.dim_type.in_).reset_tuple_id(isl.dim_type.out)
         # What data decide of may have been written in any earlier pass: one waits for the last of them.
-        yield Flow(named[source], named[target], relation if relation.is_single_valued() else relation.lexmax())
+        last = relation if relation.is_single_valued() else relation.lexmax()
+        yield Flow(named[source], named[target], isl.Map.read_from_str(isl.DEFAULT_CONTEXT, str(last)))
 
 
 def _times(name: str, access: CellAccess, depth: int) -> isl.Map:
@@ -241,7 +261,7 @@ class Cells:
             variables=tuple(nest.iname for nest in statement.loops),
             values=run.values,
             index=affine,
-            passes=run.passes.boxes,
+            numbers=run.passes,
             cells=cells,
             is_certain=run.weight == 1,
         )

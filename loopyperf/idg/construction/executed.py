@@ -107,6 +107,8 @@ class Executed:
         alive = (place for place in range(len(program.drafts)) if not self._is_idle(place))
         self.numbers = {place: number for number, place in enumerate(alive)}
         """draft -> number of the instruction"""
+        self.not_exact: dict[str, None] = {}
+        """arrays through which more depends on each other than was found exactly"""
         self._in_passes: dict[tuple[tuple[Nest, ...], frozenset[str]], dict[Any, Any]] = {}
         self._substitutions: dict[tuple[Nest, ...], SubstitutionMapper] = {}
 

@@ -8,7 +8,7 @@ in a loop entered anew, the pass before in the loop that carries the value from 
 are products of intervals and each index is a multiple of one such pass and functions of x, all of this is exact, and
 what is left of the read's passes after each step is a product of intervals again. Executions that are a few such
 products, as those of tiles the last of which is not full, are looked at product by product. Whatever else happens is
-left to isl.
+left to isl. Where that would take too long, all writes count as writes of what is read (:func:`last_of_each`).
 """
 
 from bisect import bisect_right
@@ -20,8 +20,10 @@ from typing import Any
 from loopyperf.errors import LoopyperfError
 from loopyperf.idg.construction.cell_access import CellAccess
 from loopyperf.polyhedral.affine import Affine
-from loopyperf.polyhedral.points import Box
+from loopyperf.polyhedral.points import Box, Points
 
+MOST_PARTS = 16
+"""that the passes of a read are cut into"""
 _Cell = tuple[int, ...]
 
 
@@ -39,6 +41,8 @@ class LastWrite:
     """passes of the loops around the target, in disjoint parts"""
     passes: tuple[Affine[str], ...]
     """of the loops around the source, as functions of those"""
+    is_exact: bool = True
+    """otherwise it may have been another write"""
 
 
 class Writes:
@@ -60,7 +64,9 @@ class Writes:
         key = read.place[:-1], _constant_cell(read)
         seen = self._seen_from.get(key) or self._seen_from.setdefault(key, self._seen(read))
         try:
-            boxes = [part for box in read.passes for part in seen.cut_up(box)]
+            boxes = list(islice((part for box in read.passes for part in seen.cut_up(box)), MOST_PARTS + 1))
+            if len(boxes) > MOST_PARTS:
+                return None
             return _together(found for box in boxes for found in _Search(read, box, seen).found())
         except _UndecidedError:
             return None
@@ -74,6 +80,34 @@ class Writes:
             for write in (write for each in cells for write in of_cell[each]):
                 parts += (_Part(write, box, shared_loops(write, read)) for box in write.passes or ())
         return _Seen(parts, len(read.variables))
+
+
+def last_of_each(read: CellAccess, writes: Sequence[CellAccess]) -> Iterator[LastWrite]:
+    """Yield the last execution of each of *writes* before *read*, whichever cells they are of.
+
+    It is exact where the passes of both are boxes, of few parts. Otherwise all passes in the box around both count.
+    """
+    for write in writes:
+        are_boxes = read.numbers.box is not None and write.numbers.box is not None
+        found = _on_one_cell(read, write, read.numbers, write.numbers) if are_boxes else None
+        if found is None:
+            found = _on_one_cell(read, write, *_common_spans(read, write))
+        assert found is not None, "of one write on one cell, intervals tell"
+        yield from (replace(each, is_exact=False) for each in found)
+
+
+def _on_one_cell(read: CellAccess, write: CellAccess, reading: Points, written: Points) -> list[LastWrite] | None:
+    alone = Writes([replace(write, cells=(), is_certain=True, numbers=written)])
+    return alone.last(replace(read, cells=(), numbers=reading))
+
+
+def _common_spans(read: CellAccess, write: CellAccess) -> tuple[Points, Points]:
+    """Return the boxes around the passes of both, alike in the loops around both."""
+    reading, written = [*read.numbers.span], [*write.numbers.span]
+    for place in range(shared_loops(read, write)):
+        ends = (*_ends(reading[place]), *_ends(written[place]))
+        reading[place] = written[place] = range(min(ends), max(ends))
+    return Points(tuple(reading)), Points(tuple(written))
 
 
 def _constant_cell(access: CellAccess) -> "_Cell | None":

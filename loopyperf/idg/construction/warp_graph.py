@@ -134,16 +134,20 @@ def _in_same_pass(
 def _of(executed: Executed, found: LastWrite | Flow, operand: int | None) -> Iterator[Edge]:
     """Yield the edges that what was *found* makes, to that *operand*."""
     source, target = found.source.node, found.target.node
+    ends = executed.numbers[source], executed.numbers[target]
     loops = executed.draft(target).statement.loops
     everywhere = executed.runs[target].passes
     through = _through(executed, source, target)
     if isinstance(found, LastWrite):
+        if not found.is_exact:
+            executed.not_exact[found.target.array] = None
         pieces = [_piece(executed, found, everywhere)]
     else:
         known = _pieces(executed, found)
         pieces = ((condition_on(where, everywhere, loops), passes, distance) for where, passes, distance in known)
     for condition, passes, distance in pieces:
-        yield Edge(executed.numbers[source], executed.numbers[target], distance, passes, condition, through, operand)
+        if condition is not False:
+            yield Edge(*ends, distance, passes, condition, through, operand)
 
 
 def _through(executed: Executed, source: int, target: int) -> Dependence:
@@ -200,7 +204,8 @@ def _distances(where: isl.Set, source: isl.MultiAff, shared: int) -> Iterator[tu
         passes = isl.PwAff.from_aff(apart)
         earlier = where & passes.pos_set()
         if not earlier.is_empty():
-            yield earlier, (*found, passes.intersect_domain(earlier).min_val().to_python())
+            least = isl.Map.from_pw_aff(passes.intersect_domain(earlier)).range().dim_min_val(0)
+            yield earlier, (*found, least.to_python())
         where = where & passes.zero_set()
         if where.is_empty():
             return

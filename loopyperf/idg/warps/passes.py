@@ -286,7 +286,10 @@ IN = isl.dim_type.in_
 
 
 def condition_on(passes: Points, everywhere: Points, loops: Sequence[Nest]) -> Any:
-    """Return the condition on passes of *loops* under which those of *everywhere* are among *passes*; None for all."""
+    """Return the condition on passes of *loops* under which those of *everywhere* are among *passes*.
+
+    None for all of them, False for none.
+    """
     if passes is everywhere:
         return None
     if passes.box is not None and everywhere.box is not None:
@@ -294,7 +297,8 @@ def condition_on(passes: Points, everywhere: Points, loops: Sequence[Nest]) -> A
         return prim.LogicalAnd(tuple(tests)) if len(tests) > 1 else next(iter(tests), None)
     if everywhere.set.is_subset(passes.set):
         return None
-    return set_to_cond_expr(_named_set(passes.set.gist(everywhere.set), loops))
+    among = passes.set.gist(everywhere.set)
+    return set_to_cond_expr(_named_set(among, loops)) if among.n_basic_set() else False
 
 
 def _tests(passes: Box, everywhere: Box, loops: Sequence[Nest]) -> Iterator[Any]:
