@@ -19,6 +19,7 @@ import numpy as np
 from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.polyhedral.points import Box, contained, values_along_each
 from loopyperf.polyhedral.quasipolynomial import number_of_points
+from loopyperf.polyhedral.sets import factors
 
 # {{{ how many sectors and lines a part of an array touches: in closed form, whatever its size
 #
@@ -125,6 +126,8 @@ LONG = 4
 """blocks: of rows that are longer, what is touched at their ends does not count for much"""
 FEW = 10**5
 """elements of a box that are looked at one by one, rather than to count a union of sets by formulas"""
+FEWER = 2**15
+"""the same for one conjunction"""
 
 
 class _Box(NamedTuple):
@@ -199,7 +202,7 @@ class _Set:
     """Cells as isl has them."""
 
     def __init__(self, cells: isl.Set) -> None:
-        self._cells = cells
+        self._cells, self._without = cells, dict[int, _Set]()
 
     @cached_property
     def values(self) -> Sequence[range]:
@@ -212,9 +215,10 @@ class _Set:
         cells, elements = self._cells, prod(map(len, self.values))
         if cells.is_box():
             return elements
-        if cells.n_basic_set() == 1 or elements > FEW or not self.values:
-            return number_of_points(cells)
-        return int(contained(cells, np.meshgrid(*self.values, indexing="ij", sparse=True)).sum())
+        if cells.n_basic_set() == 1 and self.values:
+            (part,) = cells.detect_equalities().get_basic_sets()  # which leaves divisions out that say nothing new
+            return prod(_number_along(axes, isl.Set.from_basic_set(each), self.values) for axes, each in factors(part))
+        return number_of_points(cells) if elements > FEW or not self.values else _number_in(cells, self.values)
 
     @property
     def have_holes(self) -> bool:
@@ -223,7 +227,9 @@ class _Set:
 
     def without(self, place: int) -> "_Set":
         """Return the cells without the axis at *place*."""
-        return _Set(self._cells.project_out(SET, place, 1))
+        if place not in self._without:
+            self._without[place] = _Set(self._cells.project_out(SET, place, 1))
+        return self._without[place]
 
     def blocks(self, place: int, distance: int, size: int) -> "_Set":
         """Return the blocks of *size* bytes that the cells, *distance* bytes apart along that axis, begin in."""
@@ -232,6 +238,19 @@ class _Set:
         blocks[place] = f"floor(({distance}*{names[place]})/{size})"
         to_blocks = isl.Map(f"{{[{', '.join(names)}] -> [{', '.join(blocks)}]}}", context=self._cells.get_ctx())
         return _Set(self._cells.apply(to_blocks))
+
+
+def _number_along(axes: Sequence[int], cells: isl.Set, values: Sequence[range]) -> int:
+    """Return how many of *cells* there are, which are a conjunction over some *axes*, each with its *values*."""
+    if cells.is_box():
+        return prod(len(values[axis]) for axis in axes)
+    own = [values[axis] for axis in axes]
+    return _number_in(cells, own) if prod(map(len, own)) <= FEWER else number_of_points(cells)
+
+
+def _number_in(cells: isl.Set, values: Sequence[range]) -> int:
+    """Return how many *cells* there are, each of whose axes has *values*."""
+    return int(contained(cells, np.meshgrid(*values, indexing="ij", sparse=True)).sum())
 
 
 class _NotTold(Exception):  # noqa: N818

@@ -119,8 +119,8 @@ def working_sets(footprints: Footprints) -> "WorkingSets":
 class _Access:
     """An access with its sets as isl has them."""
 
-    def __init__(self, access: ArrayAccess) -> None:
-        self.made_of = access
+    def __init__(self, access: ArrayAccess, number: int) -> None:
+        self.made_of, self.number = access, number
         self._box = plain_box(access.points)
         self._outputs = None if access.cells is None else plain_outputs(access.cells)
         self.statements = {
@@ -148,6 +148,11 @@ class _Access:
                 points = points.lower_bound_val(SET, place, isl.Val(window[name].start))
                 points = points.upper_bound_val(SET, place, isl.Val(window[name].stop - 1))
         return points
+
+    def where(self, window: Window) -> Sequence[range | None]:
+        """Return what of *window* the access may depend on."""
+        values = self.values_in(window)
+        return tuple([window.get(name) for name in self.made_of.inames]) if values is None else values
 
     def values_in(self, window: Window) -> Box | None:
         """Return the values of the inames in *window*, some of which may be none; None where they are no box."""
@@ -179,8 +184,10 @@ class WorkingSets:
         self.program = footprints.program
         self._accesses: dict[tuple[str, tuple[int, ...]], list[_Access]] = {}
         self._known: dict[tuple[object, ...], dict[str, Touched]] = {}
+        self._together: dict[tuple[object, ...], Touched] = {}
         for each in footprints.accesses:
-            self._accesses.setdefault((each.array, each.axes), []).append(_Access(each))
+            of_array = self._accesses.setdefault((each.array, each.axes), [])
+            of_array.append(_Access(each, len(of_array)))
 
     def touched(
         self, part: Part, window: Window, array: str | None = None, kind: str | None = None
@@ -245,7 +252,10 @@ class WorkingSets:
             known = [access for access in here if access.made_of.cells is not None]
             amount = found.get(array, Touched())
             if known:
-                amount += _touched_by(known, window, axes)
+                key = (array, axes, tuple([(access.number, access.where(window)) for access in known]))
+                if key not in self._together:
+                    self._together[key] = _touched_by(known, window, axes)
+                amount += self._together[key]
             for access in here:
                 if access.made_of.cells is None:
                     number = Fraction(number_of_points(access.restricted(window)))

@@ -105,6 +105,18 @@ def groups(points: isl.BasicSet) -> Groups:
     return known
 
 
+def factors(points: isl.BasicSet) -> Iterator[tuple[list[int], isl.BasicSet]]:
+    """Yield the dimensions in each of the :func:`groups` of *points*, which are not empty, with that projection."""
+    places = range(points.dim(SET))
+    for group in groups(points):
+        others = [place for place in places if place not in group]
+        if len(others) < len(places):
+            part = _without_constraints(points, others)
+            for first, number in reversed(_runs(others)):
+                part = part.project_out(SET, first, number)
+            yield [place for place in places if place in group], part
+
+
 def tied_together(number: int, ties: Iterable[Collection[int]]) -> list[list[int]]:
     """Return the places from 0 to *number* in groups: those of one tie, and of ties that share a place, in one."""
     group = list(range(number))

@@ -119,10 +119,18 @@ ELEMENT_MATRIX = """{ [i, j] : (exists (e, f, g: 0 <= e, f, g <= 4 and 0 <= i - 
 """the elements of the matrix of a cube of order 4 that share two of their three indices, as TSFC stores them"""
 
 
-@pytest.mark.parametrize("cells", [ELEMENT_MATRIX, "{ [i, j]: 0 <= i, j < 90 and (i = j or i + j = 50 or 5i = 2j) }"])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ELEMENT_MATRIX,
+        "{ [i, j]: 0 <= i, j < 90 and (i = j or i + j = 50 or 5i = 2j) }",
+        "{ [i, j]: 0 <= i, j < 90 and (i + 3j) mod 7 <= 2 }",
+    ],
+)
 def test_elements_looked_at_one_by_one_are_as_many_as_counted(monkeypatch: pytest.MonkeyPatch, cells: str) -> None:
     found = touched_by(isl.Set(cells), [1000, 8], 8)
     monkeypatch.setattr("loopyperf.memory.cells.FEW", 0)
+    monkeypatch.setattr("loopyperf.memory.cells.FEWER", 0)
     assert touched_by(isl.Set(cells), [1000, 8], 8) == found
 
 

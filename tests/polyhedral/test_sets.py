@@ -1,9 +1,11 @@
 """Sets as products: what the values of one dimension depend on."""
 
+from functools import reduce
+
 import islpy as isl
 import pytest
 
-from loopyperf.polyhedral.sets import interval
+from loopyperf.polyhedral.sets import factors, interval
 
 # Tiles of 12 of 0 <= 12*o + i < 35: o is 0, 1 or 2; i is below 12, and below 11 in the last tile.
 TILES = isl.BasicSet("[n] -> { [o, i, s] : 0 <= o and 0 <= i <= 11 and 12o + i <= 34 and 0 <= s < n }")
@@ -34,3 +36,19 @@ def test_a_dimension_without_an_end_has_no_interval() -> None:
 
 def test_an_empty_set_has_no_interval() -> None:
     assert interval(isl.BasicSet("{ [i] : 0 <= i < 0 }"), "i") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "together"),
+    [
+        ("{ [i, j, k] : 0 <= i < 6 and 0 <= j <= i and 0 <= k < 4 }", [[0, 1], [2]]),
+        ("{ [i, j, k] : 0 <= i < 9 and i mod 3 = 2 and 0 <= j < 8 and k = j mod 4 }", [[0], [1, 2]]),
+        ("{ [i, j] : exists (e: 0 <= i < 9 and 0 <= j < 9 and -1 <= i + j - 4e <= 0) }", [[0, 1]]),
+    ],
+)
+def test_a_set_is_the_product_of_its_factors(text: str, together: list[list[int]]) -> None:
+    points = isl.BasicSet(text)
+    parts = list(factors(points))
+    assert [places for places, _ in parts] == together
+    product = isl.Set.from_basic_set(reduce(isl.BasicSet.flat_product, (part for _, part in parts)))
+    assert product.is_equal(isl.Set.from_basic_set(points))
