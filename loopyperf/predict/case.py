@@ -23,6 +23,7 @@ from loopyperf.kernel.loopy_passes import checked_program
 from loopyperf.memory.source_launch import KernelStructure
 from loopyperf.polyhedral.closed_forms.evaluation import integer_size, missing_sizes, not_admitted
 from loopyperf.polyhedral.quasipolynomial import SizeAssumptions, engine_is_exact
+from loopyperf.predict.cache import recent
 from loopyperf.predict.cache.content import content_key
 from loopyperf.predict.cache.recent import Kind, kind_of_json, recalled
 from loopyperf.properties.counted_kernel import KernelCounts, count_properties
@@ -89,6 +90,8 @@ def common_shape(shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
 
 
 Found = TypeVar("Found")
+PREPARED = 16
+"""programs whose kernels are kept in memory for equal ones, whether they still live or not"""
 STRUCTURES = 64
 """kept, of some hundred kilobytes each"""
 COUNTS = Kind[KernelCounts]("counts", 256, transcribed, lambda transcript: KernelCounts.of(read(transcript)))
@@ -193,7 +196,7 @@ def prepared(program: Program, sizes: Mapping[str, Any] | None = None) -> Kernel
 
     Strides and offsets of arrays that are arguments are contiguous, but for those among *sizes*.
     """
-    return _remembered(program).kernel_of(program).laid_out(sizes or {})
+    return _of_equal(program).kernel_of(program).laid_out(sizes or {})
 
 
 def structure_of(case: Case) -> KernelStructure:
@@ -201,7 +204,7 @@ def structure_of(case: Case) -> KernelStructure:
 
     Of each of the latest :data:`STRUCTURES` programs, the latest is kept.
     """
-    analysis = _remembered(case.kernel)
+    analysis = _of_equal(case.kernel)
     kernel = analysis.kernel_of(case.kernel)
     layout = _layout(kernel.contiguous.keys() & case.sizes.keys(), case.sizes)
     key = CountingOptions(typical=case.typical, layout=layout).key
@@ -251,7 +254,7 @@ def _counted(program: Program, options: CountingOptions) -> KernelCounts:
     analysis = _remembered(program)
     if options.key not in analysis.counted:
         analysis.counted[options.key] = found_once(
-            COUNTS, program, (options,), lambda: options.count(analysis.kernel_of(program))
+            COUNTS, program, (options,), lambda: options.count(prepared(program))
         )
     return analysis.counted[options.key]
 
@@ -325,6 +328,14 @@ def _remembered(program: Any) -> _Analysis:
         weakref.finalize(program, _analyses.pop, key, None)
         _analyses[key] = _Analysis()
     return _analyses[key]
+
+
+def _of_equal(program: Program) -> _Analysis:
+    """Return what is known of *program*, or of an equal one among the latest :data:`PREPARED`: a search builds anew."""
+    analysis = _remembered(program)
+    if analysis.kernel is None and lp.CACHING_ENABLED and (content := analysis.content_of(program)) is not None:
+        analysis = _analyses[object.__hash__(program)] = recent.shared("programs", PREPARED, content, analysis)
+    return analysis
 
 
 # }}}

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.measurement.backends.interface import Limits
@@ -21,6 +22,7 @@ from loopyperf.memory import source_launch
 from loopyperf.memory.kernel_profile import KernelProfile
 from loopyperf.models.on_device.demand import LaunchDemand, once
 from loopyperf.predict import case
+from loopyperf.predict.cache import recent
 from loopyperf.predict.stages import staged
 
 LIMITS = Limits(group_size=256, local_memory=2**15, global_memory=2**32, cores=80, warp_size=32)
@@ -85,6 +87,7 @@ def test_what_sizes_do_not_decide_is_made_once_and_kept_for_the_latest_programs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[str] = []
+    monkeypatch.setattr(case, "PREPARED", 0)
     build = source_launch.LaunchProgram
     monkeypatch.setattr(source_launch, "LaunchProgram", lambda *given: made.append("x") or build(*given))
     form = next(form for form in FORMS.values() if len(form.sizes) > 1)
@@ -101,6 +104,31 @@ def test_what_sizes_do_not_decide_is_made_once_and_kept_for_the_latest_programs(
     del programs, program
     gc.collect()
     assert [each() for each in kept] == [None]
+
+
+def test_a_kernel_that_is_built_again_is_not_prepared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared: list[Any] = []
+    load_kernel = case.load_kernel
+    monkeypatch.setattr(
+        case, "load_kernel", lambda program: prepared.append(program.entrypoints) or load_kernel(program)
+    )
+
+    def seconds(n: int, size: str = "n") -> float:
+        return lpp.estimate(doubled(size=size), parameters={size: n}, device="nvidia-v100", model="roofline").seconds
+
+    found = [seconds(n) for n in (2**10, 2**20, 2**21)]
+    assert len(prepared) == 1
+    recent.forget()
+    assert [seconds(n) for n in (2**21, 2**20, 2**10)] == found[::-1]
+    assert len(prepared) == 2
+    seconds(2**12, size="m")
+    assert len(prepared) == 3
+    # A search goes on to other kernels: only the latest are kept.
+    monkeypatch.setattr(case, "PREPARED", 1)
+    recent.forget()
+    for number, size in enumerate(("n", "m", "n", "n")):
+        seconds(2**number, size)
+    assert len(prepared) == 6
 
 
 def test_what_was_derived_of_a_value_is_not_pickled() -> None:

@@ -64,6 +64,15 @@ def recalled(kind: Kind[Found], key: str, find: Callable[[], Found]) -> Found:
     return known
 
 
+def shared(name: str, kept: int, key: str, value: Found) -> Found:
+    """Return what was shared under *key* before, or *value*, which is from now on: in memory, the latest *kept*."""
+    recent = _recent.setdefault(name, _Recent(kept))
+    known = recent.get(key)
+    if known is None:
+        recent.put(key, value)
+    return value if known is None else known
+
+
 def forget() -> None:
     """Forget everything that is kept in memory."""
     _recent.clear()

@@ -29,8 +29,9 @@ TESTS = Path(__file__).parents[2]
 
 @pytest.fixture
 def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the programs that went through Loopy's passes so far, by a word each."""
+    """Return the programs that went through Loopy's passes so far, by a word each: once for each that is analyzed."""
     seen: list[str] = []
+    monkeypatch.setattr(case, "PREPARED", 0)
     load_kernel = case.load_kernel
     monkeypatch.setattr(case, "load_kernel", lambda program: seen.append("x") or load_kernel(program))
     return seen
