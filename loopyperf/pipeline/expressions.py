@@ -18,6 +18,7 @@ from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Item, Iteration, Loop, loops_in
 from loopyperf.polyhedral.affine import Affine, Symbol
+from loopyperf.polyhedral.sets import Same
 
 CONSTANT, PASS, ADD, MULTIPLY, FLOOR, REMAINDER, MINIMUM, MAXIMUM = range(8)
 EQUAL, UNEQUAL, LESS, AT_MOST, AND, OR, NOT, CHOOSE = range(8, 16)
@@ -33,6 +34,8 @@ PassExpression = Any
 
 Change = Callable[[Any, Sequence[str]], Any]
 """what makes an expression of another one, given the names of the loops around"""
+KnownPasses = dict[tuple[Same[tuple[Any, ...]], tuple[str, ...]], tuple[Any, ...]]
+"""passes that edges come from, and the loops around their targets -> these passes, changed: most edges share theirs"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,7 @@ def decoded(expression: Code | int | None, names: Sequence[str]) -> PassExpressi
 
 def coded_graph(graph: Idg) -> Idg:
     """Return *graph* with all expressions as :class:`Code`; itself where they are."""
-    return graph if _is_coded(graph) else _in_graph(graph, coded, coded_edge)
+    return graph if _is_coded(graph) else _in_graph(graph, coded, coded)
 
 
 def _is_coded(graph: Idg) -> bool:
@@ -144,30 +147,22 @@ def _is_coded(graph: Idg) -> bool:
 
 def decoded_graph(graph: Idg) -> Idg:
     """Return *graph* with all expressions of pymbolic."""
-    return _in_graph(graph, decoded, decoded_edge)
+    return _in_graph(graph, decoded, _iteration)
 
 
-def _in_graph(graph: Idg, change: Change, of_edge: Callable[[Edge, Sequence[str]], Edge]) -> Idg:
-    names = [[loop.name for loop in loops] for loops in graph.loops_around]
+def _in_graph(graph: Idg, change: Change, of_pass: Change) -> Idg:
+    names, known = [tuple([loop.name for loop in loops]) for loops in graph.loops_around], KnownPasses()
     instructions = tuple(
         each if each.condition is None else replace(each, condition=change(each.condition, own))
         for each, own in zip(graph.instructions, names, strict=True)
     )
-    edges = tuple(of_edge(edge, names[edge.target]) for edge in graph.edges)
+    edges = tuple([_changed(edge, names[edge.target], change, of_pass, known) for edge in graph.edges])
     return Idg(instructions, edges, _in_body(graph.body, (), change))
 
 
-def coded_edge(edge: Edge, names: Sequence[str]) -> Edge:
-    """Return *edge*, into the loops of these *names*, with all expressions as :class:`Code`."""
-    return _changed(edge, names, coded)
-
-
-def decoded_edge(edge: Edge, names: Sequence[str]) -> Edge:
+def decoded_edge(edge: Edge, names: tuple[str, ...]) -> Edge:
     """Return *edge*, into the loops of these *names*, with expressions of pymbolic, and sums of multiples."""
-    if not edge.passes and edge.condition is None:
-        return edge
-    passes = tuple(_iteration(each, names) for each in codes_of(edge))
-    return replace(edge, passes=passes, condition=decoded(edge.condition, names))
+    return _changed(edge, names, decoded, _iteration, KnownPasses())
 
 
 def _iteration(code: Code | int | Iteration, names: Sequence[str]) -> Iteration:
@@ -187,11 +182,14 @@ def decoded_body(body: Sequence[Item], names: Sequence[str] = ()) -> tuple[Item,
     return _in_body(body, names, decoded)
 
 
-def _changed(edge: Edge, names: Sequence[str], change: Change) -> Edge:
+def _changed(edge: Edge, names: tuple[str, ...], change: Change, of_pass: Change, known: KnownPasses) -> Edge:
     if not edge.passes and edge.condition is None:
         return edge
-    passes = tuple(change(each, names) for each in edge.passes)
-    return replace(edge, passes=cast("tuple[Iteration, ...]", passes), condition=change(edge.condition, names))
+    key = Same(edge.passes), names
+    if key not in known:
+        known[key] = tuple([of_pass(each, names) for each in edge.passes])
+    condition = change(edge.condition, names)
+    return Edge(edge.source, edge.target, edge.distance, known[key], condition, edge.through, edge.operand)
 
 
 def codes_of(edge: Edge) -> tuple[Code | int, ...]:

@@ -86,7 +86,7 @@ def names_of(expressions: Sequence[Any]) -> set[str]:
 
 def in_terms_of_all(expressions: Iterable[Any], passes: Mapping[str, Any]) -> list[Any]:
     """Return each of *expressions* where loops are in *passes*, as :func:`in_terms_of` does."""
-    return [in_terms_of(each, passes) for each in expressions]
+    return [None if each is None else in_terms_of(each, passes) for each in expressions]
 
 
 def in_terms_of(expression: Any, passes: Mapping[str, Any]) -> Any:
