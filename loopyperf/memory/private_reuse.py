@@ -144,10 +144,11 @@ def _distances(elements: Sequence[int], widths: Sequence[int]) -> NDArray[np.flo
     taken: list[int] = []
     """beside them: the bytes that each element takes"""
     found = [inf] * len(elements)
+    are_alike = len(set(widths)) == 1
     for time, element in enumerate(elements):
         if element in last:
             position = bisect_left(times, last[element])
-            found[time] = sum(taken[position:])
+            found[time] = widths[0] * (len(times) - position) if are_alike else sum(taken[position:])
             del times[position], taken[position]
         times.append(time)
         taken.append(widths[time])
@@ -166,7 +167,7 @@ class _Walk:
     _tests: dict[int, Callable[[Passes], bool] | None] = field(
         default_factory=dict[int, Callable[[Passes], bool] | None]
     )
-    _moved: dict[int, bool] = field(default_factory=dict[int, bool])
+    _moved: dict[int, bool | None] = field(default_factory=dict[int, bool | None])
     _number: int = 0
 
     def __post_init__(self) -> None:
@@ -186,18 +187,18 @@ class _Walk:
                 self.found.append((item, self._element(item, passes), executions))
 
     def _through_loop(self, loop: Loop, passes: Mapping[str, int], executions: float) -> None:
-        if not any(place in self._affine for place, _ in placed(loop.body)):
+        if (is_moving := self._moves(loop)) is None:
             return
         trips = valued(loop.trips, passes)
         # Where nothing depends on the pass, all but the first are alike.
-        alike = 1 if self._moves(loop) else max(trips - 1, 1)
+        alike = 1 if is_moving else max(trips - 1, 1)
         for number in range(trips if alike == 1 else min(trips, 2)):
             if len(self.found) >= LIMIT:
                 return
             self.through(loop.body, {**passes, loop.name: number}, executions * (alike if number else 1))
 
-    def _moves(self, loop: Loop) -> bool:
-        """Return whether the accesses in *loop* depend on its pass."""
+    def _moves(self, loop: Loop) -> bool | None:
+        """Return whether the accesses in *loop* depend on its pass; None where there are none."""
         if loop.number not in self._moved:
             inside = [(place, around) for place, around in placed(loop.body) if place in self._affine]
             said = [self.graph.instructions[place].condition for place, _ in inside]
@@ -205,7 +206,7 @@ class _Walk:
             moving = {
                 name for place, _ in inside if (found := self._affine[place]) is not None for name in found.variables
             }
-            self._moved[loop.number] = loop.name in names_of(said) | moving
+            self._moved[loop.number] = loop.name in names_of(said) | moving if inside else None
         return self._moved[loop.number]
 
     def _element(self, place: int, passes: Mapping[str, int]) -> _Element:

@@ -49,7 +49,8 @@ class AlikePasses:
         edges = [(edge, names) for place, names in inside.items() for edge in graph.definitions[place]]
         conditions = [(graph.instructions[place].condition, names) for place, names in inside.items()]
         conditions += [(edge.condition, names) for edge, names in edges]
-        varying = [each for each in dict.fromkeys(conditions) if isinstance(each[0], Code) and depth in each[0].levels]
+        known = dict.fromkeys([each for each in conditions if isinstance(each[0], Code)])
+        varying = [(code, names) for code, names in known if depth in code.levels]
         self.conditions = [decoded(*each) for each in varying]
         unsure = [(edge, names) for edge, names in edges if edge.source in inside and not self._is_as_early(edge)]
         self.edges = [edge for edge in (decoded_edge(*each) for each in unsure) if not self._is_steady(edge)]

@@ -113,7 +113,7 @@ class TimedWarps:
             for each, runs in zip(self.graph.instructions, self.runs, strict=True)
         ]
         pairs = zip(self.times, shares, strict=True)
-        timed = [[steady(time.times(share)) for time in times] for times, share in pairs]
+        timed = [times if share == 1 else [steady(time.times(share)) for time in times] for times, share in pairs]
         return TimedGraph.of(self.graph, timed, self.start, self.runs)
 
     @cached_property
@@ -123,7 +123,12 @@ class TimedWarps:
 
     def balanced(self, balance: float, balances: Mapping[str, float]) -> "TimedWarps":
         """Return them where a core has another part of each level that all share; see :meth:`Timed.balanced`."""
-        times = tuple(tuple(steady(time.balanced(balance, balances)) for time in times) for times in self.times)
+        times = tuple(
+            [
+                tuple([steady(time.balanced(balance, balances)) if time.shared else time for time in times])
+                for times in self.times
+            ]
+        )
         return replace(self, times=times, start=None if self.start is None else self.start.balanced(balance, balances))
 
 

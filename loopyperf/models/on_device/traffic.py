@@ -305,8 +305,8 @@ def levels_that_serve_stacks(
         if level.size is not None:
             groups = residence.on_device if level.per == Per.DEVICE else residence.on_core
             room = CachedGroups(launch, level, residence).room / (groups * launch.warps_per_group)
-            by_kind = {kind: stack.moved(room) for kind, stack in stacks.items()}
-            moved = sum((by_kind[kind] for kind in order), Moved())
+            by_stack = {stack: stack.moved(room) for stack in dict.fromkeys(stacks.values())}
+            moved = sum((by_stack[stacks[kind]] for kind in order), Moved())
             fetched = min(fetched, moved.fetched / moved.loads) if moved.loads else 0.0
             # Each cache gathers stores on its own: one of a core writes them on at once.
             written = moved.written / moved.stores if moved.stores else 0.0
