@@ -51,7 +51,7 @@ def test_loopy_prepares_the_kernel_once_for_all_sizes(fit, plain_islpy, monkeypa
     prepared = []
     load_kernel = case.load_kernel
     monkeypatch.setattr(case, "load_kernel", lambda program: prepared.append(1) or load_kernel(program))
-    knl = doubled()
+    knl = doubled(group=2)
     for n in (16, 17, 18):
         lpp.estimate(knl, n=n, fit=fit)
     assert prepared == [1]
