@@ -1,7 +1,7 @@
 /* A core whose warps issue in the order of their programs (a scoreboard), in whole ticks. The rules, docs/errata.md:
 
    1. An instruction issues at the first moment when its predecessors are complete (wait_for_results), its subsystem is
-      free and the issue limit allows (next_issue); where several warps can, the scheduler says which (chosen).
+      free and the issue limit allows; where several warps can, the scheduler says which (chosen).
    2. It is complete Λ later (issue).
    3. A barrier releases a group Λ after the last of its warps that have anything left has issued it (settle).
    4. A group that is complete is replaced by a waiting one (begin_group).
@@ -105,7 +105,10 @@ struct Core {
     Warp *warps;
     Group *groups;
     int64_t *free;     /* from when on each subsystem is */
-    int64_t *first;    /* when the next issue there can be, but for the issue limit */
+    int64_t *first;    /* when the next issue there can be, but for the issue limit; NEVER where no warp is in line */
+    int32_t *in_line;  /* the subsystems in which warps are in line... */
+    int32_t *standing; /* ...and where each one stands among these; NONE */
+    int32_t in_line_number;
     int64_t *busy;     /* for how long it was not free */
     int64_t *passes, *results; /* of all warps */
     int32_t *newest;
@@ -352,23 +355,24 @@ static inline int32_t first_of(const Core *core, int32_t q, State state)
 /* Find when the next issue in a subsystem can be. */
 static void refresh(Core *core, int32_t q)
 {
-    int32_t waiting = first_of(core, q, WAITING);
+    int32_t waiting = first_of(core, q, WAITING), at = core->standing[q];
     int64_t complete = waiting < 0 ? NEVER : core->warps[waiting].complete;
     complete = first_of(core, q, READY) >= 0 ? 0 : complete;
     core->first[q] = complete > core->free[q] ? complete : core->free[q];
+    if (complete < NEVER && at == NONE) {
+        core->standing[q] = core->in_line_number;
+        core->in_line[core->in_line_number++] = q;
+    } else if (complete == NEVER && at != NONE) {
+        int32_t last = core->in_line[--core->in_line_number];
+        core->in_line[at] = last;
+        core->standing[last] = at;
+        core->standing[q] = NONE;
+    }
 }
 
 /* }}} */
 
 /* {{{ who issues when */
-
-static inline int64_t next_issue(const Core *core)
-{
-    int64_t time = NEVER;
-    for (int32_t q = 0; q < core->given.subsystems; q++)
-        time = core->first[q] < time ? core->first[q] : time;
-    return time < core->opened ? core->opened : time;
-}
 
 /* Let the warps of a subsystem line up that have become ready. */
 static inline void line_up_ready(Core *core, int32_t q, int64_t time)
@@ -380,16 +384,24 @@ static inline void line_up_ready(Core *core, int32_t q, int64_t time)
     }
 }
 
-static int32_t first_in_turn(Core *core, int64_t time)
+/* Return the warp whose turn it is at *time*, NONE where none can issue; *later* is when the next one can then. */
+static int32_t first_in_turn(Core *core, int64_t time, int64_t *later)
 {
     int32_t best = NONE;
-    for (int32_t q = 0; q < core->given.subsystems; q++) {
-        if (core->first[q] > time)
+    int64_t rank = 0;
+    *later = NEVER;
+    for (int32_t k = 0; k < core->in_line_number; k++) {
+        int32_t q = core->in_line[k];
+        if (core->first[q] > time) {
+            *later = core->first[q] < *later ? core->first[q] : *later;
             continue;
+        }
         line_up_ready(core, q, time);
         int32_t x = first_of(core, q, READY);
-        if (best < 0 || core->warps[x].rank < core->warps[best].rank)
+        if (best < 0 || core->warps[x].rank < rank) {
             best = x;
+            rank = core->warps[x].rank;
+        }
     }
     return best;
 }
@@ -397,7 +409,8 @@ static int32_t first_in_turn(Core *core, int64_t time)
 static int32_t longest_waiting(Core *core, int64_t time)
 {
     int32_t best = NONE;
-    for (int32_t q = 0; q < core->given.subsystems; q++) {
+    for (int32_t k = 0; k < core->in_line_number; k++) {
+        int32_t q = core->in_line[k];
         if (core->first[q] > time)
             continue;
         line_up_ready(core, q, time);
@@ -408,21 +421,36 @@ static int32_t longest_waiting(Core *core, int64_t time)
     return best;
 }
 
-/* Return the warp that issues at *time*, when one can. */
-static int32_t chosen(Core *core, int64_t time)
+/* Return whether the warp that issued last can go on at *time*. */
+static inline bool can_go_on(const Core *core, int64_t time)
 {
-    bool is_over = false;
-    if (core->current >= 0) {
-        const Warp *warp = core->warps + core->current;
-        bool can_go_on = (warp->state == READY || (warp->state == WAITING && warp->complete <= time)) &&
-                         core->free[warp->subsystem] <= time;
-        if (can_go_on && time - core->slice < core->given.goes_on)
-            return core->current;
-        is_over = can_go_on && core->given.goes_on > 0 && core->given.by_age;
+    const Warp *warp = core->warps + core->current;
+    return (warp->state == READY || (warp->state == WAITING && warp->complete <= time)) &&
+           core->free[warp->subsystem] <= time;
+}
+
+/* Return the warp that issues next; *time* becomes when. NONE: a vacant slot is to be filled before, or all is done. */
+static int32_t chosen(Core *core, int64_t *time)
+{
+    int64_t later = NEVER;
+    for (*time = core->opened;; *time = later) {
+        bool is_over = false;
+        if (core->vacant >= 0 && core->groups[core->vacant].end <= *time)
+            return NONE;
+        if (core->current >= 0 && can_go_on(core, *time)) {
+            if (*time - core->slice < core->given.goes_on)
+                return core->current;
+            is_over = core->given.goes_on > 0 && core->given.by_age;
+        }
+        int32_t x = is_over ? longest_waiting(core, *time) : first_in_turn(core, *time, &later);
+        if (x >= 0) {
+            core->current = x;
+            core->slice = *time;
+            return x;
+        }
+        if (later == NEVER && core->vacant < 0)
+            return NONE;
     }
-    core->current = is_over ? longest_waiting(core, time) : first_in_turn(core, time);
-    core->slice = time;
-    return core->current;
 }
 
 /* }}} */
@@ -1077,13 +1105,14 @@ int32_t run_core(Core *core, int64_t limit, Row *rows)
         }
         if (core->progress.made >= end)
             return core->progress.time > LAST ? TOO_LONG : LIMIT;
-        int64_t time = next_issue(core);
-        if (core->vacant >= 0 && core->groups[core->vacant].end <= time)
+        int64_t time;
+        int32_t x = chosen(core, &time);
+        if (x >= 0)
+            issue(core, x, time);
+        else if (core->vacant >= 0)
             begin_group(core, core->vacant);
-        else if (time == NEVER)
-            return core->progress.finish > LAST ? TOO_LONG : DONE;
         else
-            issue(core, chosen(core, time), time);
+            return core->progress.finish > LAST ? TOO_LONG : DONE;
     }
 }
 
@@ -1115,6 +1144,8 @@ static bool has_rooms(Core *core)
     core->free = room((size_t)given->subsystems, sizeof *core->free, &is_there);
     core->first = room((size_t)given->subsystems, sizeof *core->first, &is_there);
     core->busy = room((size_t)given->subsystems, sizeof *core->busy, &is_there);
+    core->in_line = room((size_t)given->subsystems, sizeof *core->in_line, &is_there);
+    core->standing = room((size_t)given->subsystems, sizeof *core->standing, &is_there);
     core->links = room(warps + 2 * (size_t)given->subsystems, sizeof *core->links, &is_there);
     core->stack = room((size_t)given->operations_number, sizeof *core->stack, &is_there);
     core->wanted = room(deepest, sizeof *core->wanted, &is_there);
@@ -1159,8 +1190,10 @@ Core *new_core(const Scenario *scenario, int32_t skips, double tolerance)
     }
     for (int32_t own = core->warps_number; own < core->warps_number + 2 * scenario->subsystems; own++)
         core->links[own] = (Link){own, own};
-    for (int32_t q = 0; q < scenario->subsystems; q++)
+    for (int32_t q = 0; q < scenario->subsystems; q++) {
         core->first[q] = NEVER;
+        core->standing[q] = NONE;
+    }
     for (int32_t slot = 0; slot < scenario->slots; slot++)
         core->groups[slot].is_vacant = true;
     find_vacant(core);
@@ -1175,7 +1208,8 @@ void free_core(Core *core)
         for (int32_t k = 0; k <= BATCHES; k++)
             free(core->histories[loop].marks[k].passes);
     }
-    void *rooms[] = {core->warps, core->groups, core->free, core->first, core->busy, core->links, core->stack, core->wanted,
+    void *rooms[] = {core->warps, core->groups, core->free, core->first, core->busy, core->in_line,
+                     core->standing, core->links, core->stack, core->wanted,
                      core->histories, core->moved, core->answers, core->level, core->by_stamp, core->passes,
                      core->results, core->newest, core};
     for (size_t k = 0; k < sizeof rooms / sizeof *rooms; k++)
