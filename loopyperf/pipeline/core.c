@@ -223,7 +223,7 @@ static int64_t complete_at(Core *core, const Warp *warp, const Edge *edge, int64
 }
 
 /* Set when the predecessors of the warp's next instruction are complete; without them it could issue at *since*. */
-static void wait_for_results(Core *core, Warp *warp, int64_t since)
+static inline void wait_for_results(Core *core, Warp *warp, int64_t since)
 {
     const Scenario *given = &core->given;
     const Instruction *next = given->instructions + warp->place;
@@ -260,7 +260,7 @@ static inline void look(Core *core, int32_t x, int32_t step)
 }
 
 /* Lead the warp from *step* on to the next instruction that it executes; return whether there is one. */
-static bool to_next(Core *core, int32_t x, int32_t step)
+static inline bool to_next(Core *core, int32_t x, int32_t step)
 {
     Warp *warp = core->warps + x;
     for (;;) {
@@ -324,7 +324,7 @@ static inline void unlinked(Core *core, int32_t x)
     links[links[x].next].previous = links[x].previous;
 }
 
-static void line_up(Core *core, int32_t x, State state)
+static inline void line_up(Core *core, int32_t x, State state)
 {
     Warp *warp = core->warps + x;
     Link *links = core->links;
@@ -353,7 +353,7 @@ static inline int32_t first_of(const Core *core, int32_t q, State state)
 }
 
 /* Find when the next issue in a subsystem can be. */
-static void refresh(Core *core, int32_t q)
+static inline void refresh(Core *core, int32_t q)
 {
     int32_t waiting = first_of(core, q, WAITING), at = core->standing[q];
     int64_t complete = waiting < 0 ? NEVER : core->warps[waiting].complete;
@@ -476,7 +476,10 @@ static void advance(Core *core, int32_t x, int32_t step, int64_t since, int32_t 
     warp->reason = reason;
     warp->rank = core->given.by_age ? core->given.by_age * warp->number : warp->stamp;
     warp->subsystem = warp->map[core->given.instructions[warp->place].subsystem];
-    line_up(core, x, WAITING);
+    if (warp->complete <= core->opened)
+        line_up(core, x, READY);
+    else
+        line_up(core, x, WAITING);
     refresh(core, warp->subsystem);
 }
 
@@ -585,9 +588,10 @@ static void issue(Core *core, int32_t x, int64_t time)
             group->end = complete;
         advance(core, x, warp->step + 1, time, IN_ORDER);
     }
-    if (group->held + (group->unfinished == 0))
+    if (warp->state == HELD || warp->state == OUTSIDE || warp->subsystem != q)
+        refresh(core, q);
+    if (group->held == group->unfinished)
         settle(core, warp->slot, time);
-    refresh(core, q);
 }
 
 /* }}} */
