@@ -75,9 +75,12 @@ typedef struct {
 #define PATIENCE 20000 /* issues after which another warp is watched */
 #define ALL 100000     /* issues that are made before any is left out at a settled rate */
 #define WORTH 5000     /* issues that take about as long as a question: fewer are not asked for to be skipped */
-#define HASTE 200000   /* issues after which the tolerance grows with their number */
-#define WAVES 2        /* groups that begin before the rate of groups is settled, as many as reside at once; and that are
+#define DOUBT 16       /* issues after which is asked again where an answer was no use, then twice as many, and so on */
+#define HASTE 100000   /* issues after which the tolerance grows with their number */
+#define WAVES 1        /* groups that begin before the rate of groups is settled, as many as reside at once; and that are
                           left after what is skipped */
+#define STILL 2        /* where older or younger warps are preferred: warps may stay where they are, if so many times as
+                          many go on */
 #define MOST_OFTEN 8   /* where older or younger warps are preferred: batches go on at one rate so many times */
 #define PARTS 64       /* of what was done at a settled rate are done again: not always all */
 
@@ -87,11 +90,13 @@ typedef struct {
     int64_t seen;      /* states since the loop was entered */
     int64_t stride;    /* every so many are kept */
     int64_t pause;     /* no state is looked at before so many issues were made */
+    int64_t doubt;     /* the pause after the last question whose answer was no use; 0 after one that was */
     int32_t count;
     Kept kept[KEPT];
     int64_t batch;     /* iterations or groups between marks, at least */
     double rate;       /* ticks from one issue to the next, once that has settled; 0 before */
     double deviation;  /* of the rate of a batch from that */
+    double error;      /* of the rate, as a share of it */
     int32_t marks_count;
     Kept marks[BATCHES + 1];
 } History;
@@ -136,6 +141,7 @@ struct Core {
     int32_t *level;    /* of which loop around it */
     int64_t *answers;  /* the pass before which all go on alike, for each warp; NONE where it is not known */
     int32_t asked;     /* the warp whose question stands */
+    bool has_asked;    /* about the candidate */
     int32_t *by_stamp;
     int64_t state_size; /* about how many numbers a state is */
 };
@@ -784,19 +790,22 @@ static bool is_near(const Core *core, int32_t x, int32_t loop, int32_t level, in
            llabs(core->moved[x] - span) <= 2 + span / 4;
 }
 
-/* Return whether, where only the rate is the same, all warps that are on their way have moved on in loops, and none has
-   begun another iteration of a loop around the watched one's. Let those in its loop go on together, unless older or younger ones are preferred: that some are a little ahead
-   or behind is chance then. */
+/* Return whether, where only the rate is the same, all warps that are on their way have moved on in loops (but for a few,
+   where older or younger ones are preferred), and none has begun another iteration of a loop around the watched one's.
+   Let those in its loop go on together, unless older or younger ones are preferred: that some are a little ahead or
+   behind is chance then. */
 static bool are_together(Core *core, const Kept *kept)
 {
-    int64_t span = core->moved[core->watched], total = 0, count = 0, all = 0;
+    int64_t span = core->moved[core->watched], total = 0, count = 0, all = 0, still = 0, going = 0;
     int32_t level = core->level[core->watched];
     int32_t loop = loop_around(core, core->warps[core->watched].step, level);
     for (int32_t x = 0; x < core->warps_number; x++) {
         if (core->warps[x].state == OUTSIDE)
             continue;
-        if (!core->moved[x] || core->level[x] < level)
+        if (core->moved[x] ? core->level[x] < level : !core->given.by_age)
             return false;
+        still += !core->moved[x];
+        going += core->moved[x] > 0;
         all += core->moved[x];
         if (is_near(core, x, loop, level, span)) {
             total += core->moved[x];
@@ -809,7 +818,7 @@ static bool are_together(Core *core, const Kept *kept)
             core->moved[x] = mean;
     if (!core->given.by_age)
         core->share = (double)(all - total + count * mean) / (double)all;
-    return span > 0 && kept->active == active_warps(core);
+    return span > 0 && STILL * still <= going && kept->active == active_warps(core);
 }
 
 /* Find by how many iterations each warp has moved since another state, and in which loop; return whether that is so.
@@ -954,9 +963,10 @@ static void skip(Core *core, const Kept *kept, int64_t times)
             warp->results[k] += gone;
         if (!core->moved[x])
             continue;
-        warp->passes[core->level[x]] += times * core->moved[x] / core->parts;
+        int64_t further = (times * core->moved[x] + core->parts / 2) / core->parts;
+        warp->passes[core->level[x]] += further;
         for (int32_t k = 0; k < core->results_number; k++)
-            warp->of[(int64_t)k * core->given.deepest + core->level[x]] += times * core->moved[x] / core->parts;
+            warp->of[(int64_t)k * core->given.deepest + core->level[x]] += further;
     }
     for (int32_t q = 0; q < core->given.subsystems; q++)
         refresh(core, q);
@@ -993,9 +1003,11 @@ static Kept *settled_since(const Core *core, History *history)
         squares += rate * rate;
     }
     double mean = sum / number, variance = (squares - mean * sum) / (number - 1);
-    if (variance > 0 && 2 * sqrt(variance / number) > tolerance_now(core) * mean)
+    double error = variance > 0 ? 2 * sqrt(variance / number) : 0;
+    if (error > tolerance_now(core) * mean)
         return NULL;
     history->rate = mean;
+    history->error = fmax(error / mean, core->tolerance);
     history->deviation = variance > 0 ? 2 * sqrt(variance) : 0;
     history->deviation = fmax(history->deviation, core->tolerance * mean);
     return history->marks + first;
@@ -1022,23 +1034,36 @@ static int32_t go_on(Core *core, History *history)
 {
     Kept *kept = core->candidate;
     int64_t times = repetitions(core, kept), time = core->progress.time;
-    if (times == UNKNOWN)
+    if (times == UNKNOWN) {
+        core->has_asked = true;
         return ASKS;
+    }
     core->candidate = NULL;
+    if (core->parts > 1 && core->given.by_age) {
+        /* Each warp has a pace of its own, which more of them tell better, but not those that were skipped. */
+        double share = (double)(core->progress.made - kept->made) / (double)(core->progress.issued - kept->issued);
+        int64_t most = (int64_t)(share * MOST_OFTEN * core->parts);
+        times = times < most ? times : most;
+    }
+    if (core->has_asked) {
+        int64_t doubt = history->doubt ? 2 * history->doubt : DOUBT;
+        history->doubt = times ? 0 : doubt;
+        if (times == 0)
+            history->pause = core->progress.made + doubt;
+        core->has_asked = false;
+    }
     if (times == 0) {
         /* The iterations in between are not alike, those from here on may be. */
         if (core->is_equal)
             keep(core, kept, kept->key, history->number);
         return DONE;
     }
-    if (core->parts > 1 && core->given.by_age && times > MOST_OFTEN * core->parts)
-        times = MOST_OFTEN * core->parts; /* each warp has a pace of its own, which a longer batch tells better */
     core->progress.skipped_first = kept->made;
     core->progress.skipped_times = times;
     skip(core, kept, times);
     if (!core->is_equal) {
         core->progress.settled += core->progress.time - time;
-        core->progress.tolerance = fmax(core->progress.tolerance, tolerance_now(core));
+        core->progress.tolerance = fmax(core->progress.tolerance, history->error);
     }
     /* Loops around end later in the program than this one; groups come after all of them. */
     for (History *each = core->histories; each <= history; each++)
@@ -1212,10 +1237,9 @@ void free_core(Core *core)
         for (int32_t k = 0; k <= BATCHES; k++)
             free(core->histories[loop].marks[k].passes);
     }
-    void *rooms[] = {core->warps, core->groups, core->free, core->first, core->busy, core->in_line,
-                     core->standing, core->links, core->stack, core->wanted,
-                     core->histories, core->moved, core->answers, core->level, core->by_stamp, core->passes,
-                     core->results, core->newest, core};
+    void *rooms[] = {core->warps, core->groups, core->free, core->first, core->busy, core->in_line, core->standing,
+                     core->links, core->stack, core->wanted, core->histories, core->moved, core->answers, core->level,
+                     core->by_stamp, core->passes, core->results, core->newest, core};
     for (size_t k = 0; k < sizeof rooms / sizeof *rooms; k++)
         free(rooms[k]);
 }

@@ -62,7 +62,7 @@ class Run:
     settled: int = 0
     """ticks that were not simulated, since the rate of issues had settled"""
     tolerance: float = 0.0
-    """to within which share it had"""
+    """to within which share of it that is known: twice the standard error"""
 
 
 def run(
@@ -77,7 +77,7 @@ def run(
     """Return what a core does with *scenario*, in ticks of *clock*.
 
     What repeats is done once, unless no steady state is sought. Where nothing repeats, the core goes on at the mean
-    rate of issues once this has settled to within the share *tolerance*, unless that is 0; after 200,000 issues,
+    rate of issues once this has settled to within the share *tolerance*, unless that is 0; after 100,000 issues,
     the tolerance grows with their number. Raises :class:`NoSteadyStateError` where it is not done within *limit*
     issues, and :class:`SimulationError` for a run whose times do not fit, since the graph told less than it executes.
     """

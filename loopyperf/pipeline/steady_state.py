@@ -18,8 +18,8 @@ OUTSIDE, WAITING, HELD = range(3)
 """states of a warp: it has no next instruction, it has one, a barrier holds it"""
 LAST = 1 << 61
 """ticks: the last moment of a run"""
-KEPT, BATCHES, FEWEST, ALL, WORTH = 256, 8, 2, 100_000, 5_000
-HASTE, WAVES, MOST_OFTEN, PARTS = 200_000, 2, 8, 64
+KEPT, BATCHES, FEWEST, ALL, WORTH, DOUBT = 256, 8, 2, 100_000, 5_000, 16
+HASTE, WAVES, STILL, MOST_OFTEN, PARTS = 100_000, 1, 2, 8, 64
 """as in ``core.c``"""
 
 
@@ -47,9 +47,11 @@ class History:
     seen: int = 0
     stride: int = 1
     pause: int = 0
+    doubt: int = 0
     batch: int = 0
     rate: float = 0.0
     deviation: float = 0.0
+    error: float = 0.0
     kept: list[State] = field(default_factory=list[State])
     marks: list[State] = field(default_factory=list[State])
 
@@ -206,8 +208,10 @@ class SteadyStates:
             own = core.around[core.warps[x].step][level] if moved else -1
             return bool(moved) and at == level and own == loop and abs(moved - span) <= 2 + span // 4
 
-        active = zip(core.warps, self.moves, strict=True)
-        if any(warp.state != OUTSIDE and (not moved or at < level) for warp, (moved, at) in active):
+        active = [move for warp, move in zip(core.warps, self.moves, strict=True) if warp.state != OUTSIDE]
+        going = [at for moved, at in active if moved]
+        still = len(active) - len(going)
+        if min(going, default=level) < level or (still and not core.given.by_age) or STILL * still > len(going):
             return False
         near = [x for x in range(len(self.moves)) if is_near(x)]
         every, total = sum(moved for moved, _ in self.moves), sum(self.moves[x][0] for x in near)
@@ -229,17 +233,21 @@ class SteadyStates:
         if times is None:
             return ASKS
         self.candidate = None
+        if self.parts > 1 and self.core.given.by_age:
+            share = (progress.made - since.made) / (progress.issued - since.issued)
+            times = min(times, floor(share * MOST_OFTEN * self.parts))
+        if self.answers:
+            history.doubt = 0 if times else 2 * history.doubt or DOUBT
+            history.pause = history.pause if times else progress.made + history.doubt
         if times == 0:
             if self.is_equal:
                 history.kept[history.kept.index(since)] = self._state(history.number)
             return DONE
-        if self.parts > 1 and self.core.given.by_age:
-            times = min(times, MOST_OFTEN * self.parts)
         progress.skipped_first, progress.skipped_times = since.made, times
         self._skip(since, times)
         if not self.is_equal:
             progress.settled += progress.time - time
-            progress.tolerance = max(progress.tolerance, self._tolerance_now)
+            progress.tolerance = max(progress.tolerance, history.error)
         for each in self.histories:
             each.forget()
             if each is history:
@@ -318,7 +326,8 @@ class SteadyStates:
             warp.complete += gone
             warp.able += gone
             warp.number += groups * given.warps_per_group
-            further = [times * moved // self.parts * (at == level) for at in range(len(warp.passes))]
+            moves = (times * moved + self.parts // 2) // self.parts
+            further = [moves * (at == level) for at in range(len(warp.passes))]
             warp.passes = [one + more for one, more in zip(warp.passes, further, strict=True)]
             warp.results = {
                 place: [
@@ -366,8 +375,10 @@ class SteadyStates:
             return None
         mean = sum(some) / len(some)
         variance = max(0.0, (sum(each * each for each in some) - mean * sum(some)) / (len(some) - 1))
-        if 2 * sqrt(variance / len(some)) > self._tolerance_now * mean:
+        error = 2 * sqrt(variance / len(some))
+        if error > self._tolerance_now * mean:
             return None
+        history.error = max(error / mean, self.tolerance)
         history.rate, history.deviation = mean, max(2 * sqrt(variance), self.tolerance * mean)
         return marks[first]
 
