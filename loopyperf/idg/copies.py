@@ -320,6 +320,10 @@ def _choices(written: _Written, old: Iteration, trips: Mapping[str, Any]) -> Ite
 
     *trips* are the numbers of passes of the loops that *old* is in terms of.
     """
+    if not old.terms and written.copies and not written.copies[0].factor:  # all passes, one after the other
+        if 0 <= old.constant < len(written.copies):
+            yield _Choice(old.constant, None, None)
+        return
     for place, copy in enumerate(written.copies):
         apart, by = old.constant - copy.number, copy.factor
         if by == 1:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import inf, prod
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any, cast
 
 import pymbolic
@@ -16,6 +17,9 @@ from loopyperf.polyhedral.ranges import Box, mentions, truth
 
 WALKED = 8
 """passes of an innermost loop that are looked at one by one"""
+
+_COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+"""as pymbolic writes them"""
 
 Passes = Mapping[str, int]
 """loop -> number of the pass that it is in"""
@@ -116,8 +120,9 @@ def _node_in_terms_of(expression: prim.ExpressionNode, own: tuple[tuple[str, Any
         return known.expression
     if isinstance(expression, prim.Comparison):
         left, right = in_terms_of(expression.left, passes), in_terms_of(expression.right, passes)
-        found = prim.Comparison(left, expression.operator, right)
-        return holds(found, {}) if isinstance(left, int) and isinstance(right, int) else found
+        if isinstance(left, int) and isinstance(right, int):
+            return _COMPARISONS[expression.operator](left, right)
+        return prim.Comparison(left, expression.operator, right)
     if isinstance(expression, prim.LogicalAnd):
         return _all(in_terms_of(each, passes) for each in expression.children)
     return substituted(expression, own)
