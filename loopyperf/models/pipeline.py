@@ -23,8 +23,8 @@ from loopyperf.pipeline.timed_program import TimedLaunch
 Programs = tuple[TimedGraph, ...]
 TOLERANCE = 0.005
 """to within which the rate of issues settles, before the rest of a run is taken to go on at it"""
-MOST = 5_000_000
-"""instructions that are simulated of all groups of a core, at most: a quarter of a second"""
+MOST = 3_000_000
+"""instructions that are simulated of all groups of a core, at most: a tenth of a second"""
 ISSUES = 1_000_000
 """those that are simulated, about, of programs that are shortened, where all groups take more"""
 
