@@ -25,7 +25,7 @@ TOLERANCE = 0.005
 """to within which the rate of issues settles, before the rest of a run is taken to go on at it"""
 MOST = 3_000_000
 """instructions that are simulated of all groups of a core, at most: a tenth of a second"""
-ISSUES = 1_000_000
+ISSUES = 250_000
 """those that are simulated, about, of programs that are shortened, where all groups take more"""
 
 
@@ -121,8 +121,11 @@ class _Core:
 
     def cycles(self) -> float:
         """Return how long the core takes, in cycles."""
+        number, each = self.execution.total_groups, self._executed_by_group()
+        # Where two waves of groups are too many, either loops settle soon or nothing does.
+        limit = MOST if each * min(number, 2 * self._window) <= MOST else MOST // 3
         try:
-            return self._of_groups(self.programs, self.execution.total_groups, MOST).cycles
+            return self._of_groups(self.programs, number, limit).cycles
         except NoSteadyStateError:
             return self._in_parts()
 
