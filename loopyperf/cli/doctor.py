@@ -14,6 +14,7 @@ from loopyperf.device.library import known_descriptions
 from loopyperf.errors import ENGINE_REMEDY, BackendError, DeviceFileError, FitFileError
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.environment import installed_versions
+from loopyperf.pipeline.core import compiled_or_why_not
 from loopyperf.polyhedral.quasipolynomial import engine_is_exact
 
 
@@ -49,10 +50,11 @@ def doctor(as_json: bool) -> None:
 
 
 def examine() -> Iterator[Finding]:
-    """Yield what was found: versions, the counting engine, the local devices, the fits, the devices described."""
+    """Yield what was found: versions, counting engine, simulator, local devices, fits, descriptions of devices."""
     versions = ", ".join(f"{name} {version}" for name, version in installed_versions().items())
     yield Finding(f"installed: {versions}")
     yield _engine()
+    yield _simulator()
     yield _device("OpenCL", "opencl")
     yield _device("CUDA", "cuda")
     yield from _fits()
@@ -63,6 +65,11 @@ def _engine() -> Finding:
     exact = engine_is_exact()
     engine = "barvinok: counts are symbolic and exact" if exact else f"islpy without barvinok; {ENGINE_REMEDY}"
     return Finding(f"counting engine: {engine}", fine=exact, essential=True)
+
+
+def _simulator() -> Finding:
+    module, remedy = compiled_or_why_not()
+    return Finding(f"simulator: {remedy or 'compiled'}", fine=module is not None)
 
 
 def _device(kind: str, backend: str) -> Finding:

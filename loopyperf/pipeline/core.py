@@ -146,21 +146,26 @@ def new_core(given: Limits, tables: Tables, skips: bool, tolerance: float) -> "C
 @cache
 def compiled() -> Any:
     """Return the module of the compiled core; None, with a warning, where its source was not compiled."""
+    module, remedy = compiled_or_why_not()
+    if module is None:
+        warnings.warn(remedy, SlowSimulatorWarning, stacklevel=2)
+    return module
+
+
+def compiled_or_why_not() -> tuple[Any, str]:
+    """Return the module of the compiled core; None and why, with what to do, where its source was not compiled."""
     try:
         module = import_module("loopyperf.pipeline._core")
     except ImportError as error:
         reason = str(error)
     else:
         if module.ffi.string(module.lib.DIGEST).decode() == _digest():
-            return module
+            return module, ""
         reason = "it was compiled from another source"
-    warnings.warn(
+    return None, (
         f"the simulator of this installation is not compiled ({reason}), and some hundred times slower in Python: "
-        "install a wheel, or install the source again with a C compiler",
-        SlowSimulatorWarning,
-        stacklevel=2,
+        "install a wheel, or install the source again with a C compiler"
     )
-    return None
 
 
 def _digest() -> str:

@@ -43,6 +43,14 @@ def test_doctor_fails_without_barvinok_and_says_how_to_mend_it(monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("healthy")
+def test_doctor_says_that_a_simulator_that_is_not_compiled_is_slow(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(doctor_file, "compiled_or_why_not", lambda: (None, "install a wheel"))
+    examined = run("doctor")
+    assert examined.exit_code == 0
+    assert re.search(r"^none +simulator: install a wheel$", examined.stdout, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("healthy")
 def test_doctor_fails_for_a_description_that_is_none(own_data: Path):
     (own_data / "devices").mkdir(parents=True)
     (own_data / "devices" / "my-gpu.toml").write_text("schema = 1\n")
