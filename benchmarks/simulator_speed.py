@@ -1,4 +1,4 @@
-"""How quick the simulator is: warp instructions a second with 64 warps, long runs beside short ones, the first call.
+"""How quick the simulator is: warp instructions a second with 64, 8, and 1 warps, long runs beside short ones.
 
 In a second of warp instructions every issue is made: nothing is skipped that repeats. The long runs have a loop of a
 million iterations or a million groups; beside them stand those of a hundred.
@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from loopyperf.device.lambdas import Lambdas
+from loopyperf.device.parts import Policy
 from loopyperf.idg import Idg
 from loopyperf.idg.program import Loop
 from loopyperf.pipeline import SCHEDULERS, Execution, simulate
@@ -31,17 +32,21 @@ GRAPHS = {
 }
 
 
+WARPS = (1, 1), (8, 1), (8, 8)
+"""of a group, and groups at once"""
 SHORT, LONG = 100, 1_000_000
 
 
 def main() -> None:
-    """Print the speed of each graph with each policy, then how much longer the long runs take, and the first call."""
+    """Print the speed of each graph with each policy, then how much longer the long runs take."""
     timing = {**TIMING, "store": TIMING["local"]}
     for words, graph in GRAPHS.items():
-        for name in SCHEDULERS:
-            short, long = (_issues(graph, timing, groups, name) for groups in (8, 40))
-            speed = (long[1] - short[1]) / (long[0] - short[0])
-            print(f"{words:20} {name:20} {speed / 1e6:6.2f} million warp instructions a second")
+        runs = [(each, WARPS[-1]) for each in SCHEDULERS] + [(next(iter(SCHEDULERS)), few) for few in WARPS[:-1]]
+        for name, (warps, groups) in runs:
+            executions = (Execution(warps, groups, waves * groups) for waves in (1, 5))
+            short, long = (_issues(graph, timing, execution, name) for execution in executions)
+            speed = (long[1] - short[1]) / (long[0] - short[0]) / 1e6
+            print(f"{words:20} {name:20} {warps * groups:2} warps {speed:6.2f} million warp instructions a second")
     for words, graph in GRAPHS.items():
         once = _with_trips(graph, 1)
         for what, runs in {
@@ -74,9 +79,9 @@ def _seconds(call: Callable[[], object]) -> float:
     return min(seconds)
 
 
-def _issues(graph: Idg, timing: dict[str, Lambdas], groups: int, scheduler: str) -> tuple[float, int]:
+def _issues(graph: Idg, timing: dict[str, Lambdas], execution: Execution, scheduler: Policy) -> tuple[float, int]:
     """Return how many seconds the processor takes, the best of three times, and how many instructions are issued."""
-    scenario = Scenario.of((graph,), timing, Execution(8, 8, groups), SCHEDULERS[scheduler], 1)
+    scenario = Scenario.of((graph,), timing, execution, SCHEDULERS[scheduler], 1)
     issued = run(scenario, scenario.clock, is_steady_sought=False).issued
     return _seconds(lambda: run(scenario, scenario.clock, is_steady_sought=False)), issued
 
