@@ -17,7 +17,7 @@ from loopyperf.idg.program import Edge, Loop, Opcode, loops_in
 from loopyperf.pipeline.clock import Clock
 from loopyperf.pipeline.expressions import Code, ExpressionTable, codes_of, decoded_graph
 from loopyperf.pipeline.scenario import Scenario
-from loopyperf.pipeline.shape import INSTRUCTION, REPEAT, SEARCHED, Shape, Way, shape_of
+from loopyperf.pipeline.shape import ENTER, INSTRUCTION, REPEAT, SEARCHED, Shape, Way, shape_of
 from loopyperf.pipeline.timed_graph import TimedGraph
 
 MOST = 1_000_000
@@ -154,11 +154,15 @@ class _Programs:
         """Append the program of *graph*; return where it begins."""
         begin, offset = len(self.steps), len(self.instructions)
         shape = shape_of(graph)
-        for kind, argument, expression, loops in shape.steps:
-            self.steps.append([kind, argument, 0, self._code(expression), len(loops), 0, 0, 0])
-            self.around.append([begin + shape.ends[loop.number] for loop in loops])
+        trips = {loop.number: loop.trips for loop in loops_in(graph.body)}
+        for kind, argument, condition, loops in shape.steps:
+            around = loops[:-1] if kind == ENTER else loops
+            self.steps.append([kind, argument, 0, self._code(condition), len(around), 0, 0, 0])
+            self.around.append([begin + shape.ends[loop.number] for loop in around])
             if kind == INSTRUCTION:
                 self.steps[-1][1] += offset
+            elif kind == ENTER:
+                self.steps[-1][3] = self._code(trips[loops[-1].number])
             elif kind == REPEAT:
                 number, own = loops[-1].number, len(self.steps) - 1
                 enter = begin + shape.begins[number]

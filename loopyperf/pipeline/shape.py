@@ -38,10 +38,10 @@ class Way(NamedTuple):
 
 @dataclass(frozen=True)
 class _Structure:
-    """What the shape of a graph depends on: graphs of one launch have it in common."""
+    """What the shape of a graph depends on: graphs of one launch have it in common, those with fewer passes too."""
 
     edges: Same[object]
-    body: Same[object]
+    body: tuple[Any, ...]
     conditions: tuple[Any, ...]
     barriers: tuple[int, ...]
     graph: Idg = field(compare=False)
@@ -50,7 +50,17 @@ class _Structure:
     def of(cls, graph: Idg) -> "_Structure":
         barriers = tuple(place for place, each in enumerate(graph.instructions) if each.kind == Opcode.BARRIER)
         conditions = tuple(each.condition for each in graph.instructions)
-        return cls(Same(graph.edges), Same(graph.body), conditions, barriers, graph)
+        return cls(Same(graph.edges), _but_for_trips(graph.body), conditions, barriers, graph)
+
+
+def _but_for_trips(body: Sequence[Item]) -> tuple[Any, ...]:
+    """Return *body* without the numbers of passes that loops have: expressions of passes stay."""
+
+    def structure(loop: Loop) -> tuple[Any, ...]:
+        is_number = isinstance(loop.trips, int) and loop.trips > 0
+        return loop.number, None if is_number else loop.trips, _but_for_trips(loop.body)
+
+    return tuple([structure(item) if isinstance(item, Loop) else item for item in body])
 
 
 @lru_cache(maxsize=SHAPES)
@@ -64,7 +74,7 @@ class Shape:
     def __init__(self, graph: Idg) -> None:
         self.graph = graph
         self.steps = list[tuple[int, int, Any, tuple[Loop, ...]]]()
-        """each with an instruction or the level of a loop, an expression, the loops around it"""
+        """each with an instruction or the level of a loop, its condition, the loops around it, itself included"""
         self.step_of = [0] * len(graph.instructions)
         self.begins, self.ends = dict[int, int](), dict[int, int]()
         """the first and the last step of each loop by its number"""
@@ -101,7 +111,7 @@ class Shape:
         for item in body:
             if isinstance(item, Loop):
                 self.begins[item.number] = len(self.steps)
-                self.steps.append((ENTER, len(loops), item.trips, loops))
+                self.steps.append((ENTER, len(loops), None, (*loops, item)))
                 self._body(item.body, (*loops, item))
                 self.ends[item.number] = len(self.steps)
                 self.steps.append((REPEAT, len(loops), None, (*loops, item)))
