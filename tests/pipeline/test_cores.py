@@ -15,9 +15,13 @@ from random_scenarios import executions, graphs, lambdas, limits, long_graphs, p
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import SlowSimulatorWarning
 from loopyperf.idg import Idg
+from loopyperf.idg.program import Edge, Instruction, Loop
 from loopyperf.pipeline import SCHEDULERS, Execution, core, simulate
+from loopyperf.pipeline.clock import Clock
 from loopyperf.pipeline.core import NoSteadyStateError, Run, run
 from loopyperf.pipeline.scenario import Scenario, scheduler_named
+from loopyperf.pipeline.timed_graph import FEW, shortened
+from loopyperf.polyhedral.affine import Affine
 
 
 def in_python(scenario: Scenario, **choices: Any) -> Run:
@@ -92,6 +96,27 @@ def test_threads_simulate_at_once() -> None:
         thread.join()
     assert len({(each.finish, each.issued, each.busy) for each in found}) == 1
     assert len(found) == 8
+
+
+@pytest.mark.parametrize(("share", "outer", "inner"), [(1.0, 100, 8), (0.1, 10, 8), (0.001, FEW, FEW)])
+def test_fewer_passes_run_as_if_the_program_had_been_built_with_them(share: float, outer: int, inner: int) -> None:
+    timing = {"alu": Lambdas(1, 18), "mem": Lambdas(3, 100)}
+
+    def nested(outer: int, inner: int) -> Scenario:
+        # A chain of loads within, whose last result an instruction around it waits for
+        chain = Edge(0, 0, (0, 1), (Affine.variable("i"), Affine.variable("j", -1)))
+        last = Edge(0, 1, (0,), (Affine.variable("i"), Affine((), inner - 1)))
+        instructions = (Instruction("mem", subsystem="mem"), Instruction("alu", subsystem="alu"))
+        graph = Idg(instructions, (chain, last), (Loop("i", outer, (Loop("j", inner, (0,)), 1)),))
+        return Scenario.of((graph,), timing, Execution(2, 2, 6), scheduler_named("round-robin"))
+
+    def ticks(scenario: Scenario) -> int:
+        return run(scenario, Clock(1)).finish
+
+    whole = nested(100, 8)
+    assert ticks(whole) > ticks(nested(99, 8))
+    fewer = tuple(replace(each, graph=shortened(each.graph, share, FEW)) for each in whole.programs)
+    assert ticks(replace(whole, programs=fewer)) == ticks(nested(outer, inner))
 
 
 # {{{ runs that go on at a rate that has settled
