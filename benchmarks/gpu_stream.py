@@ -91,17 +91,31 @@ def predicted(device: str, kernel: str, work_items: int, groups: int, models: Se
 def rows(devices: Sequence[str], every: int, models: Sequence[str]) -> Iterator[tuple[Key, Row]]:
     """Yield source, device and kernel with what was predicted and measured."""
     known = cache(partial(predicted, models=models))
+    for row, work_items in measured(devices):
+        if work_items % (32 * every) == 0 and float(row["GBps"]) > 0:
+            groups = int(float(row["blocks_per_sm"]))
+            bandwidths = known(DEVICES[row["device"]], row["kernel"], work_items, groups)
+            warps = groups * -(-work_items // lpp.load_device(DEVICES[row["device"]]).warp_size)
+            key = row["source"].split("@")[0], row["device"], row["kernel"]
+            yield key, Row(warps, bandwidths, float(row["GBps"]))
+
+
+def measured(devices: Sequence[str]) -> Iterator[tuple[dict[str, str], int]]:
+    """Yield the rows of *devices*, each with the work-items of a group.
+
+    One source has sizes for its A100 that are larger than any group: they are those of all groups of a core together.
+    Read so, its bandwidths are those that the other source has with as many work-items on a core.
+    """
+    sets = defaultdict[tuple[str, str], list[dict[str, str]]](list[dict[str, str]])
     with (SHARED_DATA / "gpu-stream.csv").open() as file:
         for row in csv.DictReader(file):
-            work_items = int(row["block_size"])
-            # Some rows of the A100 are of groups larger than any core takes.
-            is_possible = work_items <= 1024 and float(row["GBps"]) > 0
-            if row["device"] in devices and work_items % (32 * every) == 0 and is_possible:
-                groups = int(float(row["blocks_per_sm"]))
-                bandwidths = known(DEVICES[row["device"]], row["kernel"], work_items, groups)
-                warps = groups * -(-work_items // lpp.load_device(DEVICES[row["device"]]).warp_size)
-                key = row["source"].split("@")[0], row["device"], row["kernel"]
-                yield key, Row(warps, bandwidths, float(row["GBps"]))
+            sets[row["source"], row["device"]].append(row)
+    for (_, device), points in sets.items():
+        if device in devices:
+            limit = lpp.load_device(DEVICES[device]).limits.needed("work_items_per_group")
+            are_together = max(int(row["block_size"]) for row in points) > limit
+            for row in points:
+                yield row, int(row["block_size"]) // (int(float(row["blocks_per_sm"])) if are_together else 1)
 
 
 def errors(found: Sequence[Row], model: str) -> tuple[float, float]:
