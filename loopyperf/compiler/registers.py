@@ -2,7 +2,7 @@
 
 ptxas allocates registers when it has put the instructions in an order of its own; the graph has that of the program.
 The constants are fitted to what ptxas reports of 146 kernels for sm_80 and sm_90 (docs/compiler.md, section 10); six
-of ten estimates are within a quarter of it. The exact figure is :func:`loopyperf.measurement.resources.resources`.
+of ten estimates are within a quarter of it. The exact figure is :func:`loopyperf.compiler.resources.resources`.
 """
 
 import heapq

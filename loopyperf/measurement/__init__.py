@@ -6,6 +6,5 @@ what is made of the samples), ``environment`` (where it ran), ``records``, ``upg
 samples on disk), ``sampling`` (taking them), ``yardstick``, ``noise``, ``watch`` and ``sensors`` (how fast the device
 is just now), ``ladder`` and ``campaign`` (what is measured, in which order), ``allocation``, ``arguments`` and
 ``verification`` (what a backend checks of a kernel), ``made_arguments`` (for a kernel that comes without), ``backends``
-(devices, or a replayed archive), ``microbenchmarks`` (what the times of microbenchmarks tell of a device), ``nvrtc``
-and ``resources`` (which registers NVIDIA's compiler gives a kernel, as a library or as a program).
+(devices, or a replayed archive), ``microbenchmarks`` (what the times of microbenchmarks tell of a device).
 """

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from loopyperf.measurement.resources import machine_code
+from loopyperf.compiler.resources import machine_code
 
 from .constant_bank import POINTERS, SPACING, constant_bank, constants_in
 from .cuda_source import Parameter

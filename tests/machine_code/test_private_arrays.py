@@ -10,9 +10,9 @@ from corpora.titan_v import needs_archive
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.private_arrays import private_arrays
+from loopyperf.compiler.resources import library, nvcc, resources
 from loopyperf.counts.typical import Typical
 from loopyperf.kernel import load_kernel
-from loopyperf.measurement.resources import library, nvcc, resources
 from loopyperf.memory.source_launch import kernel_profile
 
 from .cuda_source import cuda_source

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +12,11 @@ from idg.patterns import flat
 
 import loopyperf.compiler as lowering
 from loopyperf.compiler import lowered
+from loopyperf.compiler.cubin import ACCESSES, WIDTHS, instruction_mixes
 from loopyperf.compiler.functions import MachineSequence, sequence_of
+from loopyperf.compiler.resources import library
 from loopyperf.idg import Idg
 from loopyperf.idg.program import Instruction, Operand
-from loopyperf.measurement.resources import library
 
 from . import toolchain
 from .sequences import (
@@ -99,6 +100,21 @@ def test_what_is_followed_computes_the_function(architecture: str) -> None:
             if name == "isnan":
                 expected = 0
             assert result == pytest.approx(expected, rel=OF_ONE[dtype == "f64"]), (name, dtype)
+
+
+def test_opcodes_in_a_cubin_are_those_that_the_disassembler_prints(architecture: str) -> None:
+    compiled = expressions(architecture)
+    mixes = instruction_mixes(compiled.cubin)
+    assert mixes.keys() == compiled.functions.keys()
+    for name, mix in mixes.items():
+        instructions = compiled.functions[name].instructions.values()
+        printed = Counter(_with_width(each.base, each.modifiers) for each in instructions)
+        assert mix == {opcode: number for opcode, number in printed.items() if opcode != "NOP"}
+
+
+def _with_width(opcode: str, modifiers: Iterable[str]) -> str:
+    widths = [f".{each}" for each in modifiers if each and f".{each}" in WIDTHS]
+    return opcode + "".join(widths if opcode in ACCESSES else [])
 
 
 def test_the_table_is_derived_from_machine_code() -> None:

@@ -7,7 +7,7 @@ from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
-from loopyperf.measurement.resources import nvcc
+from loopyperf.compiler.resources import nvcc
 
 CACHE = Path(tempfile.gettempdir()) / "loopyperf-machine-code"
 """where listings are kept outside pytest"""

@@ -5,9 +5,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+from loopyperf.compiler.resources import VERBOSE, Resources, compilation_log, library, read_report
 from loopyperf.measurement.arguments import checked_arguments
 from loopyperf.measurement.backends.cuda_program import CudaProgram
-from loopyperf.measurement.resources import VERBOSE, Resources, compilation_log, library, read_report
 
 from .bundled import PLANNED, every_label
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 
+from loopyperf.compiler.resources import compilation_log, library
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.backends.cuda_program import HOLD, CudaProgram, Launch
 from loopyperf.measurement.backends.interface import written
-from loopyperf.measurement.resources import compilation_log, library
 
 from ..launched_kernels import calling, in_groups, make, pairs, pointwise, reduced, relaxation, reversal, table
 

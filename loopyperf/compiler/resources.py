@@ -1,8 +1,8 @@
-"""What a device function takes of the machine, as NVIDIA's compiler reports it: registers, stack, spills.
+"""What a device function takes of the machine, as NVIDIA's compiler reports it: registers, stack, spills, instructions.
 
 The report is that of ptxas (``-Xptxas -v``), by nvcc where that is on the path, otherwise by the library NVRTC from the
-wheel nvidia-cuda-nvrtc. Neither is needed for anything else: without them there are estimates
-(:func:`loopyperf.compiler.registers.estimated_registers`).
+extra ``cuda-compiler``. Neither is needed for anything else: without them there are estimates
+(:func:`loopyperf.compiler.registers.estimated_registers`). No device is needed either.
 """
 
 import ctypes
@@ -10,19 +10,22 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import Any
 
+from loopyperf.compiler.cubin import VOLTA, instruction_mixes
 from loopyperf.errors import CompilerError
 
 # {{{ NVIDIA's compiler as a library, NVRTC: it needs neither a device nor a toolkit
 
 
 WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
+"""the latest first; the second one still compiles for what is older than Turing"""
+INSTALL = "run: pip install 'loopyperf[cuda-compiler]'"
 ALONE = "libnvrtc.so"
 """as the library's file begins, without the parts that it loads itself"""
 
@@ -40,6 +43,32 @@ def library(wheels: Sequence[str] = WHEELS) -> Path | None:
         if found is not None:
             return found
     return None
+
+
+@lru_cache
+def architectures(path: Path) -> tuple[int, ...]:
+    """Return the architectures that the library at *path* compiles for, e.g. 90 for ``sm_90``."""
+    nvrtc, number = ctypes.CDLL(str(path)), ctypes.c_int()
+    nvrtc.nvrtcGetNumSupportedArchs(ctypes.byref(number))
+    found = (ctypes.c_int * number.value)()
+    nvrtc.nvrtcGetSupportedArchs(found)
+    return tuple(found)
+
+
+def library_for(architecture: str) -> Path:
+    """Return the file of the first library installed that compiles for *architecture*, e.g. ``"sm_70"``.
+
+    Raises :class:`CompilerError` where none is installed, and where none of those does.
+    """
+    installed = [path for wheel in WHEELS if (path := library((wheel,))) is not None]
+    if not installed:
+        raise CompilerError(f"NVRTC is not installed; {INSTALL}")
+    for path in installed:
+        if architecture in {f"sm_{each}" for each in architectures(path)}:
+            return path
+    known = sorted({each for path in installed for each in architectures(path)})
+    names = ", ".join(f"sm_{each}" for each in known)
+    raise CompilerError(f"NVRTC does not compile for {architecture}, but for {names}; {INSTALL} for older ones")
 
 
 def compilation_log(source: str, options: Sequence[str]) -> str:
@@ -60,7 +89,7 @@ def machine_code(source: str, options: Sequence[str], wheels: Sequence[str] = WH
 
 def _compiled(source: str, options: Sequence[str], path: Path | None) -> tuple[str, bytes]:
     if path is None:
-        raise CompilerError("NVRTC is not installed; run: pip install nvidia-cuda-nvrtc")
+        raise CompilerError(f"NVRTC is not installed; {INSTALL}")
     nvrtc = ctypes.CDLL(str(path))
     program = ctypes.c_void_p()
     created = nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)
@@ -74,7 +103,9 @@ def _compiled(source: str, options: Sequence[str], path: Path | None) -> tuple[s
     finally:
         nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
     if failed:
-        raise CompilerError(f"NVRTC refuses the source: {log.decode(errors='replace').strip()[-500:]}")
+        lines = log.decode(errors="replace").splitlines()
+        first = next((line for line in lines if "error" in line), "".join(lines[:1]))
+        raise CompilerError(f"NVRTC refuses the source: {first.strip():.300}")
     return log.decode(errors="replace"), code
 
 
@@ -99,9 +130,10 @@ TIMEOUT = 300
 FUNCTION = re.compile(
     r"Compiling entry function '(?P<name>\S+)'.*?"
     r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads.*?"
-    r"Used (?P<registers>\d+) registers",
+    r"Used (?P<registers>\d+) registers(?:[^\n]*?(?P<local>\d+) bytes smem)?",
     re.DOTALL,
 )
+REPORTED = ("registers", "stack", "stores", "loads")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +150,11 @@ class Resources:
     """bytes that the instructions store which spill registers, each counted once"""
     spill_loads: int
     """bytes, likewise"""
+    local_memory: int = 0
+    """bytes of a work-group that the source declares, which CUDA calls shared memory"""
+    instructions: Mapping[str, int] = field(default_factory=dict[str, int])
+    """opcode -> how many there are in the machine code, not how often they are executed, e.g. ``"LDG.128"``; none where
+    only a report was read, nor before Volta"""
 
 
 def nvcc() -> str | None:
@@ -139,14 +176,25 @@ def resources(source: str, architecture: str = "sm_80", options: Sequence[str] =
         return read_report(compilation_log(source, command))
     raise CompilerError(
         "no compiler for CUDA: nvcc is not on the path, and NVRTC is not installed; "
-        "run: pip install nvidia-cuda-nvrtc, or ask for an estimate (loopyperf.compiler.registers.estimated_registers)"
+        f"{INSTALL}, or ask for an estimate (loopyperf.compiler.registers.estimated_registers)"
     )
+
+
+def compiled(source: str, architecture: str, options: Sequence[str] = ()) -> tuple[Resources, ...]:
+    """Return what the device functions of the CUDA *source* take by NVRTC, with the instructions that they have.
+
+    Raises :class:`CompilerError` where NVRTC is not installed, or refuses the source or the *architecture*.
+    """
+    path = library_for(architecture)
+    log, cubin = _compiled(source, [f"-arch={architecture}", VERBOSE, *options], path)
+    mixes = instruction_mixes(cubin) if int(architecture[3:]) >= VOLTA else {}
+    return tuple(replace(each, instructions=mixes.get(each.function, {})) for each in read_report(log))
 
 
 def read_report(report: str) -> tuple[Resources, ...]:
     """Return what ptxas says in its *report*; raises :class:`CompilerError` where it names no function."""
     found = tuple(
-        Resources(each["name"], int(each["registers"]), int(each["stack"]), int(each["stores"]), int(each["loads"]))
+        Resources(each["name"], *map(int, each.group(*REPORTED)), local_memory=int(each["local"] or 0))
         for each in FUNCTION.finditer(report)
     )
     if not found:

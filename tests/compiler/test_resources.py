@@ -2,9 +2,10 @@
 
 import pytest
 
+from loopyperf.compiler import resources as module
+from loopyperf.compiler.cubin import instruction_mixes
+from loopyperf.compiler.resources import Resources, compilation_log, compiled, library, nvcc, read_report, resources
 from loopyperf.errors import CompilerError
-from loopyperf.measurement import resources as module
-from loopyperf.measurement.resources import Resources, compilation_log, library, nvcc, read_report, resources
 
 # nvcc 13.0.88, -use_fast_math -Xptxas -v, of the kernels 1301 for sm_80 and 976 for sm_90 of titan-v.pkl.xz.
 REPORT = (
@@ -32,10 +33,20 @@ extern "C" __global__ void __launch_bounds__(64) columns(double const *x, double
   y[threadIdx.x] = a[n & 7];
 }
 """
+COPY = """\
+extern "C" __global__ void __launch_bounds__(64) copy(float4 const *x, float2 *y)
+{
+  __shared__ float4 a[64];
+  a[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  float4 const b = a[63 - threadIdx.x];
+  y[threadIdx.x] = make_float2(b.x + b.y, b.z + b.w);
+}
+"""
 
 
 def test_a_report_tells_registers_and_stack() -> None:
-    assert read_report(REPORT) == (Resources("loopy_kernel", 128, 168, 0, 0),)
+    assert read_report(REPORT) == (Resources("loopy_kernel", 128, 168, 0, 0, local_memory=6912),)
 
 
 def test_a_report_of_two_functions_tells_both_in_their_order() -> None:
@@ -51,7 +62,7 @@ def test_a_report_without_functions_is_refused() -> None:
 def test_without_a_compiler_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "nvcc", lambda: None)
     monkeypatch.setattr(module, "library", lambda: None)
-    with pytest.raises(CompilerError, match="pip install nvidia-cuda-nvrtc"):
+    with pytest.raises(CompilerError, match=r"pip install .*cuda-compiler"):
         resources(SOURCE)
 
 
@@ -90,5 +101,37 @@ def test_the_library_reports_the_same_as_nvcc() -> None:
 
 @pytest.mark.skipif(library() is None, reason="the wheel nvidia-cuda-nvrtc is not installed")
 def test_what_the_library_refuses_is_said_in_its_words() -> None:
-    with pytest.raises(CompilerError, match="NVRTC refuses the source"):
-        compilation_log("nonsense", ["-arch=sm_80"])
+    with pytest.raises(CompilerError, match=r'^NVRTC refuses the source: kernel\.cu\(1\): error: .*"nonsense" is undefined$'):
+        compilation_log("__device__ int f() { return nonsense; }", ["-arch=sm_80"])
+
+
+@pytest.mark.skipif(library() is None, reason="the wheel nvidia-cuda-nvrtc is not installed")
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_a_copy_through_local_memory_has_the_instructions_of_its_source(architecture: str) -> None:
+    (found,) = compiled(COPY, architecture)
+    assert (found.stack_frame, found.local_memory) == (0, 64 * 16)
+    accesses = {name: number for name, number in found.instructions.items() if name[:3] in ("LDG", "LDS", "STS", "STG")}
+    assert accesses == {"LDG.128": 1, "STS.128": 1, "LDS.128": 1, "STG.64": 1}
+    assert found.instructions["BAR"] == 1
+
+
+@pytest.mark.skipif(library() is None, reason="the wheel nvidia-cuda-nvrtc is not installed")
+@pytest.mark.parametrize(
+    ("dtype", "loaded"), [("unsigned char", "U8"), ("signed char", "S8"), ("unsigned short", "U16"), ("short", "S16")]
+)
+def test_narrow_loads_have_their_width_and_sign(dtype: str, loaded: str) -> None:
+    source = f'extern "C" __global__ void f({dtype} const *x, int *y) {{ y[threadIdx.x] = x[threadIdx.x]; }}'
+    (found,) = compiled(source, "sm_80")
+    assert (found.instructions[f"LDG.{loaded}"], found.instructions["STG"]) == (1, 1)
+
+
+@pytest.mark.skipif(library() is None, reason="the wheel nvidia-cuda-nvrtc is not installed")
+def test_an_architecture_that_no_compiler_knows_is_refused() -> None:
+    with pytest.raises(CompilerError, match=r"^NVRTC does not compile for sm_35, but for .*sm_90"):
+        compiled(SOURCE, "sm_35")
+
+
+def test_what_is_no_cubin_is_refused() -> None:
+    for content in (b"", b"nonsense", b"\x7fELF\x02\x01" + bytes(40)):
+        with pytest.raises(CompilerError, match="ELF file"):
+            instruction_mixes(content)
