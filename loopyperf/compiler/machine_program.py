@@ -13,6 +13,7 @@ from functools import partial
 from loopyperf.compiler import OF_GPUS, Placement, PrivateArray, lowered, private_arrays_of
 from loopyperf.compiler.entry import HOPPER, Capability
 from loopyperf.compiler.functions import exponent_of, is_described, sequence_of
+from loopyperf.compiler.private_arrays import placed_by_stack
 from loopyperf.compiler.registers import (
     NVIDIA,
     RegisterFile,
@@ -21,6 +22,7 @@ from loopyperf.compiler.registers import (
     with_early_loads,
     with_few_registers,
 )
+from loopyperf.compiler.resources import Resources
 from loopyperf.compiler.spilling import with_spills
 from loopyperf.counts.sizes import numbered
 from loopyperf.device.description import LATENCY_FIELDS, Device
@@ -37,6 +39,8 @@ from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import number_of
 
 VOLTA: Capability = (7, 0)
+BYTES = 4
+"""of a register"""
 PLACES: Mapping[Placement, bool] = {"registers": False, "private memory": True}
 """where all private arrays may live whose place is unsure, and whether that is in memory"""
 
@@ -112,12 +116,17 @@ class MachineProgram(Shown):
 
 
 def machine_program(
-    profile: KernelProfile, device: Device, placement: Placement = "likelier", concurrent_groups: int | None = None
+    profile: KernelProfile,
+    device: Device,
+    placement: Placement = "likelier",
+    concurrent_groups: int | None = None,
+    compiled: Mapping[str, Resources] | None = None,
 ) -> MachineProgram:
     """Return what the compiler makes of a kernel for *device*.
 
     *placement* is where private arrays live of which that is unsure. *concurrent_groups* reside on a core at once, as
-    if something else took the rest of the room; all that fit where it is None.
+    if something else took the rest of the room; all that fit where it is None. *compiled* is what a compiler has made
+    of launches, by name: it tells registers, spills and local memory, and as far as it can where private arrays live.
 
     Raises :class:`MissingNumberError` for a number that the device's description does not state,
     :class:`OccupancyError` for a group that fits on no core, and for more *concurrent_groups* than do, and
@@ -125,7 +134,10 @@ def machine_program(
     """
     known, executed = completed(device), [launch for launch in profile.launches if launch.classes]
     with numbered(profile.sizes), _uncollected():
-        launches = tuple(machine_launch(each, known, placement, concurrent_groups) for each in executed)
+        launches = tuple(
+            machine_launch(each, known, placement, concurrent_groups, (compiled or {}).get(each.name))
+            for each in executed
+        )
     launched = tuple((each.name, each.times) for each in profile.launches)
     return MachineProgram(profile.kernel, profile.sizes, device.slug, placement, launches, launched)
 
@@ -146,26 +158,31 @@ def _uncollected() -> Generator[None]:
 
 
 def machine_launch(
-    launch: LaunchProfile, device: Device, placement: Placement, concurrent_groups: int | None
+    launch: LaunchProfile,
+    device: Device,
+    placement: Placement,
+    concurrent_groups: int | None,
+    compiled: Resources | None = None,
 ) -> MachineLaunch:
     """Return what the compiler makes of *launch* for *device*; see :func:`machine_program`."""
-    if launch.local_memory is None:
+    local_memory = launch.local_memory if compiled is None else compiled.local_memory
+    if local_memory is None:
         raise UncountableError(f"how much local memory {launch.name} takes depends on a parameter")
-    capability, file = _capability(device), _register_file(device)
+    capability, file = _capability(device), _register_file(device, compiled)
     arrays = private_arrays_of((kind.graph for kind in launch.classes), capability, file.most)
+    if compiled is not None:
+        arrays = placed_by_stack(arrays, compiled.stack_frame, compiled.spill_stores)
     in_memory = frozenset(each.name for each in arrays if each.is_in_memory_by(placement))
     unsure = {each.name: each for each in arrays if each.is_unsure}
-
-    def estimated(lives: Lives) -> Registers:
-        return registers_of(lives, launch.work_items, file)
-
+    estimated = partial(registers_of, work_items=launch.work_items, file=file)
     described, leave_out = _described(device), OF_GPUS if device.lanes == Lanes.IN_TURN else frozenset[str]()
     low = partial(lowered, leave_out=leave_out, capability=capability, in_memory=in_memory, described=described)
     graphs, places = distinct([each.graph for each in launch.classes])
     ordered = [_ordered(low(each), estimated) for each in graphs]
-    with_stacks = [with_spills(lives, each.room) for lives, each, _ in ordered]
-    registers = max(each.allocated for _, each, _ in ordered)
-    room = occupancy(device, launch.work_items, registers, launch.local_memory)
+    spills = compiled is None or compiled.spill_stores > 0
+    with_stacks = [with_spills(lives, each.room) if spills else (lives.graph, 0) for lives, each, _ in ordered]
+    registers, spilled = _taken([each for _, each, _ in ordered], compiled)
+    room = occupancy(device, launch.work_items, registers, local_memory)
     pairs = zip(with_stacks, ordered, strict=True)
     machine = [with_early_loads(graph, registers=left) for (graph, _), (_, _, left) in pairs]
     assumed = [*launch.assumed, *_assumed(unsure, in_memory, max(nbytes for _, nbytes in with_stacks))]
@@ -177,16 +194,23 @@ def machine_launch(
         name=launch.name,
         classes=tuple(replace(each, graph=machine[at]) for each, at in zip(launch.classes, places, strict=True)),
         grid=launch.grid,
-        local_memory=launch.local_memory,
+        local_memory=local_memory,
         dispatch=launch.dispatch,
         footprints=launch.footprints,
         assumed=tuple(assumed),
         registers=registers,
-        spilled=max(each.spilled for _, each, _ in ordered),
+        spilled=spilled,
         unsure=unsure,
         room=room,
         execution=_execution(launch, device, room, concurrent_groups),
     )
+
+
+def _taken(estimated: Collection[Registers], compiled: Resources | None) -> tuple[int, int]:
+    """Return the registers of a work-item, and how many it needs beyond them."""
+    if compiled is not None:
+        return compiled.registers, -(-compiled.spill_stores // BYTES)
+    return max(each.allocated for each in estimated), max(each.spilled for each in estimated)
 
 
 def _ordered(graph: Idg, estimated: Callable[[Lives], Registers]) -> tuple[Lives, Registers, int]:
@@ -247,10 +271,16 @@ def _execution(launch: LaunchProfile, device: Device, room: Occupancy, concurren
     return replace(found, concurrent_groups=concurrent_groups)
 
 
-def _register_file(device: Device) -> RegisterFile:
-    """Return what the description says of the registers of a core; where it says nothing, as NVIDIA's."""
+def _register_file(device: Device, compiled: Resources | None) -> RegisterFile:
+    """Return what the description says of the registers of a core; where it says nothing, as NVIDIA's.
+
+    Where a compiler has spilled, a work-item has no more than it then has.
+    """
     limits = device.limits
-    return RegisterFile(limits.registers or NVIDIA.size, limits.registers_per_work_item or NVIDIA.most)
+    most = limits.registers_per_work_item or NVIDIA.most
+    if compiled is not None and compiled.spill_stores:
+        most = compiled.registers
+    return RegisterFile(limits.registers or NVIDIA.size, most)
 
 
 def _capability(device: Device) -> Capability:

@@ -9,6 +9,7 @@ calls local memory, which is a part of device memory. The rules are measured on 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import product
 from math import gcd
 from typing import Literal
 
@@ -234,6 +235,42 @@ def private_arrays_of(
         for each in private_arrays(graph, capability, most_registers):
             found.setdefault(each.name, []).append(each)
     return tuple(_of_all_warps(found[name]) for name in sorted(found))
+
+
+SUBSETS = 12
+"""arrays, at most, for which all choices of those in memory are tried"""
+ALIGNED = 16
+"""bytes: each array on the stack begins at a multiple of some number up to this"""
+
+
+def placed_by_stack(arrays: Sequence[PrivateArray], stack_frame: int, spilled: int) -> tuple[PrivateArray, ...]:
+    """Return *arrays* where a compiler's *stack_frame* has them, in bytes, of which up to *spilled* are for registers.
+
+    Those are in memory whose sizes add up to it. Where several choices do, those that leave most of the arrays in place
+    of which it is sure count; what these choices do not agree on, and all where none adds up, stays as it was.
+    """
+    if stack_frame and len(arrays) > SUBSETS:
+        return tuple(arrays)
+    choices = [each for each in product((False, True), repeat=len(arrays)) if _fits(arrays, each, stack_frame, spilled)]
+    moved = [
+        sum(a.is_in_memory != is_there for a, is_there in zip(arrays, each, strict=True) if not a.is_unsure)
+        for each in choices
+    ]
+    nearest = [each for each, number in zip(choices, moved, strict=True) if number == min(moved)]
+    places = [set(each) for each in zip(*nearest, strict=True)] if nearest else [set[bool]()] * len(arrays)
+    reason = f"the compiler's stack frame has {stack_frame} bytes"
+    homes: Mapping[bool, Home] = {False: "registers", True: "private memory"}
+    return tuple(
+        replace(array, home=homes[is_there], reason=reason, is_likely_in_memory=False) if len(place) == 1 else array
+        for array, place in zip(arrays, places, strict=True)
+        for is_there in [True in place]
+    )
+
+
+def _fits(arrays: Sequence[PrivateArray], choice: Sequence[bool], stack_frame: int, spilled: int) -> bool:
+    """Return whether the arrays of a *choice* take the bytes of a stack frame, some of which may be for registers."""
+    sizes = [array.nbytes for array, is_there in zip(arrays, choice, strict=True) if is_there]
+    return sum(sizes) <= stack_frame <= sum(size + -size % ALIGNED for size in sizes) + spilled
 
 
 def _of_all_warps(arrays: list[PrivateArray]) -> PrivateArray:

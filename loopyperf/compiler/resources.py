@@ -66,9 +66,11 @@ def library_for(architecture: str) -> Path:
     for path in installed:
         if architecture in {f"sm_{each}" for each in architectures(path)}:
             return path
-    known = sorted({each for path in installed for each in architectures(path)})
-    names = ", ".join(f"sm_{each}" for each in known)
-    raise CompilerError(f"NVRTC does not compile for {architecture}, but for {names}; {INSTALL} for older ones")
+    known = [each for path in installed for each in architectures(path)]
+    raise CompilerError(
+        f"NVRTC does not compile for {architecture}; what is installed does from sm_{min(known)} to sm_{max(known)}, "
+        "and the extra cuda-compiler from sm_50"
+    )
 
 
 def compilation_log(source: str, options: Sequence[str]) -> str:

@@ -37,6 +37,7 @@ from loopyperf.predict.choice import (
     told_device,
     usual_answer,
 )
+from loopyperf.predict.compiled import COMPILERS, Compiler
 from loopyperf.predict.corrected import CorrectedPredictor, chosen_learned
 from loopyperf.predict.on_device import DevicePredictor
 from loopyperf.predict.predictor import Predictor
@@ -54,6 +55,7 @@ def estimate(
     typical: Mapping[str, Any] | None = None,
     on_unknown: OnUnknown = "refuse",
     alternatives: bool = True,
+    compiler: Compiler = "model",
     backend: BackendChoice | None = None,
     arguments: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
@@ -83,6 +85,9 @@ def estimate(
     - *counting*: how work is counted (see :func:`loopyperf.count`); by default as in the fit.
     - *typical* and *on_unknown*: what to do about what the source does not tell (see :func:`loopyperf.count`).
     - *alternatives*: False saves the time that they take, up to as long again; ``unsure`` is told all the same.
+    - *compiler*: what tells registers, spills and where private arrays live, for a model that knows the device: the
+      compiler ``"model"``; ``"nvrtc"``, which compiles the kernel for an NVIDIA GPU, without one (the extra
+      ``cuda-compiler``); or ``"auto"``, NVRTC where it can. The notes say what that cost and changed.
     - *backend*: what the fit was measured through, by default OpenCL where there are several, as the notes then say; or
       what a model runs the kernel on: ``"opencl"``, ``"cuda"`` or an open one.
     - *arguments*: the kernel's, by name, for a model that runs it; others are made up.
@@ -99,12 +104,13 @@ def estimate(
       sizes where islpy cannot count.
     - A model that knows the device raises :class:`MissingNumberError` for what its description lacks, and
       :class:`OccupancyError` for groups that are too large.
+    - With ``compiler="nvrtc"``, raises :class:`CompilerError` where that is not installed, or refuses kernel or device.
     - A model that runs the kernel raises :class:`BackendError` without a device, and :class:`MeasurementError`.
     - A learned model raises :class:`ModelInputError` for features that it was not taught, and :class:`LoopyperfError`
       without scikit-learn.
     """
     case = Case(program, merged_sizes(parameters, sizes), typical)
-    given = _Given(device, fit, backend, counting, on_unknown, alternatives, arguments)
+    given = _Given(device, fit, backend, counting, on_unknown, alternatives, arguments, compiler)
     return _latest_predictor(model, given).predict(case)
 
 
@@ -117,6 +123,7 @@ def predictor(
     counting: Counting | None = None,
     on_unknown: OnUnknown = "refuse",
     alternatives: bool = True,
+    compiler: Compiler = "model",
     arguments: Mapping[str, Any] | None = None,
 ) -> Predictor:
     """Return a model bound to its fit or device, to be called with kernels and sizes.
@@ -127,7 +134,7 @@ def predictor(
     Names, files and backends are resolved here, once; the options are those of :func:`loopyperf.estimate`, which
     raises the same errors for them.
     """
-    given = _Given(device, fit, backend, counting, on_unknown, alternatives, arguments)
+    given = _Given(device, fit, backend, counting, on_unknown, alternatives, arguments, compiler)
     given.check_types(model)
     return _bound(model, given)
 
@@ -205,6 +212,7 @@ class _Given:
     on_unknown: OnUnknown
     alternatives: bool
     arguments: Mapping[str, Any] | None
+    compiler: Compiler = "model"
 
     def check_types(self, model: object) -> None:
         """Raise :class:`ParameterError` for an option of the wrong type or value, perhaps meant as a kernel's size."""
@@ -215,6 +223,10 @@ class _Given:
             ("alternatives", self.alternatives, "True or False", bool),
         ):
             _check_type(option, value, what, types)
+        if self.compiler not in COMPILERS:
+            raise ParameterError(
+                f"compiler is one of {', '.join(map(repr, COMPILERS))}; received {self.compiler!r:.80}"
+            )
         check_options("executed" if self.counting is None else self.counting, None, self.on_unknown)
 
     def check_unused(self, who: str, *unused: str) -> None:
@@ -237,6 +249,7 @@ _UNUSED = {
     "backend": "does not execute the kernel; drop backend=, or use model='sampled'",
     "arguments": "does not execute the kernel; drop arguments=, or use model='sampled'",
     "counting": "models what is executed; drop counting=",
+    "compiler": "does not ask about registers; drop compiler=",
     "on_unknown": "leaves nothing out; drop on_unknown=, and specify in typical= what depends on data",
 }
 """option -> what to do about it, where a model has no use for it"""
@@ -245,6 +258,7 @@ _NEUTRAL: Mapping[str, tuple[object, ...]] = {
     "backend": (None,),
     "arguments": (None,),
     "counting": (None, "executed"),
+    "compiler": ("model",),
     "on_unknown": ("refuse",),
 }
 """option -> values that any model takes"""
@@ -260,7 +274,9 @@ def _usual(given: "_Given") -> Predictor:
     if isinstance(record, Fit):
         return _by_fit(record, notes, given)
     given.check_unused(repr(WITHOUT_FIT), "arguments", "counting", "on_unknown")
-    return DevicePredictor(WITHOUT_FIT, record.slug, notes, parameters=record, alternatives=given.alternatives)
+    return DevicePredictor(
+        WITHOUT_FIT, record.slug, notes, parameters=record, alternatives=given.alternatives, compiler=given.compiler
+    )
 
 
 def _fitted(model: str | None, given: "_Given") -> Predictor:
@@ -282,27 +298,38 @@ def _by_fit(fit: Fit, notes: tuple[str, ...], given: "_Given") -> Predictor:
     slim = structs.replace(fit, residuals=(), coverage=(), cross_validation=None)
     given.check_unused(repr(fit.model), "arguments")
     if fit.basis == "counts":
+        given.check_unused(f"a fit of {fit.model!r}", "compiler")
         counting = given.counting or fit.counting
         return CountsPredictor(fit.model, fit.slug, notes, fit=slim, counting=counting, on_unknown=given.on_unknown)
     given.check_unused("a fit of pipelines", "counting", "on_unknown")
     parameters = told_device(fit) or load_device(fit.described_as or fit.slug)  # which says what is missing
-    return DevicePredictor(fit.model, fit.slug, notes, parameters=parameters, fit=slim, alternatives=given.alternatives)
+    return DevicePredictor(
+        fit.model,
+        fit.slug,
+        notes,
+        parameters=parameters,
+        fit=slim,
+        alternatives=given.alternatives,
+        compiler=given.compiler,
+    )
 
 
 def _on_device(model: str, given: "_Given") -> Predictor:
     given.check_unused(repr(model), "fit", "backend", "arguments", "counting", "on_unknown")
     parameters = chosen_device(given.device)
-    return DevicePredictor(model, parameters.slug, parameters=parameters, alternatives=given.alternatives)
+    return DevicePredictor(
+        model, parameters.slug, parameters=parameters, alternatives=given.alternatives, compiler=given.compiler
+    )
 
 
 def _sampled(model: str, given: "_Given") -> Predictor:
-    given.check_unused(repr(model), "fit", "counting", "on_unknown")
+    given.check_unused(repr(model), "fit", "counting", "on_unknown", "compiler")
     machine = opened_for_parts(given.backend, given.device)
     return SampledPredictor(model, machine.environment.slug, machine=machine, arguments=given.arguments)
 
 
 def _corrected(model: str, given: "_Given") -> Predictor:
-    given.check_unused("a learned model", "counting", "on_unknown")
+    given.check_unused("a learned model", "counting", "on_unknown", "compiler")
     fit, device = given.fit, given.device
     if isinstance(fit, Fit):
         raise ParameterError(f"model={model!r} needs a learned model, received a fit of {fit.model!r}")

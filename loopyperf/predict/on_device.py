@@ -7,7 +7,7 @@ Where it is unsure which private arrays the compiler keeps in registers, there i
 analysis costs as much as the first one without the source graphs, and is made where something is unsure only.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.compiler import Placement
-from loopyperf.compiler.machine_program import MachineProgram
+from loopyperf.compiler.machine_program import MachineProgram, machine_program
+from loopyperf.compiler.resources import Resources
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError
 from loopyperf.models.catalog import DEVICE_MODELS, find_fitted_model
@@ -31,6 +32,7 @@ from loopyperf.polyhedral.closed_forms.evaluation import integer_array
 from loopyperf.predict.by_counts import extrapolations, interval
 from loopyperf.predict.cache.recent import Kind
 from loopyperf.predict.case import Case, common_shape, found_once, prepared
+from loopyperf.predict.compiled import Compiler, compiled_for, installed_compilers
 from loopyperf.predict.predictor import Predictor
 from loopyperf.predict.stages import Stages, machine_of, profile_of, staged, timed_of
 from loopyperf.units import listed
@@ -56,6 +58,8 @@ class DevicePredictor(Predictor):
     """of the device"""
     alternatives: bool = field(default=True, kw_only=True)
     """whether to predict the time for the other placement of private arrays too, where the placement is unsure"""
+    compiler: Compiler = field(default="model", kw_only=True)
+    """what tells registers, spills and where private arrays live"""
 
     def predict(self, case: Case) -> Estimate:
         """Return how long *case* takes; see :func:`loopyperf.estimate`."""
@@ -76,7 +80,8 @@ class DevicePredictor(Predictor):
     def _answer(self, case: Case) -> Answer:
         """Return the kernel's name, and what the model says of it at one size; it is cached by all it depends on."""
         fit = None if self.fit is None else structs.replace(self.fit, created=None)
-        asked = (self.model, fit, self.alternatives, self.parameters, case.typical, case.sizes)
+        by = () if self.compiler == "model" else (self.compiler, *installed_compilers())
+        asked = (self.model, fit, self.alternatives, self.parameters, case.typical, case.sizes, *by)
         return found_once(ANSWERS, case.kernel, asked, lambda: self._through_all_stages(case))
 
     def _through_all_stages(self, case: Case) -> Answer:
@@ -84,11 +89,14 @@ class DevicePredictor(Predictor):
         device = self.parameters
         profile = profile_of(case, device)  # kernel/, idg/, memory/: what warps execute, what their accesses touch
         machine = machine_of(profile, device)  # compiler/: which instructions and registers the compiler makes of it
+        compiled, notes = compiled_for(case, machine, device, self.compiler)  # the compiler itself, where it is asked
+        if compiled is not None:
+            machine = machine_program(profile, device, compiled=compiled)
         timed = timed_of(machine, device)  # models/on_device/: how long each instruction takes, and on which pipeline
         answer = self.time(timed)  # models/: the seconds that they take together, and which of them cost most
         if self.alternatives:
-            answer = with_alternatives(answer, Stages(profile, machine, timed), self.time)
-        return profile.kernel, replace(answer, unsure=tuple(machine.unsure))
+            answer = with_alternatives(answer, Stages(profile, machine, timed), self.time, compiled)
+        return profile.kernel, replace(answer, unsure=tuple(machine.unsure), notes=(*answer.notes, *notes))
 
 
 def time_by_pipelines(fit: Fit, kernel: TimedProgram) -> ModelTime:
@@ -172,7 +180,9 @@ def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime
 # {{{ private arrays that may live elsewhere
 
 
-def with_alternatives(answer: ModelTime, stages: Stages, time: Time) -> ModelTime:
+def with_alternatives(
+    answer: ModelTime, stages: Stages, time: Time, compiled: Mapping[str, Resources] | None = None
+) -> ModelTime:
     """Return the *answer* of *time* with the times that a kernel takes if unsure private arrays live elsewhere.
 
     Where it is unsure of several, all of them are taken to be in registers, or in private memory. The interval, where
@@ -186,7 +196,7 @@ def with_alternatives(answer: ModelTime, stages: Stages, time: Time) -> ModelTim
         arrays = moved(machine, placement)
         assumption = f"{in_words(arrays)} in {placement}"
         try:
-            otherwise = time(staged(stages.profile, device, placement).timed)
+            otherwise = time(staged(stages.profile, device, placement, compiled=compiled).timed)
         except LoopyperfError as error:
             notes.append(f"no time if {assumption}: {error}")
             continue

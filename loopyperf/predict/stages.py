@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from loopyperf.compiler import Placement
 from loopyperf.compiler import machine_program as compiler
 from loopyperf.compiler.machine_program import MachineProgram
+from loopyperf.compiler.resources import Resources
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice, given_device
 from loopyperf.device.substitutes import completed
@@ -123,10 +124,14 @@ class Stages:
 
 
 def staged(
-    profile: KernelProfile, device: Device, placement: Placement = "likelier", concurrent_groups: int | None = None
+    profile: KernelProfile,
+    device: Device,
+    placement: Placement = "likelier",
+    concurrent_groups: int | None = None,
+    compiled: Mapping[str, Resources] | None = None,
 ) -> Stages:
     """Return what becomes of a kernel on *device*; see :func:`loopyperf.compiler.machine_program.machine_program`."""
-    machine = compiler.machine_program(profile, device, placement, concurrent_groups)
+    machine = compiler.machine_program(profile, device, placement, concurrent_groups, compiled)
     return Stages(profile, machine, on_device.timed_program(machine, device))
 
 

@@ -8,6 +8,7 @@ from loopyperf.compiler.private_arrays import (
     Home,
     Placement,
     PrivateArray,
+    placed_by_stack,
     private_arrays,
     private_arrays_of,
 )
@@ -153,3 +154,24 @@ def test_in_a_loop_that_is_long_to_write_out_it_depends_on_the_condition_and_the
     # 198 additions, 2 instructions for the element, 1 for the loop, in each of 16 passes.
     assert found.reason == "the loop over i makes 16 passes, about 3216 instructions if it is written out"
     assert (found.home, found.is_in_memory) == ("unsure", is_in_memory)
+
+
+@pytest.mark.parametrize(
+    ("stack_frame", "spilled", "homes"),
+    [
+        (0, 0, ("registers", "registers", "registers")),
+        (64, 0, ("private memory", "registers", "registers")),
+        (96, 0, ("private memory", "unsure", "unsure")),  # one of two that are alike
+        (32, 0, ("registers", "unsure", "unsure")),
+        (128, 0, ("private memory", "private memory", "private memory")),
+        (72, 8, ("private memory", "registers", "registers")),  # and two registers that are spilled
+        (1000, 0, ("private memory", "unsure", "unsure")),  # what adds up to nothing known tells nothing
+    ],
+)
+def test_a_stack_frame_tells_which_arrays_are_in_memory(stack_frame: int, spilled: int, homes: tuple[str, ...]) -> None:
+    arrays = [
+        PrivateArray("a", 8, 64, "private memory", ""),
+        PrivateArray("b", 4, 64, "unsure", ""),
+        PrivateArray("c", 8, 32, "unsure", ""),
+    ]
+    assert tuple(each.home for each in placed_by_stack(arrays, stack_frame, spilled)) == homes

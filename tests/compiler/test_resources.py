@@ -101,7 +101,7 @@ def test_the_library_reports_the_same_as_nvcc() -> None:
 
 @pytest.mark.skipif(library() is None, reason="the wheel nvidia-cuda-nvrtc is not installed")
 def test_what_the_library_refuses_is_said_in_its_words() -> None:
-    with pytest.raises(CompilerError, match=r'^NVRTC refuses the source: kernel\.cu\(1\): error: .*"nonsense" is undefined$'):
+    with pytest.raises(CompilerError, match=r'^NVRTC refuses the source: kernel\.cu\(1\): error: .*"nonsense" is \w+$'):
         compilation_log("__device__ int f() { return nonsense; }", ["-arch=sm_80"])
 
 
@@ -127,7 +127,7 @@ def test_narrow_loads_have_their_width_and_sign(dtype: str, loaded: str) -> None
 
 @pytest.mark.skipif(library() is None, reason="the wheel nvidia-cuda-nvrtc is not installed")
 def test_an_architecture_that_no_compiler_knows_is_refused() -> None:
-    with pytest.raises(CompilerError, match=r"^NVRTC does not compile for sm_35, but for .*sm_90"):
+    with pytest.raises(CompilerError, match=r"^NVRTC does not compile for sm_35; .* to sm_121"):
         compiled(SOURCE, "sm_35")
 
 
