@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from loopyperf.compiler.machine_program import MachineLaunch
 from loopyperf.compiler.resources import Resources
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.description import Device
+from loopyperf.idg import Idg
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.measurement.campaign import plan
 from loopyperf.measurement.configuration import Limits
@@ -91,7 +93,7 @@ def answers(name: str, build: Build, device: Device, tell: Callable[[object], No
 
 
 def _answers(name: str, milliseconds: float, model: MachineLaunch, compiler: Resources) -> Answers:
-    text = max((each.graph.instructions for each in model.classes), key=len)
+    text = max((_text(each.graph) for each in model.classes), key=len)
     on_stack = {_array(each): each for each in text if each.subsystem == MemorySpace.PRIVATE}
     unsure = sum(each.nbytes for each in model.unsure.values())
     sure = len([array for array in on_stack if array not in model.unsure])
@@ -108,6 +110,15 @@ def _answers(name: str, milliseconds: float, model: MachineLaunch, compiler: Res
             sum(number for opcode, number in compiler.instructions.items() if opcode in ARITHMETIC),
         ),
     )
+
+
+def _text(graph: Idg) -> list[Instruction]:
+    """Return the instructions of *graph*, each as often as it stands in the text: in each pass of unrolled loops."""
+    found: list[Instruction] = []
+    for instruction, loops in zip(graph.instructions, graph.loops_around, strict=True):
+        passes = (each.trips if isinstance(each.trips, int) else 1 for each in loops if each.is_unrolled)
+        found += [instruction] * prod(passes)
+    return found
 
 
 def _array(access: Instruction) -> str:
