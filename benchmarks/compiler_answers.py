@@ -27,6 +27,7 @@ from rich.table import Table
 import loopyperf as lpp
 from loopyperf.compiler.machine_program import MachineLaunch
 from loopyperf.compiler.resources import Resources
+from loopyperf.compiler.spilling import STACK
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.description import Device
 from loopyperf.idg import Idg
@@ -85,10 +86,10 @@ def answers(name: str, build: Build, device: Device, tell: Callable[[object], No
     """Return what is said of each launch of a kernel on *device*."""
     program, sizes = build()
     expected = machine_program(program, device=device, parameters=sizes)
-    start = time.process_time()
+    start = time.perf_counter()
     found = compiled_kernel(program, device)
     tell(None)
-    milliseconds = 1e3 * (time.process_time() - start)
+    milliseconds = 1e3 * (time.perf_counter() - start)
     return [_answers(f"{name} {each.name}", milliseconds, each, found[each.name]) for each in expected.launches]
 
 
@@ -96,7 +97,7 @@ def _answers(name: str, milliseconds: float, model: MachineLaunch, compiler: Res
     text = max((_text(each.graph) for each in model.classes), key=len)
     on_stack = {_array(each): each for each in text if each.subsystem == MemorySpace.PRIVATE}
     unsure = sum(each.nbytes for each in model.unsure.values())
-    sure = len([array for array in on_stack if array not in model.unsure])
+    sure = len(on_stack.keys() - {STACK} - model.unsure.keys())
     return Answers(
         name,
         milliseconds,

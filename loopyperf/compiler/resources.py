@@ -9,13 +9,13 @@ import ctypes
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
-from typing import Any
 
 from loopyperf.compiler.cubin import VOLTA, instruction_mixes
 from loopyperf.errors import CompilerError
@@ -25,6 +25,9 @@ from loopyperf.errors import CompilerError
 
 WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
 """the latest first; the second one still compiles for what is older than Turing"""
+PROGRAM = str(Path(__file__).with_name("nvrtc.py"))
+TIMEOUT = 300
+"""seconds for one compilation"""
 INSTALL = "run: pip install 'loopyperf[cuda-compiler]'"
 ALONE = "libnvrtc.so"
 """as the library's file begins, without the parts that it loads itself"""
@@ -92,32 +95,22 @@ def machine_code(source: str, options: Sequence[str], wheels: Sequence[str] = WH
 def _compiled(source: str, options: Sequence[str], path: Path | None) -> tuple[str, bytes]:
     if path is None:
         raise CompilerError(f"NVRTC is not installed; {INSTALL}")
-    nvrtc = ctypes.CDLL(str(path))
-    program = ctypes.c_void_p()
-    created = nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)
-    if created:
-        raise CompilerError(f"NVRTC cannot begin a program: error {created}")
+    command = [sys.executable, "-I", "-S", PROGRAM, str(path), *options]
     try:
-        arguments = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
-        failed = nvrtc.nvrtcCompileProgram(program, len(options), arguments)
-        log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0")
-        code = b"" if failed else _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
-    finally:
-        nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
-    if failed:
-        lines = log.decode(errors="replace").splitlines()
+        done = subprocess.run(command, input=source.encode(), capture_output=True, timeout=TIMEOUT, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise CompilerError(f"NVRTC took more than {TIMEOUT} s, and was ended") from error
+    if done.returncode:
+        raise CompilerError(
+            f"NVRTC crashed on the source, with status {done.returncode}; another release may compile it"
+        )
+    end = 8 + int.from_bytes(done.stdout[:8], "little")
+    log, code = done.stdout[8:end].decode(errors="replace"), done.stdout[end:]
+    if not code:
+        lines = log.splitlines()
         first = next((line for line in lines if "error" in line), "".join(lines[:1]))
         raise CompilerError(f"NVRTC refuses the source: {first.strip():.300}")
-    return log.decode(errors="replace"), code
-
-
-def _read(size: Callable[..., Any], content: Callable[..., Any], program: ctypes.c_void_p) -> bytes:
-    """Return what *content* writes into a buffer of the length that *size* tells."""
-    length = ctypes.c_size_t()
-    size(program, ctypes.byref(length))
-    buffer = ctypes.create_string_buffer(length.value)
-    content(program, buffer)
-    return buffer.raw[: length.value]
+    return log, code
 
 
 # }}}
@@ -127,8 +120,6 @@ def _read(size: Callable[..., Any], content: Callable[..., Any], program: ctypes
 
 
 VERBOSE = "-Xptxas=-v"
-TIMEOUT = 300
-"""seconds for one compilation"""
 FUNCTION = re.compile(
     r"Compiling entry function '(?P<name>\S+)'.*?"
     r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads.*?"

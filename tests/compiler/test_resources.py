@@ -1,5 +1,7 @@
 """What ptxas reports of device functions, read from recorded reports; by the compilers where they are installed."""
 
+from pathlib import Path
+
 import pytest
 
 from loopyperf.compiler import resources as module
@@ -129,6 +131,16 @@ def test_narrow_loads_have_their_width_and_sign(dtype: str, loaded: str) -> None
 def test_an_architecture_that_no_compiler_knows_is_refused() -> None:
     with pytest.raises(CompilerError, match=r"^NVRTC does not compile for sm_35; .* to sm_121"):
         compiled(SOURCE, "sm_35")
+
+
+def test_a_compiler_that_crashes_or_hangs_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "library", lambda: tmp_path)
+    monkeypatch.setattr(module, "PROGRAM", str(tmp_path / "program.py"))
+    monkeypatch.setattr(module, "TIMEOUT", 2)
+    for program, said in (("import os; os.abort()", "crashed"), ("import time; time.sleep(60)", "took more than 2 s")):
+        (tmp_path / "program.py").write_text(program)
+        with pytest.raises(CompilerError, match=f"^NVRTC {said}"):
+            compilation_log(SOURCE, [])
 
 
 def test_what_is_no_cubin_is_refused() -> None:
