@@ -56,6 +56,7 @@ nitpick_ignore = [
     ("py:class", "collections.abc.Annotated"),
     # Of a signature with a default factory, Sphinx splits types at their commas.
     ("py:class", "collections.abc.Mapping[int"),
+    ("py:class", "collections.abc.Mapping[str"),
 ]
 # The bounds of an annotated number are floats, and Sphinx takes what it does not parse as an integer for a name.
 nitpick_ignore_regex = [("py:class", r"[\d.e+-]+")]
