@@ -137,7 +137,7 @@ def test_counts_are_found_in_a_file_faster_than_counted(race: Race) -> None:
     [
         pytest.param(partial(lpp.estimate, model="roofline"), 8, id="roofline"),
         pytest.param(partial(lpp.estimate, model="pipeline"), 20, id="pipeline"),
-        pytest.param(lpp.compare, 15, id="compare"),
+        pytest.param(lpp.compare, 10, id="compare"),
         pytest.param(lpp.explain, 10, id="explain"),
     ],
 )
