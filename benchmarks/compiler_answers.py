@@ -59,7 +59,7 @@ KINDS = frozenset({Opcode.ADD, Opcode.MUL, Opcode.FMA})
 LOADS = {"LDG": MemorySpace.GLOBAL, "LDS": MemorySpace.LOCAL}
 
 Build = Callable[[], tuple[Any, Mapping[str, Any]]]
-"""builds a kernel, and says at which sizes it is asked about"""
+"""returns a kernel and the sizes at which it is compiled"""
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ class DevicePredictor(Predictor):
         device = self.parameters
         profile = profile_of(case, device)  # kernel/, idg/, memory/: what warps execute, what their accesses touch
         machine = machine_of(profile, device)  # compiler/: which instructions and registers the compiler makes of it
-        compiled, notes = compiled_for(case, machine, device, self.compiler)  # the compiler itself, where it is asked
+        compiled, notes = compiled_for(case, machine, device, self.compiler)
         if compiled is not None:
             machine = machine_program(profile, device, compiled=compiled)
         timed = timed_of(machine, device)  # models/on_device/: how long each instruction takes, and on which pipeline
