@@ -15,6 +15,7 @@ from loopyperf.compiler.accesses import (
 )
 from loopyperf.compiler.entry import HOPPER, Capability, with_entry
 from loopyperf.compiler.folding import (
+    with_constant_operands,
     with_conversions,
     with_tested_copies,
     without_index_arithmetic,
@@ -193,6 +194,7 @@ PASSES: dict[str, Pass] = {
     "common subexpressions": without_common_subexpressions,
     "function sequences": with_function_sequences,
     "fused multiply-adds": with_fused_multiply_adds,
+    "constant operands": with_constant_operands,
     "doubled values": with_doubled_values,
     "wide local loads": with_wide_loads,
     "split vectors": with_split_vectors,

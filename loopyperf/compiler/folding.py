@@ -132,6 +132,29 @@ def _constant(graph: Idg, place: int) -> Operand | None:
     return move.operands[0] if move.operands[0].known is not None else None
 
 
+def with_constant_operands(graph: Idg) -> Idg:
+    """Return *graph* without loads of elements that instructions take from constant memory as they take a number.
+
+    The array stands in the program, so that the address of an element is an immediate where no lane and no pass of a
+    loop changes it. What is stored has to be in a register.
+    """
+    stored = {
+        edge.source
+        for edge in graph.edges
+        if edge.operand == 0 and graph.instructions[edge.target].kind == Opcode.STORE
+    }
+    kept = [
+        place
+        for place, each in enumerate(graph.instructions)
+        if place in stored or not (_is_constant_load(each) and each.address is not None and not each.address.terms)
+    ]
+    return rewritten(graph, kept, graph.edges)
+
+
+def _is_constant_load(instruction: Instruction) -> bool:
+    return instruction.kind == Opcode.LOAD and instruction.reference is not None and instruction.reference.is_constant
+
+
 def _lasts(instruction: Instruction) -> bool:
     """Return whether *instruction* is kept, used or not: data decide what others are executed, and how often."""
     is_decision = instruction.is_bound or (instruction.kind == Opcode.COMPARE and len(instruction.operands) == 2)

@@ -42,6 +42,8 @@ class Reference:
     """it accesses all members of a vector"""
     is_linear: bool = False
     """the index counts elements in memory, whatever the axes"""
+    is_constant: bool = False
+    """the array stands in the program with its contents, and nobody writes it"""
 
     def assumption(self, sentence: str) -> Assumption:
         """Return an assumption on this access; see :class:`Assumption`."""
@@ -66,7 +68,8 @@ def reference(
     if axis is not None and vector is not None and vector in get_dependencies(index[axis]):
         whole = tuple(0 if place == axis else expression for place, expression in enumerate(index))
         return Reference(direction, space, name, whole, vector_bits(kernel, array, axis), is_whole=True)
-    return Reference(direction, space, name, index, 8 * element_type(array).itemsize)
+    is_constant = isinstance(array, TemporaryVariable) and array.read_only and array.initializer is not None
+    return Reference(direction, space, name, index, 8 * element_type(array).itemsize, is_constant=is_constant)
 
 
 class _Absolutes(IdentityMapper[[]]):

@@ -1,0 +1,346 @@
+"""What a profiler counts while a kernel runs, predicted: NVIDIA's Nsight Compute, by the names of its metrics.
+
+Most are sums over the machine graphs of all warps. Those per cycle, in percent of a peak, take the cycles that the
+pipeline model finds. Each is of one execution of a launch.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from loopyperf.compiler.machine_program import MachineLaunch, MachineProgram
+from loopyperf.counts.item import MemorySpace
+from loopyperf.device.description import Device
+from loopyperf.device.lambdas import DRAM, bytes_per_cycle
+from loopyperf.device.parts import Per, Pipeline
+from loopyperf.errors import ParameterError
+from loopyperf.idg.program import Instruction, Loop, Opcode
+from loopyperf.memory.kernel_profile import WarpClass
+from loopyperf.memory.sectors import SECTOR
+from loopyperf.models.on_device.demand import LaunchDemand, once
+from loopyperf.models.pipeline import launch_cycles
+from loopyperf.pipeline.timed_program import Request, TimedLaunch, TimedProgram
+from loopyperf.sheet import Sheet, Shown, Table, called
+from loopyperf.units import amount, number_of
+
+# {{{ what is predicted, as a plain value
+
+
+PERCENT, RATIO = "%", ""
+"""units, beside names of what is counted"""
+
+
+@dataclass(frozen=True)
+class LaunchCounters:
+    """What a profiler is expected to count during one execution of a launch."""
+
+    name: str
+    """of the device program"""
+    times: int
+    """how often it is executed"""
+    values: Mapping[str, float]
+    """by the name of the profiler's metric"""
+
+    def __getitem__(self, metric: str) -> float:
+        """Return the value of *metric*; raises :class:`ParameterError` for one that is not predicted."""
+        if metric not in self.values:
+            raise ParameterError(f"no prediction of {metric!r}; there are: {', '.join(self.values)}")
+        return self.values[metric]
+
+
+@dataclass(frozen=True, repr=False)
+class Counters(Shown):
+    """What a profiler is expected to count, launch by launch."""
+
+    kernel: str
+    """name of the kernel"""
+    sizes: Mapping[str, Any]
+    """values of its parameters, by name"""
+    device: str
+    """short name of the device, e.g. ``"nvidia-v100"``"""
+    launches: tuple[LaunchCounters, ...]
+    """one for each device program that executes anything, in the order of the program"""
+    notes: tuple[str, ...] = ()
+    """what was assumed, in sentences"""
+    typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """what was stated of what the source does not tell"""
+
+    def __getitem__(self, metric: str) -> float:
+        """Return the value of *metric* of the kernel's only launch.
+
+        Raises :class:`ParameterError` for a metric that is not predicted, and where there are several launches.
+        """
+        if len(self.launches) != 1:
+            raise ParameterError(
+                f"{self.kernel} has {number_of(len(self.launches), 'launch')}: ask one of counters.launches"
+            )
+        return self.launches[0][metric]
+
+    def sheet(self) -> Sheet:
+        """Return the metrics of each launch, with their values and units."""
+        rows = [
+            (metric, amount(value), unit_of_metric(metric), *([each.name] if len(self.launches) > 1 else []))
+            for each in self.launches
+            for metric, value in each.values.items()
+        ]
+        headings = ("metric", "value", "unit", *(["launch"] if len(self.launches) > 1 else []))
+        return Sheet(
+            asked=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}",
+            answer="what a profiler counts in one execution",
+            tables=[Table(headings, rows, last=len(headings) - 2)],
+            notes=self.notes,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counters as plain values that JSON can hold."""
+        return {
+            "kernel": self.kernel,
+            "sizes": dict(self.sizes),
+            "device": self.device,
+            "launches": [{"name": each.name, "times": each.times, **each.values} for each in self.launches],
+            "notes": list(self.notes),
+            "typical": dict(self.typical),
+        }
+
+
+def unit_of_metric(metric: str) -> str:
+    """Return what *metric* counts, or ``"%"``; nothing for a ratio."""
+    if "pct" in metric:
+        return PERCENT
+    words = (("sectors", "sectors"), ("requests", "requests"), ("wavefronts", "wavefronts"), ("inst", "instructions"))
+    found = next((unit for word, unit in words if word in metric), RATIO)
+    return RATIO if metric.endswith(".ratio") else found
+
+
+# }}}
+
+
+# {{{ which instructions the profiler counts as what
+
+
+MISCELLANEOUS = frozenset({Opcode.MOVE, Opcode.SELECT})
+CONTROL = frozenset({Opcode.BRANCH, Opcode.BARRIER})
+FLOATS: Mapping[str, str] = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
+SORTS = ("fp16", "fp32", "fp64", "integer", "control", "memory", "misc", "conversion")
+
+
+def sort_of(instruction: Instruction) -> str:
+    """Return what the profiler counts *instruction* as, one of :data:`SORTS`."""
+    if instruction.kind in (Opcode.LOAD, Opcode.STORE):
+        return "memory"
+    if instruction.kind in CONTROL or instruction.subsystem == Pipeline.CONTROL:
+        return "control"
+    if instruction.kind in MISCELLANEOUS:
+        return "misc"
+    if instruction.kind == Opcode.CONVERT:
+        return "conversion"
+    if instruction.kind == Opcode.MUFU:
+        return "fp32"
+    return FLOATS.get(instruction.dtype, "integer")
+
+
+# }}}
+
+
+# {{{ sums over the warps of a launch
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """What the warps of one execution of a launch do together."""
+
+    machine: MachineLaunch
+    timed: TimedLaunch
+
+    @cached_property
+    def executed(self) -> "list[tuple[float, Instruction, Request | None, float]]":
+        """Return how often each instruction is executed, it, what it asks of memory, and its active lanes."""
+        return [
+            (each.warps / self.machine.times * float(instruction.executions), instruction, request, lanes)
+            for number, each in enumerate(self.machine.classes)
+            for instruction, request, lanes in zip(
+                each.graph.instructions, self.timed.programs[number].requests, active_lanes(each), strict=True
+            )
+        ]
+
+    @cached_property
+    def threads(self) -> Mapping[str, float]:
+        """Return sort of instruction -> how often a lane executes one."""
+        found = dict.fromkeys(SORTS, 0.0)
+        for number, instruction, _, lanes in self.executed:
+            found[sort_of(instruction)] += number * lanes
+        return found
+
+    @cached_property
+    def instructions(self) -> float:
+        """Return how many instructions warps execute."""
+        return sum(number for number, *_ in self.executed)
+
+    @cached_property
+    def accesses(self) -> Mapping[tuple[str, str], float]:
+        """Return memory and direction -> how many instructions access it."""
+        return self._sums(lambda _: 1.0)
+
+    @cached_property
+    def sectors(self) -> Mapping[tuple[str, str], float]:
+        """Return the same of the sectors that these ask for."""
+        return self._sums(lambda request: request.sectors)
+
+    @cached_property
+    def wavefronts(self) -> Mapping[tuple[str, str], float]:
+        """Return the same of passes through the banks of local memory."""
+        return self._sums(lambda request: request.wavefronts)
+
+    def _sums(self, of: Any) -> Mapping[tuple[str, str], float]:
+        found: defaultdict[tuple[str, str], float] = defaultdict(float)
+        for number, instruction, request, _ in self.executed:
+            if request is not None:
+                found[instruction.subsystem, instruction.kind] += number * of(request)
+        return found
+
+    def moved(self, level: str, direction: str) -> float:
+        """Return how many sectors loads or stores move by way of a *level* of memory."""
+        return sum(
+            number * request.reaching(instruction.kind).get(level, 0.0)
+            for number, instruction, request, _ in self.executed
+            if request is not None and instruction.kind == direction
+        )
+
+
+def active_lanes(warps: WarpClass) -> list[float]:
+    """Return how many lanes take part in an execution of each instruction, on average."""
+    graph, lanes = warps.graph, warps.example.lanes
+    return [
+        _of_access(warps, each) or lanes * _share(loops)
+        for each, loops in zip(graph.instructions, graph.loops_around, strict=True)
+    ]
+
+
+def _of_access(warps: WarpClass, instruction: Instruction) -> float:
+    """Return the mean lanes of an access of an array, zero where that is not known."""
+    access = None if instruction.origin is None else warps.accesses.get(instruction.origin)
+    return 0.0 if access is None or access.refusal or instruction.is_idle else float(access.profile.mean("lanes"))
+
+
+def _share(loops: tuple[Loop, ...]) -> float:
+    """Return the share of lanes that are in a pass of *loops*, on average."""
+    lanes = next((loop.lanes for loop in reversed(loops) if loop.lanes), ())
+    return float(Fraction(sum(lanes), len(lanes) * max(lanes))) if lanes and max(lanes) else 1.0
+
+
+# }}}
+
+
+# {{{ metrics of Nsight Compute
+
+
+L1_SECTORS = "l1tex__t_sectors_pipe_lsu_mem"
+ISSUES_OF_LOADS = 0.5
+"""accesses of memory a cycle that a partition hands to the load/store unit at most: the peak that its use is told in"""
+
+
+def counters_of(machine: MachineProgram, timed: TimedProgram) -> tuple[LaunchCounters, ...]:
+    """Return what Nsight Compute is expected to count in each launch."""
+    pairs = zip(machine.launches, timed.launches, strict=True)
+    return tuple(LaunchCounters(one.name, one.times, dict(_metrics(_Sums(one, other)))) for one, other in pairs)
+
+
+def _metrics(sums: _Sums) -> Iterator[tuple[str, float]]:
+    yield from _of_memory(sums)
+    yield from _of_instructions(sums)
+    yield from _of_residence(sums)
+    yield from _per_cycle(sums)
+
+
+def _of_memory(sums: _Sums) -> Iterator[tuple[str, float]]:
+    ways = (("load", "read", "ld"), ("store", "write", "st"))
+    shared = _shared_cache(sums.timed.device)
+    for direction, word, _ in ways:
+        yield f"dram__sectors_{word}.sum", sums.moved(DRAM, direction)
+    for direction, word, _ in ways:
+        if shared is not None:
+            yield f"lts__t_sectors_op_{word}.sum", sums.moved(shared, direction)
+    for direction, _, op in ways:
+        yield f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum", sums.accesses[MemorySpace.GLOBAL, direction]
+    for space, name in ((MemorySpace.GLOBAL, "global"), (MemorySpace.PRIVATE, "local")):
+        for direction, _, op in ways:
+            yield f"{L1_SECTORS}_{name}_op_{op}.sum", sums.sectors[space, direction]
+    for direction, _, op in ways:
+        yield (
+            f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum",
+            sums.wavefronts[MemorySpace.LOCAL, direction],
+        )
+
+
+def _of_instructions(sums: _Sums) -> Iterator[tuple[str, float]]:
+    yield "smsp__inst_executed.sum", sums.instructions
+    for sort, number in sums.threads.items():
+        yield f"smsp__sass_thread_inst_executed_op_{sort}_pred_on.sum", number
+    lanes = sum(sums.threads.values()) / sums.instructions if sums.instructions else 0.0
+    yield "smsp__thread_inst_executed_per_inst_executed.ratio", lanes
+    yield "smsp__thread_inst_executed_per_inst_executed.pct", 100 * lanes / sums.timed.device.needed("warp_size")
+
+
+def _of_residence(sums: _Sums) -> Iterator[tuple[str, float]]:
+    launch, execution = sums.machine, sums.timed.execution
+    slots = launch.room.warp_slots
+    yield "launch__registers_per_thread", launch.registers
+    yield "launch__occupancy_limit_warps", float(launch.room.warps)
+    yield "sm__maximum_warps_per_active_cycle_pct", 100 * launch.room.share
+    at_once = min(execution.concurrent_groups, execution.total_groups) * launch.warps_per_group
+    yield "sm__warps_active.avg.pct_of_peak_sustained_active", 100 * at_once / slots
+
+
+def _per_cycle(sums: _Sums) -> Iterator[tuple[str, float]]:
+    launch, device = sums.timed, sums.timed.device
+    cycles = launch_cycles(launch)
+    cores, partitions = device.needed("cores"), launch.partitions
+    sampled = cycles * cores * launch.balance
+    """core cycles in which there is something to do"""
+    demand = once(launch, LaunchDemand)
+    yield "smsp__cycles_active.avg.pct_of_peak_sustained_elapsed", 100 * launch.balance
+    yield (
+        "smsp__issue_active.avg.pct_of_peak_sustained_active",
+        100 * sums.instructions / (partitions * sampled),
+    )
+    accesses = sum(sums.accesses.values())
+    yield (
+        "smsp__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active",
+        100 * accesses / (ISSUES_OF_LOADS * partitions * sampled),
+    )
+    warps = launch.warps_of_core / launch.times
+    for pipeline, metric in (
+        (Pipeline.ALU, "smsp__pipe_fma_cycles_active"),
+        (Pipeline.FP64, "smsp__inst_executed_pipe_fp64"),
+        (Pipeline.SFU, "smsp__inst_executed_pipe_xu"),
+    ):
+        yield (
+            f"{metric}.avg.pct_of_peak_sustained_active",
+            100 * demand.busy.get(pipeline, 0.0) * warps / cycles,
+        )
+    requests = sums.accesses[MemorySpace.GLOBAL, "load"]
+    yield (
+        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.avg.pct_of_peak_sustained_active",
+        100 * requests / sampled,
+    )
+    yield (
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed",
+        100 * sum(sums.wavefronts.values()) / (cycles * cores),
+    )
+    for level, metric in ((_shared_cache(device), "lts__t_sectors"), (DRAM, "dram__throughput")):
+        if level is not None:
+            moved = SECTOR * (sums.moved(level, "load") + sums.moved(level, "store"))
+            peak = bytes_per_cycle(device, device.level(level)) * cores
+            yield f"{metric}.avg.pct_of_peak_sustained_elapsed", 100 * moved / (peak * cycles)
+
+
+def _shared_cache(device: Device) -> str | None:
+    """Return the name of the cache that all cores share, the farthest one; None where there is none."""
+    caches = [level.name for level in device.memory if level.per == Per.DEVICE and level.name != DRAM]
+    return caches[-1] if caches else None
+
+
+# }}}
