@@ -63,6 +63,7 @@ from .oracle.validate import validate as validate
 from .predict.case import Case as Case
 from .predict.case import count as count
 from .predict.choice import devices as devices
+from .predict.counters import counters as counters
 from .predict.estimate import estimate as estimate
 from .predict.estimate import predictor as predictor
 from .predict.predictor import Predictor as Predictor

@@ -5,7 +5,7 @@ pipeline model finds. Each is of one execution of a launch.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -30,7 +30,8 @@ from loopyperf.units import amount, number_of
 
 
 PERCENT, RATIO = "%", ""
-"""units, beside names of what is counted"""
+UNITS = {word: word for word in ("sectors", "requests", "wavefronts", "registers", "waves")} | {"inst": "instructions"}
+"""word in the name of a metric -> its unit, the first that fits"""
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,9 @@ def unit_of_metric(metric: str) -> str:
     """Return what *metric* counts, or ``"%"``; nothing for a ratio."""
     if "pct" in metric:
         return PERCENT
-    words = (("sectors", "sectors"), ("requests", "requests"), ("wavefronts", "wavefronts"), ("inst", "instructions"))
-    found = next((unit for word, unit in words if word in metric), RATIO)
-    return RATIO if metric.endswith(".ratio") else found
+    if metric.endswith(".ratio"):
+        return RATIO
+    return next((unit for word, unit in UNITS.items() if word in metric), RATIO)
 
 
 # }}}
@@ -162,7 +163,10 @@ class _Sums:
             (each.warps / self.machine.times * float(instruction.executions), instruction, request, lanes)
             for number, each in enumerate(self.machine.classes)
             for instruction, request, lanes in zip(
-                each.graph.instructions, self.timed.programs[number].requests, active_lanes(each), strict=True
+                each.graph.instructions,
+                self.timed.programs[number].requests,
+                active_lanes(each, self.machine.work_items / self.machine.warps_per_group),
+                strict=True,
             )
         ]
 
@@ -194,7 +198,7 @@ class _Sums:
         """Return the same of passes through the banks of local memory."""
         return self._sums(lambda request: request.wavefronts)
 
-    def _sums(self, of: Any) -> Mapping[tuple[str, str], float]:
+    def _sums(self, of: Callable[[Request], float]) -> Mapping[tuple[str, str], float]:
         found: defaultdict[tuple[str, str], float] = defaultdict(float)
         for number, instruction, request, _ in self.executed:
             if request is not None:
@@ -210,11 +214,11 @@ class _Sums:
         )
 
 
-def active_lanes(warps: WarpClass) -> list[float]:
-    """Return how many lanes take part in an execution of each instruction, on average."""
-    graph, lanes = warps.graph, warps.example.lanes
+def active_lanes(warps: WarpClass, lanes: float) -> list[float]:
+    """Return how many lanes take part in an execution of each instruction, of so many *lanes* of a warp on average."""
+    graph, of_example = warps.graph, warps.example.lanes
     return [
-        _of_access(warps, each) or lanes * _share(loops)
+        lanes * (_of_access(warps, each) / of_example or _share(loops))
         for each, loops in zip(graph.instructions, graph.loops_around, strict=True)
     ]
 
@@ -288,7 +292,7 @@ def _of_residence(sums: _Sums) -> Iterator[tuple[str, float]]:
     launch, execution = sums.machine, sums.timed.execution
     slots = launch.room.warp_slots
     yield "launch__registers_per_thread", launch.registers
-    yield "launch__occupancy_limit_warps", float(launch.room.warps)
+    yield "launch__waves_per_multiprocessor", launch.groups / (sums.timed.device.needed("cores") * launch.room.groups)
     yield "sm__maximum_warps_per_active_cycle_pct", 100 * launch.room.share
     at_once = min(execution.concurrent_groups, execution.total_groups) * launch.warps_per_group
     yield "sm__warps_active.avg.pct_of_peak_sustained_active", 100 * at_once / slots
