@@ -125,7 +125,7 @@ def unit_of_metric(metric: str) -> str:
 MISCELLANEOUS = frozenset({Opcode.MOVE, Opcode.SELECT})
 CONTROL = frozenset({Opcode.BRANCH, Opcode.BARRIER})
 FLOATS: Mapping[str, str] = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
-SORTS = ("fp16", "fp32", "fp64", "integer", "control", "memory", "misc", "conversion")
+SORTS: tuple[str, ...] = ("fp16", "fp32", "fp64", "integer", "control", "memory", "misc", "conversion")
 
 
 def sort_of(instruction: Instruction) -> str:
