@@ -5,7 +5,7 @@ need; latencies are not in it.
 """
 
 import gc
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,6 +13,7 @@ from functools import partial
 from loopyperf.compiler import OF_GPUS, Placement, PrivateArray, lowered, private_arrays_of
 from loopyperf.compiler.entry import HOPPER, Capability
 from loopyperf.compiler.functions import exponent_of, is_described, sequence_of
+from loopyperf.compiler.latency_order import registers_without_waiting
 from loopyperf.compiler.private_arrays import placed_by_stack
 from loopyperf.compiler.registers import (
     NVIDIA,
@@ -26,7 +27,7 @@ from loopyperf.compiler.resources import Resources
 from loopyperf.compiler.spilling import with_spills
 from loopyperf.counts.sizes import numbered
 from loopyperf.device.description import LATENCY_FIELDS, Device
-from loopyperf.device.occupancy import Execution, Occupancy, execution_on, occupancy
+from loopyperf.device.occupancy import Execution, Occupancy, execution_on, occupancy, register_steps
 from loopyperf.device.parts import Lanes, Substitute
 from loopyperf.device.substitutes import completed
 from loopyperf.errors import MissingNumberError, OccupancyError, UncountableError
@@ -168,17 +169,16 @@ def machine_launch(
     local_memory = launch.local_memory if compiled is None else compiled.local_memory
     if local_memory is None:
         raise UncountableError(f"how much local memory {launch.name} takes depends on a parameter")
-    capability, file = _capability(device), _register_file(device, compiled)
+    capability, file = _capability(device), _register_file(device, launch.work_items, local_memory, compiled)
     arrays = private_arrays_of((kind.graph for kind in launch.classes), capability, file.most)
     if compiled is not None:
         arrays = placed_by_stack(arrays, compiled.stack_frame, compiled.spill_stores)
     in_memory = frozenset(each.name for each in arrays if each.is_in_memory_by(placement))
     unsure = {each.name: each for each in arrays if each.is_unsure}
-    estimated = partial(registers_of, work_items=launch.work_items, file=file)
     described, leave_out = _described(device), OF_GPUS if device.lanes == Lanes.IN_TURN else frozenset[str]()
     low = partial(lowered, leave_out=leave_out, capability=capability, in_memory=in_memory, described=described)
     graphs, places = distinct([each.graph for each in launch.classes])
-    ordered = [_ordered(low(each), estimated) for each in graphs]
+    ordered = [_ordered(low(each), launch.work_items, file) for each in graphs]
     spills = compiled is None or compiled.spill_stores > 0
     with_stacks = [with_spills(lives, each.room) if spills else (lives.graph, 0) for lives, each, _ in ordered]
     registers, spilled = _taken([each for _, each, _ in ordered], compiled)
@@ -213,14 +213,14 @@ def _taken(estimated: Collection[Registers], compiled: Resources | None) -> tupl
     return max(each.allocated for each in estimated), max(each.spilled for each in estimated)
 
 
-def _ordered(graph: Idg, estimated: Callable[[Lives], Registers]) -> tuple[Lives, Registers, int]:
+def _ordered(graph: Idg, work_items: int, file: RegisterFile) -> tuple[Lives, Registers, int]:
     """Return values in the order of execution of *graph*, the registers they take, and those left for early loads.
 
     Instructions are moved where they do not fit otherwise; where fewer registers let more groups in, about as well.
     """
-    lives = Lives(graph)
+    lives, without_waiting = Lives(graph), registers_without_waiting(graph)
     reordered = with_few_registers(lives)
-    found, own = estimated(reordered), estimated(lives)
+    found, own = (registers_of(each, without_waiting, work_items, file) for each in (reordered, lives))
     return (reordered, found, found.left) if own.spilled else (lives, found, min(own.left, found.left))
 
 
@@ -271,7 +271,7 @@ def _execution(launch: LaunchProfile, device: Device, room: Occupancy, concurren
     return replace(found, concurrent_groups=concurrent_groups)
 
 
-def _register_file(device: Device, compiled: Resources | None) -> RegisterFile:
+def _register_file(device: Device, work_items: int, local_memory: int, compiled: Resources | None) -> RegisterFile:
     """Return what the description says of the registers of a core; where it says nothing, as NVIDIA's.
 
     Where a compiler has spilled, a work-item has no more than it then has.
@@ -280,7 +280,8 @@ def _register_file(device: Device, compiled: Resources | None) -> RegisterFile:
     most = limits.registers_per_work_item or NVIDIA.most
     if compiled is not None and compiled.spill_stores:
         most = compiled.registers
-    return RegisterFile(limits.registers or NVIDIA.size, most)
+    steps = register_steps(device, work_items, local_memory, most)
+    return RegisterFile(limits.registers or NVIDIA.size, most, steps)
 
 
 def _capability(device: Device) -> Capability:

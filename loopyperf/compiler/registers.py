@@ -1,8 +1,8 @@
 """How many registers a work-item needs, and the orders of instructions that a compiler chooses for their sake.
 
-ptxas allocates registers when it has put the instructions in an order of its own; the graph has that of the program.
-The constants are fitted to what ptxas reports of 146 kernels for sm_80 and sm_90 (docs/compiler.md, section 10); six
-of ten estimates are within a quarter of it. The exact figure is :func:`loopyperf.compiler.resources.resources`.
+ptxas moves loads ahead until nothing waits, or until one more register would let fewer groups reside on a core; where
+that takes fewer registers than values do, it goes on to the next number of groups. What its choices are compared with
+stands in docs/compiler/private_data.md. The exact figure is :func:`loopyperf.compiler.resources.resources`.
 """
 
 import heapq
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from loopyperf.compiler.latency_order import registers_without_waiting
 from loopyperf.compiler.private_arrays import MOST_REGISTERS
 from loopyperf.errors import ParameterError
 from loopyperf.idg.graph import Idg
@@ -21,14 +22,12 @@ GRAIN = 8
 """registers of a work-item are allocated in such steps"""
 TOGETHER = 128
 """work-items: one warp in each of the four parts of the register file, where a group's warps lie in turns"""
-STRAIGHT = 18
-"""for addresses and sizes in a program without loops: fitted"""
-LOOPS = 22
-"""for these and loop control in one with loops: fitted"""
-ALIVE = 0.9
-"""the order of ptxas keeps that part of the values alive that the order of the program does: fitted"""
+FEW = 11
+"""beside those of values where they are few: sizes, indices and the like; fitted"""
 LEAST = 7
 """beside those of the values, where these take nearly all: chains of 500 to 800 terms on sm_75 to sm_90 spill so"""
+FIXED = 7
+"""beside those of values and addresses, where nothing waits: the stack pointer, what is done once; fitted"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +38,9 @@ class RegisterFile:
     """of a core (CUDA C++ Programming Guide, "Compute Capabilities")"""
     most: int = MOST_REGISTERS
     """that a work-item can have"""
+    steps: tuple[int, ...] = (32, 40, 48, 56, 64, 72, 80, 96, 128, 168)
+    """that a work-item can have without fewer groups on a core than with some less, in ascending order: by warps in a
+    part of the register file, where 16 are the most"""
 
 
 NVIDIA = RegisterFile()
@@ -49,28 +51,32 @@ class Registers:
     """The registers of a work-item."""
 
     live: int
-    """that values take at the same time, in the order of the program"""
+    """that values take at the same time, in an order of instructions that keeps few"""
     needed: int
-    """an estimate of all, whether there are so many or not"""
+    """an estimate of how many it cannot do without, whether there are so many or not"""
+    wanted: int
+    """an estimate of how many it would have so that nothing waits but for what it has to"""
     limit: int
     """how many a work-item can have"""
     room: int
     """that there is for values among them"""
+    step: int
+    """how many it can have without fewer groups on a core than with those needed"""
 
     @property
     def allocated(self) -> int:
-        """Return how many it gets."""
-        return min(self.needed, self.limit)
+        """Return how many it gets: those wanted, up to the step."""
+        return min(max(self.wanted, self.needed), self.step)
 
     @property
     def left(self) -> int:
         """Return how many it could have beside those that it needs."""
-        return self.limit - self.allocated
+        return max(self.limit - self.needed, 0)
 
     @property
     def spilled(self) -> int:
         """Return how many do not fit, and are expected in private memory."""
-        return self.needed - self.allocated
+        return max(self.needed - self.limit, 0)
 
 
 def estimated_registers(graph: Idg, work_items: int = 1, file: RegisterFile = NVIDIA) -> Registers:
@@ -79,19 +85,19 @@ def estimated_registers(graph: Idg, work_items: int = 1, file: RegisterFile = NV
     *work_items* are those of a work-group, which share the register *file* of a core. Raises :class:`ParameterError`
     where there are none.
     """
-    return registers_of(Lives(graph), work_items, file)
+    return registers_of(Lives(graph), registers_without_waiting(graph), work_items, file)
 
 
-def registers_of(lives: Lives, work_items: int = 1, file: RegisterFile = NVIDIA) -> Registers:
+def registers_of(lives: Lives, without_waiting: int, work_items: int = 1, file: RegisterFile = NVIDIA) -> Registers:
     """Return the registers that a work-item needs for values with these *lives*; see :func:`estimated_registers`."""
     if work_items < 1:
         raise ParameterError(f"a work-group has 1 work-item or more, received {work_items}")
-    live = lives.registers
+    live = max(lives.pressure(lives.taken[0]), default=0)
     allocated = -(-work_items // TOGETHER) * TOGETHER
     limit = min(file.most, file.size // allocated // GRAIN * GRAIN)
-    others = LOOPS if any(isinstance(item, Loop) for item in lives.graph.body) else STRAIGHT
-    needed = max(round(others + ALIVE * live), live + LEAST)
-    return Registers(live, needed, limit, min(int((limit - others) / ALIVE), limit - LEAST))
+    needed = live + FEW if lives.registers + LEAST <= limit else lives.registers + LEAST
+    step = next((each for each in file.steps if each >= needed), limit)
+    return Registers(live, needed, without_waiting + FIXED, limit, limit - LEAST, min(step, limit))
 
 
 # {{{ an order of instructions that keeps few values alive

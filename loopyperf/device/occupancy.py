@@ -101,6 +101,24 @@ def occupancy(device: DeviceChoice, work_items: int, registers: int | None = Non
     return found
 
 
+GRAIN = 8
+"""registers that are allocated together, of a work-item"""
+
+
+def register_steps(device: Device, work_items: int, local_memory: int, most: int) -> tuple[int, ...]:
+    """Return the numbers of registers, in ascending order and up to *most*, beyond which fewer groups reside on a core.
+
+    A work-item may as well have so many as less.
+    """
+    found: dict[int, int] = {}
+    for registers in (most, *range((most - 1) // GRAIN * GRAIN, 0, -GRAIN)):
+        try:
+            found.setdefault(occupancy(device, work_items, registers, local_memory).groups, registers)
+        except OccupancyError:
+            continue
+    return tuple(sorted(found.values()))
+
+
 def check_fits(group: Group, device: Device) -> None:
     """Raise :class:`OccupancyError` for a *group* that fits on no core of *device*."""
     try:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from loopyperf.device.description import Device
 from loopyperf.device.library import known_descriptions, load_device
-from loopyperf.device.occupancy import occupancy
+from loopyperf.device.occupancy import occupancy, register_steps
 from loopyperf.errors import MissingNumberError, OccupancyError, UnknownDeviceError
 
 # {{{ what cuda_occupancy.h of CUDA 12.9 answers, compiled and asked for random groups; the cases at which one binds
@@ -268,3 +268,20 @@ def test_groups_come_of_whole_warps_and_not_of_the_share():
     found = occupancy(device, 256, registers=24)
     assert (found.groups, found.warps, round(found.share, 3)) == (5, 40, 0.833)
     assert int(round(found.share, 3) * 48 / 8) == 4
+
+
+@pytest.mark.parametrize("device", ["nvidia-titan-v", "nvidia-rtx-2080-ti", "nvidia-a100", "amd-mi210"])
+@pytest.mark.parametrize(("work_items", "local_memory"), [(256, 0), (32, 0), (340, 17_640), (80, 7_680)])
+def test_a_step_of_registers_lets_as_many_groups_reside_as_what_is_less(device, work_items, local_memory):
+    steps = register_steps(load_device(device), work_items, local_memory, 255)
+
+    def groups(registers):
+        try:
+            return occupancy(device, work_items, registers, local_memory).groups
+        except OccupancyError:
+            return 0
+
+    by_hand = {groups(registers): registers for registers in range(1, 256)}  # the last one of each
+    by_hand.pop(0, None)
+    assert [groups(each) for each in steps] == sorted(by_hand, reverse=True)
+    assert all(-8 < each - by_hand[groups(each)] <= 0 for each in steps)

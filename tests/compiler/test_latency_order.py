@@ -1,0 +1,96 @@
+"""The order in which a warp waits least, and the registers that values and addresses take in it."""
+
+from itertools import pairwise
+
+import pytest
+from idg.machine_graphs import source
+from idg.meaning import stored
+from idg.patterns import flat as array
+
+from loopyperf.compiler import lowered
+from loopyperf.compiler.latency_order import (
+    ARITHMETIC,
+    GLOBAL,
+    LOCAL,
+    in_order_of_latency,
+    registers_without_waiting,
+    with_addresses,
+)
+from loopyperf.compiler.registers import FEW, FIXED, RegisterFile, estimated_registers
+from loopyperf.idg import Idg
+from loopyperf.idg.program import Edge, Instruction, placed
+
+
+def sums(number: int) -> Idg:
+    """Return a program of independent sums in double precision, each loaded and stored in turn."""
+    lines = [f"out[{32 * row} + i] = a[{32 * row} + i] + 1" for row in range(number)]
+    return lowered(source("{[i]: 0<=i<32}", "\n".join(lines), array("a"), array("out")))
+
+
+def chain(length: int, space: str) -> Idg:
+    """Return a sum of so many terms, one after the other, each loaded from *space* right before."""
+    instructions = [
+        each for _ in range(length) for each in (Instruction("load", "b32", space), Instruction("add", "f32"))
+    ]
+    terms = [Edge(2 * term, 2 * term + 1, operand=1) for term in range(length)]
+    sums = [Edge(one, other, operand=0) for one, other in pairwise(range(1, 2 * length, 2))]
+    return Idg(tuple(instructions), (*terms, *sums), tuple(range(2 * length)))
+
+
+def kinds(graph: Idg) -> list[str]:
+    return [graph.instructions[place].kind for place, _ in placed(graph.body)]
+
+
+def under_way(graph: Idg) -> int:
+    """Return how many loads stand before the sum that uses the first of them, at most."""
+    most = now = 0
+    for kind in kinds(graph):
+        now += {"load": 1, "add": -1}.get(kind, 0)
+        most = max(most, now)
+    return most
+
+
+def test_all_independent_loads_are_under_way_at_once() -> None:
+    graph = in_order_of_latency(sums(12))
+    assert under_way(graph) == 12
+    assert registers_without_waiting(sums(12)) >= 12
+    assert stored(graph.unrolled()) == stored(sums(12).unrolled())
+
+
+@pytest.mark.parametrize(("space", "latency"), [("local", LOCAL), ("global", GLOBAL)])
+def test_of_a_chain_as_many_loads_are_under_way_as_its_arithmetic_goes_on_without(space: str, latency: int) -> None:
+    """By Little's law: a term is used every ``ARITHMETIC`` cycles, and a load takes its latency."""
+    found = under_way(in_order_of_latency(chain(200, space)))
+    assert abs(found - latency / ARITHMETIC) <= 2
+
+
+def test_an_order_of_latency_waits_no_longer_than_the_program() -> None:
+    graph = chain(40, "local")
+    assert waiting(in_order_of_latency(graph)) < waiting(graph) / 4
+
+
+def waiting(graph: Idg) -> int:
+    """Return the cycles until all of *graph* is done, in its order, one instruction a cycle at most."""
+    done: dict[int, int] = {}
+    cycle = -1
+    for place, _ in placed(graph.body):
+        cycle = max(cycle + 1, *(done[edge.source] for edge in graph.definitions[place]), 0)
+        done[place] = cycle + (LOCAL if graph.instructions[place].kind == "load" else ARITHMETIC)
+    return max(done.values())
+
+
+def test_arrays_share_an_index_and_have_an_address_each() -> None:
+    def addresses(code: str, *names: str) -> list[str]:
+        graph = with_addresses(lowered(source("{[i]: 0<=i<32}", code, *map(array, names))))
+        return sorted(each.dtype for each in graph.instructions if each.text == "address")
+
+    assert addresses("out[i] = a[i] + a[i + 1]", "a", "out") == ["i32", "i64", "i64"]
+    assert addresses("out[i] = a[i] + a[2*i]", "a", "out") == ["i32", "i32", "i64", "i64", "i64"]
+
+
+def test_loads_fill_the_registers_up_to_the_next_number_of_groups_and_no_further() -> None:
+    few, many = (estimated_registers(graph, file=RegisterFile(steps=(24, 40, 96))) for graph in (sums(2), sums(60)))
+    assert few.allocated == max(few.live + FEW, few.wanted) < 24
+    assert many.wanted == registers_without_waiting(sums(60)) + FIXED > 60
+    assert (many.needed, many.allocated) == (few.needed, 24)
+    assert estimated_registers(sums(60), file=RegisterFile(steps=(8, 40, 96))).allocated == 40
