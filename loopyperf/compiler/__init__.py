@@ -1,10 +1,11 @@
 """From the source graph to the machine graph: nvcc's rules, each a pass over graphs."""
 
-from loopyperf.compiler.compiler_model import OF_GPUS, PASSES, lowered
+from loopyperf.compiler.compiler_model import OF_CUDA, OF_GPUS, PASSES, lowered
 from loopyperf.compiler.private_arrays import Placement, PrivateArray, private_arrays, private_arrays_of
 from loopyperf.compiler.private_memory import with_private_memory
 
 __all__ = [
+    "OF_CUDA",
     "OF_GPUS",
     "PASSES",
     "Placement",

@@ -208,6 +208,8 @@ PASSES: dict[str, Pass] = {
 OF_GPUS = frozenset({"parting lanes", "function sequences", "doubled values", "wide local loads", "split vectors"})
 """what a compiler for a processor leaves out: it has instructions for divisions and roots, and calls other functions;
 its registers are no pairs, and work-items that leave a loop wait for nobody"""
+OF_CUDA = frozenset({"wide local loads"})
+"""what NVIDIA's compiler of OpenCL C leaves out, by the times of products (docs/compiler/memory.md, 5.1)"""
 
 
 def lowered(

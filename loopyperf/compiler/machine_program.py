@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from loopyperf.compiler import OF_GPUS, Placement, PrivateArray, lowered, private_arrays_of
+from loopyperf.compiler import OF_CUDA, OF_GPUS, Placement, PrivateArray, lowered, private_arrays_of
 from loopyperf.compiler.entry import HOPPER, Capability
 from loopyperf.compiler.functions import exponent_of, is_described, sequence_of
 from loopyperf.compiler.latency_order import registers_without_waiting
@@ -136,11 +136,20 @@ def machine_program(
     known, executed = completed(device), [launch for launch in profile.launches if launch.classes]
     with numbered(profile.sizes), _uncollected():
         launches = tuple(
-            machine_launch(each, known, placement, concurrent_groups, (compiled or {}).get(each.name))
+            machine_launch(
+                each, known, placement, concurrent_groups, _left_out(profile, known), (compiled or {}).get(each.name)
+            )
             for each in executed
         )
     launched = tuple((each.name, each.times) for each in profile.launches)
     return MachineProgram(profile.kernel, profile.sizes, device.slug, placement, launches, launched)
+
+
+def _left_out(profile: KernelProfile, device: Device) -> frozenset[str]:
+    """Return the passes that the compiler of the kernel's language for *device* does not do."""
+    if device.lanes == Lanes.IN_TURN:
+        return OF_GPUS
+    return OF_CUDA if profile.is_opencl and device.vendor == "NVIDIA" else frozenset()
 
 
 @contextmanager
@@ -163,9 +172,10 @@ def machine_launch(
     device: Device,
     placement: Placement,
     concurrent_groups: int | None,
+    leave_out: frozenset[str] = frozenset(),
     compiled: Resources | None = None,
 ) -> MachineLaunch:
-    """Return what the compiler makes of *launch* for *device*; see :func:`machine_program`."""
+    """Return what a compiler that does not do *leave_out* makes of *launch*; see :func:`machine_program`."""
     local_memory = launch.local_memory if compiled is None else compiled.local_memory
     if local_memory is None:
         raise UncountableError(f"how much local memory {launch.name} takes depends on a parameter")
@@ -175,7 +185,7 @@ def machine_launch(
         arrays = placed_by_stack(arrays, compiled.stack_frame, compiled.spill_stores)
     in_memory = frozenset(each.name for each in arrays if each.is_in_memory_by(placement))
     unsure = {each.name: each for each in arrays if each.is_unsure}
-    described, leave_out = _described(device), OF_GPUS if device.lanes == Lanes.IN_TURN else frozenset[str]()
+    described = _described(device)
     low = partial(lowered, leave_out=leave_out, capability=capability, in_memory=in_memory, described=described)
     graphs, places = distinct([each.graph for each in launch.classes])
     ordered = [_ordered(low(each), launch.work_items, file) for each in graphs]
@@ -187,7 +197,7 @@ def machine_launch(
     machine = [with_early_loads(graph, registers=left) for (graph, _), (_, _, left) in pairs]
     assumed = [*launch.assumed, *_assumed(unsure, in_memory, max(nbytes for _, nbytes in with_stacks))]
     instructions = [each for graph in graphs for each in graph.instructions]
-    if not leave_out:
+    if "function sequences" not in leave_out:
         made = [each for each in instructions if not is_described(each, described)]
         assumed += _of_sequences(device, made, capability)
     return MachineLaunch(

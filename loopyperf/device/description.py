@@ -53,7 +53,7 @@ Limit = Literal[
 ]
 LevelCount = Literal["size", "line", "sector", "banks", "bank_width"]
 LevelNumber = Literal["latency", "bandwidth", "sustained_bandwidth", "bandwidth_per_core", "departure_delay"]
-DeviceCount = Literal["cores", "warp_size", "schedulers"]
+DeviceCount = Literal["cores", "warp_size", "schedulers", "load_store_units"]
 DeviceNumber = Literal[
     "clock",
     "boost_clock",
@@ -188,6 +188,7 @@ class Device(Shown, Part[DeviceCount, DeviceNumber]):
     warp_size: int | None = count("work-items", "work-items of a warp")
     schedulers: int | None = count("schedulers", "warp schedulers of a core")
     issue_limit: float | None = number("warp instructions/cycle", "warp instructions that a core issues, IL")
+    load_store_units: int | None = count("units", "addresses that a core takes in a cycle, one for each work-item")
     group_start: float | None = number("cycles", "from the end of a group until the one that takes its place executes")
     group_rate: float | None = number("groups/cycle", "groups that the device begins in a cycle of its cores")
     launch_overhead: float | None = number("s", "from one launch to the next of kernels that do nothing")

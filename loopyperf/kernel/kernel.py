@@ -21,7 +21,7 @@ from loopy.kernel.array import ArrayBase
 from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag
 from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase
 from loopy.symbolic import get_dependencies, isl_set_from_expr
-from loopy.target.opencl import VolatileMemOpenCLTarget
+from loopy.target.opencl import OpenCLTarget, VolatileMemOpenCLTarget
 from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 from loopy.types import LoopyType
 from pymbolic import evaluate
@@ -73,6 +73,11 @@ class Kernel:
     def name(self) -> str:
         """Return the name of the entry point."""
         return self.loopy_kernel.name
+
+    @property
+    def is_opencl(self) -> bool:
+        """Return whether Loopy writes it in OpenCL C."""
+        return isinstance(self.loopy_kernel.target, OpenCLTarget)
 
     @cached_property
     def assumptions(self) -> isl.BasicSet:

@@ -6,7 +6,7 @@ does not depend on the device, except for the number of lanes of a warp.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import prod
@@ -153,7 +153,8 @@ def _access(lanes: tuple[int, ...], addresses: Integers, kind: tuple[bool, int, 
     active = np.array(lanes, dtype=np.int64)
     if is_local:
         return bank_access(active, addresses[active], width, is_load)
-    return sector_access(addresses[active], width)
+    wavefronts = bank_access(active, addresses[active], width, is_load).wavefronts
+    return replace(sector_access(addresses[active], width), wavefronts=wavefronts)
 
 
 @lru_cache(maxsize=KNOWN)
@@ -193,6 +194,9 @@ class MemoryAccess:
     """that it moves for a lane"""
     profile: AccessProfile
     """what its executions do, by kind; empty where that is refused"""
+    wider: Mapping[int, AccessProfile] = field(default_factory=dict[int, AccessProfile])
+    """bits -> what executions would do that load so many from the same addresses; of local memory, where the loads of
+    neighbours may become one"""
     assumed: tuple[Assumed, ...] = ()
     """what was assumed of its addresses"""
     refusal: str = ""
@@ -319,6 +323,8 @@ class KernelProfile(Shown):
     """lanes of a warp"""
     launches: tuple[LaunchProfile, ...]
     """in the order of the program"""
+    is_opencl: bool = False
+    """Loopy writes it in OpenCL C"""
 
     @property
     def longest(self) -> LaunchProfile:

@@ -60,6 +60,8 @@ class SectorAccess:
     """bytes: the largest power of two, up to a line, that divides the lowest address"""
     coalescing: Coalescing
     """how the addresses of its lanes lie"""
+    wavefronts: int = 0
+    """passes through the banks of a cache that local memory is part of, if all is there"""
 
 
 def sector_access(addresses: Integers, element_bytes: int) -> SectorAccess:
@@ -133,6 +135,8 @@ WORD = 4
 """bytes"""
 WIDEST = 16
 """bytes that one instruction moves for a lane; wider elements are moved in pieces"""
+MERGED = (8, WIDEST)
+"""bytes that loads of neighbours move which are one"""
 
 
 @dataclass(frozen=True, slots=True)

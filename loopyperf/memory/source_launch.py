@@ -1,6 +1,7 @@
 """From a kernel to what it does at given sizes: a graph for each launch and for each class of its warps."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 
@@ -25,6 +26,7 @@ from loopyperf.memory.array_accesses import footprints_of
 from loopyperf.memory.footprints import Footprints, StatementLoop
 from loopyperf.memory.index_values import lane_axes_of_data
 from loopyperf.memory.kernel_profile import AccessProfile, KernelProfile, LaunchProfile, MemoryAccess, WarpClass
+from loopyperf.memory.sectors import MERGED
 from loopyperf.polyhedral.points import Points
 
 # {{{ what loads and stores of a graph ask of memory, as the example of a kind of warps executes them
@@ -80,7 +82,7 @@ class KernelStructure:
                 SourceLaunch(self._program(place), sizes, warp_size).profile()
                 for place in range(len(self.kernel.launches))
             )
-        return KernelProfile(self.kernel.name, dict(sizes), warp_size, launches)
+        return KernelProfile(self.kernel.name, dict(sizes), warp_size, launches, self.kernel.is_opencl)
 
     def _program(self, place: int) -> LaunchProgram:
         if place == len(self._launches):
@@ -177,7 +179,10 @@ class SourceLaunch:
 def _memory_access(executed: Executed, origin: int, bits: int) -> MemoryAccess:
     try:
         pattern = source_pattern(executed, origin)
-        return MemoryAccess(bits, pattern.profile, pattern.assumptions)
+        wider: dict[int, AccessProfile] = {}
+        if pattern.reference.space == MemorySpace.LOCAL and pattern.reference.direction == "load":
+            wider = {8 * width: replace(pattern, width=width).profile for width in MERGED if width > pattern.width}
+        return MemoryAccess(bits, pattern.profile, wider, pattern.assumptions)
     except UncountableError as error:  # which matters to those who ask for it
         return MemoryAccess(bits, AccessProfile({}), refusal=str(error))
 

@@ -199,9 +199,9 @@ class _Terms:
                 self.left_out[f"{dtype} {item.kind} is in no bound"] = None
             case Access(space=MemorySpace.LOCAL):
                 timing = Timing(self.device)
-                one = timing.local_memory(1)
-                self._assume(each for each in timing.substituted if each.of == "throughput")
-                yield one.pipeline, float(one.issue) * max(1, item.bits // 32)
+                cycles = timing.local_pass * max(1, item.bits // 32)
+                self._assume(timing.substituted)
+                yield timing.pipeline_of("local"), cycles
             case _:
                 return
 

@@ -57,7 +57,7 @@ class Request:
     lines: float = 0.0
     """of these"""
     wavefronts: float = 0.0
-    """passes through the banks, of local memory"""
+    """passes through the banks of local memory, or of a cache that it is part of"""
     served: Served | None = None
     """how far it goes; None for local memory, and where that is not known"""
 

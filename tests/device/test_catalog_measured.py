@@ -77,8 +77,9 @@ def test_bandwidths_are_those_of_the_measured_plateaus(slug: str, level: str, ba
 def test_a_core_takes_no_more_from_its_cache_than_it_can(device: Device):
     for level in device.memory:
         if level.per == "core" and level.sustained_bandwidth and level.bandwidth_per_core:
-            share = level.sustained_bandwidth / (device.cores * device.clock * level.bandwidth_per_core)
-            assert 0.9 < share <= 1
+            # measured with loads of 32 bits on devices of NVIDIA, one for each load/store unit
+            most = min(level.bandwidth_per_core, 4 * (device.load_store_units or 32))
+            assert 0.9 < level.sustained_bandwidth / (device.cores * device.clock * most) <= 1
 
 
 @every_device

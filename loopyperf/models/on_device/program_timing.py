@@ -34,13 +34,17 @@ from loopyperf.polyhedral.sets import Same
 # {{{ what the loads and stores of a machine graph ask of memory
 
 
+ASKED: tuple[Quantity, ...] = ("sectors", "lines", "wavefronts")
+"""of global memory"""
+
+
 class WarpAccesses:
     """What the loads and stores of a machine graph ask of memory, each time that they are executed, on average."""
 
     def __init__(self, warps: WarpClass) -> None:
         """Take *warps* with their machine graph."""
         self.warps, self.graph = warps, warps.graph
-        self._found: dict[tuple[int, Quantity], float] = {}
+        self._found: dict[tuple[int, int, Quantity], float] = {}
 
     @property
     def assumed(self) -> tuple[Assumed, ...]:
@@ -72,11 +76,11 @@ class WarpAccesses:
     def request(self, instruction: Instruction, served: Served | None = None) -> Request:
         """Return what an access of global or private memory asks for, which goes as far as *served*."""
         if instruction.subsystem != MemorySpace.PRIVATE:
-            sectors, lines = self._mean(instruction, "sectors"), self._mean(instruction, "lines")
-            return Request(instruction.reference.array, sectors, lines, served=served)
+            sectors, lines, wavefronts = (self._mean(instruction, each) for each in ASKED)
+            return Request(instruction.reference.array, sectors, lines, wavefronts, served)
         # Lines of stacks are moved whole: groups of 6 and 12 lanes take as long as full warps (docs/pipeline.md).
         access = private_access(instruction.reference, self.warps.example.size)
-        return Request(instruction.reference.array, access.sectors, access.lines, served=served)
+        return Request(instruction.reference.array, access.sectors, access.lines, access.lines, served)
 
     @property
     def sectors_by_way(self) -> dict[Way, float]:
@@ -89,13 +93,17 @@ class WarpAccesses:
         return found
 
     def _mean(self, instruction: Instruction, quantity: Quantity) -> float:
-        """Return the mean of *quantity* over all executions; copies and merged accesses are as their source."""
-        origin = instruction.origin
+        """Return the mean of *quantity* over all executions; copies are as their source.
+
+        Loads of local memory that were merged are one wide load, others as many as their source has in their bits.
+        """
+        origin, bits = instruction.origin, instruction.bits
         assert origin is not None
-        source = self.warps.accesses[origin]
-        if (origin, quantity) not in self._found:
-            self._found[origin, quantity] = float(source.known.mean(quantity))
-        return self._found[origin, quantity] * instruction.bits / source.bits
+        if (origin, bits, quantity) not in self._found:
+            source = self.warps.accesses[origin]
+            number = 1.0 if bits in source.wider else bits / source.bits
+            self._found[origin, bits, quantity] = float(source.wider.get(bits, source.known).mean(quantity)) * number
+        return self._found[origin, bits, quantity]
 
 
 # }}}
@@ -336,7 +344,7 @@ def _question(
     served = request.served
     if served is None:
         return (subsystem, request.wavefronts), lambda: [timing.local_memory(request.wavefronts)]
-    asked = Asked(request.sectors, request.lines)
+    asked = Asked(request.sectors, request.lines, request.wavefronts)
     return (kind, subsystem, "" if subsystem == MemorySpace.PRIVATE else request.array, asked), lambda: timing.memory(
         kind, served, asked
     )

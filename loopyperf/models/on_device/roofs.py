@@ -193,7 +193,7 @@ class _Roofs:
 
     def _bandwidth(self, level: str) -> float:
         if level == "local":
-            return WAVEFRONT / float(self.timing.local_memory(1).issue) * self.cycles
+            return WAVEFRONT / self.timing.local_pass * self.cycles
         return self.cycles / float(level_issue(self.device, level, 1))
 
     def peaks(self) -> dict[str, float]:

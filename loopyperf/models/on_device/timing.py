@@ -141,10 +141,12 @@ class Asked:
 
     sectors: float
     lines: float
+    wavefronts: float = 1.0
+    """passes through the banks of the cache of a core"""
 
     def times(self, share: float) -> "Asked":
         """Return a *share* of it."""
-        return Asked(self.sectors * share, self.lines * share)
+        return Asked(self.sectors * share, self.lines * share, self.wavefronts * share)
 
 
 class Timing:
@@ -250,28 +252,48 @@ class Timing:
         lanes, parts = self.device.needed("warp_size"), self.device.limits.partitions or 1
         return parts <= lanes / issue <= parts * lanes
 
+    @cached_property
+    def least(self) -> float:
+        """Return the cycles that the load/store units of a core take for the addresses of a warp, at least one."""
+        units = self.device.load_store_units
+        return 1.0 if units is None else max(1.0, self.device.needed("warp_size") / units)
+
+    @cached_property
+    def local_pass(self) -> float:
+        """Return the cycles that a pass through the banks of local memory takes; as a load was timed without bandwidth.
+
+        Where the description states both, a load without conflicts takes what was timed, and further passes this.
+        """
+        timed = self.device.resting_on("issue", *LOAD_LOCAL)
+        stated = bandwidth(self.device.level("local"))
+        self._assumes("throughput", "local memory", timed or stated)
+        if timed and not stated:
+            return float(self.device.issue_latency(*LOAD_LOCAL))
+        return float(level_issue(self.device, "local", WAVEFRONT))
+
     def local_memory(self, wavefronts: float) -> Timed:
-        """Return how long an access of local memory takes with so many passes through the banks."""
+        """Return how long an access of local memory takes with so many passes through the banks.
+
+        Addresses go through the load/store units, then data through the banks: the slower of the two says when the next
+        access may follow.
+        """
         device, again = self.device, max(0, wavefronts - 1)
         level = device.level("local")
         timed_issue, timed_latency = (device.resting_on(field, *LOAD_LOCAL) for field in LATENCY_FIELDS)
-        issue = device.issue_latency(*LOAD_LOCAL) if timed_issue else level_issue(device, "local", WAVEFRONT)
+        alone = max(self.least, device.issue_latency(*LOAD_LOCAL)) if timed_issue else self.least
         latency, refusal = _known(
             lambda: device.completion_latency(*LOAD_LOCAL) if timed_latency else level_latency(device, "local")
         )
-        # Lemeire, section 6.3; see Lambdas.with_conflicts
-        one = Timed(
+        return Timed(
             self.pipeline_of("local"),
-            issue,
-            latency,
+            max(alone, (1 + again) * self.local_pass),  # Lemeire, section 6.3; see Lambdas.with_conflicts
+            None if latency is None else latency + again * self.local_pass,
             is_issue_assumed=self._assumes("throughput", "local memory", timed_issue or bandwidth(level)),
             assumed_latency=self._assumes(
                 "latency of computation", "local memory", timed_latency or level.source("latency")
             ),
             refusal=refusal,
         )
-        latency = None if one.latency is None else one.latency + again * issue
-        return replace(one, issue=(1 + again) * one.issue, latency=latency)
 
     def memory(self, kind: str, served: Served, asked: Asked) -> tuple[Timed, ...]:
         """Return how long a load or store takes on each level that moves some of it, the nearest first.
@@ -309,7 +331,9 @@ class Timing:
         if level.name != DRAM:
             cycles = moved / bytes_per_cycle(self.device, level)
             if level.per == Per.CORE:
-                return max(cycles, asked.lines / LINES_A_CYCLE, 1.0), None
+                if level.holds_local_memory:
+                    cycles = max(cycles, asked.wavefronts * WAVEFRONT / bytes_per_cycle(self.device, level))
+                return max(cycles, asked.lines / LINES_A_CYCLE, self.least), None
         else:
             cycles = float(level_issue(self.device, DRAM, moved))
         least = max(min(cycles, moved / (LINE * LINES_A_CYCLE)), 1 / STEADY)

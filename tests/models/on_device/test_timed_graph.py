@@ -1,10 +1,13 @@
 """Machine graphs on the pipelines of a device: an access takes the pipeline of each level that moves some of it."""
 
+from dataclasses import replace
+
 import loopy as lp
 import numpy as np
 import pytest
 
 import loopyperf
+from loopyperf.device import description as described
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.library import load_device
 from loopyperf.errors import MissingNumberError
@@ -46,6 +49,42 @@ def test_levels_move_the_shares_that_reach_them() -> None:
     moved = [each.lambdas.issue for each in timing.memory("load", whole, Asked(8, 2))]
     assert [each.lambdas.issue for each in coalesced] == pytest.approx([moved[0], moved[1] / 2, moved[2] / 4])
     assert len({each.lambdas.completion for each in coalesced}) == 1
+
+
+@pytest.mark.parametrize(
+    ("device", "cycles"),
+    [
+        ("v100", (1, 2, 4)),  # 32 units take a warp in a cycle, and banks 128 bytes
+        ("rtx-2080-ti", (2, 4, 8)),  # 16 units, and banks 64 bytes a cycle
+        ("rtx-3090", (2, 2, 4)),  # 16 units, and banks 128 bytes
+    ],
+)
+def test_an_access_of_local_memory_takes_the_slower_of_its_addresses_and_its_data(
+    device: str, cycles: tuple[int, ...]
+) -> None:
+    timing = Timing(load_device(device))
+    alone, *others = (timing.local_memory(passes) for passes in (1, 2, 4))
+    assert tuple(each.issue for each in (alone, *others)) == cycles
+    a_pass = cycles[-1] / 4
+    assert [each.latency - alone.latency for each in others] == [a_pass, 3 * a_pass]
+
+
+def test_a_load_that_was_timed_tells_what_one_without_conflicts_takes() -> None:
+    known = load_device("rtx-3090")
+    timed = described.Instruction(slug=known.slug, place="instructions.load local b32", issue=3.0)
+    timing = Timing(replace(known, instructions=(*known.instructions, timed)))
+    assert [timing.local_memory(passes).issue for passes in (1, 2, 4)] == [3, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("device", "cycles"),
+    [("v100", (1, 1, 2, 4)), ("rtx-2080-ti", (2, 2, 4, 8)), ("rtx-3090", (2, 2, 2, 4))],
+)
+def test_a_load_that_hits_takes_the_slower_of_its_addresses_and_its_data(device: str, cycles: tuple[int, ...]) -> None:
+    timing, hits = Timing(load_device(device)), Served({"L1": 1.0}, {"L1": 1.0})
+    # a word for all lanes, a word for each, 8 bytes by half warps, 16 bytes by quarters
+    asked = (Asked(1, 1, 1), Asked(4, 1, 1), Asked(8, 2, 2), Asked(16, 4, 4))
+    assert tuple(each.issue for (each,) in (timing.memory("load", hits, one) for one in asked)) == cycles
 
 
 def test_what_is_stored_reaches_all_caches_and_what_hits_goes_no_further() -> None:
