@@ -48,6 +48,8 @@ from .oracle.explanation.explain import explain as explain
 from .oracle.explanation.explanation import Explanation as Explanation
 from .oracle.fit import Measured as Measured
 from .oracle.fit import fit as fit
+from .oracle.profiled import CountersComparison as CountersComparison
+from .oracle.profiled import compare_counters as compare_counters
 from .oracle.ranking.rank import Ranking as Ranking
 from .oracle.ranking.rank import rank as rank
 from .oracle.roofline import roofline as roofline

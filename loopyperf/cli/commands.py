@@ -17,6 +17,7 @@ SUMMARIES: Mapping[str, str] = {
     "compare": (
         "Ask all models for the run time of the Loopy kernel that FUNCTION in FILE.py builds, and print them together."
     ),
+    "counters": "Predict what Nsight Compute counts of the Loopy kernel that FUNCTION in FILE.py builds.",
     "coverage": (
         "Print which kernels exercise each property, in which amounts, and how well it can be told from the others."
     ),

@@ -35,6 +35,7 @@ AT_ONCE = {"cache", "devices", "doctor"}
 STAGES = {
     "calibrate --samples": ["measuring", "sampling", "fitting"],
     "compare matmul.py:tiled --set n=4096 --device nvidia-v100": ["asking all models"],
+    "counters matmul.py:tiled --set n=4096 --device nvidia-v100": ["counting"],
     "coverage --group-size 1024": ["counting"],
     "estimate matmul.py:tiled --set n=4096 --device amd-r9-fury": ["estimating"],
     "explain matmul.py:tiled --set n=4096 --device nvidia-v100": ["asking all models"],

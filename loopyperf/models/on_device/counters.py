@@ -6,7 +6,7 @@ pipeline model finds. Each is of one execution of a launch.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -30,7 +30,7 @@ from loopyperf.units import amount, number_of
 
 
 PERCENT, RATIO = "%", ""
-UNITS = {word: word for word in ("sectors", "requests", "wavefronts", "registers", "waves")} | {"inst": "instructions"}
+UNITS = {word: word for word in ("sectors", "requests", "wavefronts", "registers", "waves", "inst")}
 """word in the name of a metric -> its unit, the first that fits"""
 
 
@@ -42,6 +42,10 @@ class LaunchCounters:
     """of the device program"""
     times: int
     """how often it is executed"""
+    groups: int
+    """of one execution"""
+    work_items: int
+    """of a group"""
     values: Mapping[str, float]
     """by the name of the profiler's metric"""
 
@@ -101,7 +105,7 @@ class Counters(Shown):
             "kernel": self.kernel,
             "sizes": dict(self.sizes),
             "device": self.device,
-            "launches": [{"name": each.name, "times": each.times, **each.values} for each in self.launches],
+            "launches": [asdict(each) for each in self.launches],
             "notes": list(self.notes),
             "typical": dict(self.typical),
         }
@@ -249,7 +253,10 @@ ISSUES_OF_LOADS = 0.5
 def counters_of(machine: MachineProgram, timed: TimedProgram) -> tuple[LaunchCounters, ...]:
     """Return what Nsight Compute is expected to count in each launch."""
     pairs = zip(machine.launches, timed.launches, strict=True)
-    return tuple(LaunchCounters(one.name, one.times, dict(_metrics(_Sums(one, other)))) for one, other in pairs)
+    return tuple(
+        LaunchCounters(one.name, one.times, one.groups, one.work_items, dict(_metrics(_Sums(one, other))))
+        for one, other in pairs
+    )
 
 
 def _metrics(sums: _Sums) -> Iterator[tuple[str, float]]:

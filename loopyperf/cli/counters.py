@@ -1,0 +1,58 @@
+"""``loopyperf counters``: what a profiler counts of a kernel in a Python file, and a profile beside that."""
+
+from pathlib import Path
+
+import click
+
+from loopyperf.cli import settings
+from loopyperf.cli.console import print_json, show_answer
+from loopyperf.cli.kernel_source import load_program
+from loopyperf.cli.progress import working
+from loopyperf.oracle.profiled import compare_counters
+from loopyperf.predict.case import Case
+from loopyperf.predict.choice import chosen_device
+from loopyperf.predict.compiled import COMPILERS, Compiler
+from loopyperf.predict.counters import counters_at
+
+
+@click.command(epilog="\b\nExample: loopyperf counters matmul.py:tiled --set n=4096 --device nvidia-v100")
+@settings.kernel
+@settings.sizes
+@settings.typical
+@settings.device
+@click.option(
+    "--compiler",
+    type=click.Choice(COMPILERS),
+    default="model",
+    help="What tells registers and spills: the compiler model, NVRTC, or NVRTC where it can.",
+)
+@click.option(
+    "--compare",
+    "profile",
+    type=settings.FILE,
+    help="A profile to put beside it: what `ncu --csv` prints, or the JSON of KTT.",
+)
+@settings.as_json
+def counters(
+    kernel: str,
+    sizes: dict[str, int],
+    typical: dict[str, float] | None,
+    device: str | None,
+    compiler: Compiler,
+    profile: Path | None,
+    as_json: bool,
+) -> None:
+    """Predict what Nsight Compute counts of the Loopy kernel that FUNCTION in FILE.py builds.
+
+    Its metrics have their own names there. With --compare, those that a profile has are printed beside the prediction,
+    each with its error.
+    """
+    program = load_program(kernel)
+    with working("counting"):
+        described = chosen_device(device)
+        found = counters_at(Case(program, sizes, typical), described, compiler)
+        answer = found if profile is None else compare_counters(found, profile, device=described)
+    if as_json:
+        print_json(answer.to_dict())
+    else:
+        show_answer(answer)
