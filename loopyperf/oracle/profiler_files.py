@@ -110,7 +110,7 @@ def _by_metric(rows: Iterable[Mapping[str, str]]) -> Iterator[Profiled]:
 
 
 def _by_launch(rows: Sequence[Mapping[str, str]]) -> Iterator[Profiled]:
-    units = rows[0] if rows and not rows[0][KERNEL] else {}
+    units: Mapping[str, str] = rows[0] if rows and not rows[0][KERNEL] else {}
     for row in rows[1:] if units else rows:
         yield _profiled(row, {name: (value, units.get(name, "")) for name, value in row.items() if "__" in name})
 
@@ -170,9 +170,9 @@ def _form_of_hub(document: Mapping[str, Any]) -> Iterator[Profiled]:
         values = {each["name"]: float(each["value"]) for each in result["measurements"] if "__" in each["name"]}
         if values and told:
             values["launch__registers_per_thread"] = float(told["registers"])
-        sizes = (_volume(told[size]) if size in told else None for size in ("global_size", "local_size"))
+        groups, work_items = (_volume(told[size]) if told else None for size in ("global_size", "local_size"))
         if values:
-            yield Profiled("", values, *sizes, device)
+            yield Profiled("", values, groups, work_items, device)
 
 
 def _volume(sizes: Mapping[str, Any]) -> int:
