@@ -43,7 +43,9 @@ class Reference:
     is_linear: bool = False
     """the index counts elements in memory, whatever the axes"""
     is_constant: bool = False
-    """the array stands in the program with its contents, and nobody writes it"""
+    """the array stands in the program with its contents, and nothing writes it"""
+    is_in_constant_memory: bool = False
+    """whose cache serves one address at a time to all lanes that want it"""
 
     def assumption(self, sentence: str) -> Assumption:
         """Return an assumption on this access; see :class:`Assumption`."""
@@ -69,7 +71,15 @@ def reference(
         whole = tuple(0 if place == axis else expression for place, expression in enumerate(index))
         return Reference(direction, space, name, whole, vector_bits(kernel, array, axis), is_whole=True)
     is_constant = isinstance(array, TemporaryVariable) and array.read_only and array.initializer is not None
-    return Reference(direction, space, name, index, 8 * element_type(array).itemsize, is_constant=is_constant)
+    return Reference(
+        direction,
+        space,
+        name,
+        index,
+        8 * element_type(array).itemsize,
+        is_constant=is_constant,
+        is_in_constant_memory=is_constant or isinstance(array, ConstantArg),
+    )
 
 
 class _Absolutes(IdentityMapper[[]]):

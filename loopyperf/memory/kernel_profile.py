@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import prod
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -94,7 +94,7 @@ class AccessPattern:
 
         Loops that do not start alike in all lanes are numbered from zero; see :mod:`loopyperf.idg.warps.passes`.
         """
-        return self._access(self.passes.active(passes), self.addresses.at(passes))
+        return _access(self.passes.active(passes), self.addresses.at(passes), self._kind)
 
     @cached_property
     def profile(self) -> AccessProfile:
@@ -109,7 +109,7 @@ class AccessPattern:
         found = Counter[WarpAccess]()
         for activity in self.passes.activities:
             for addresses, number in self._happening(activity):
-                found[self._access(activity.lanes, addresses)] += number
+                found[_access(activity.lanes, addresses, self._kind)] += number
         return AccessProfile(dict(found))
 
     def _happening(self, activity: Activity) -> Iterator[tuple[Integers, int]]:
@@ -134,35 +134,40 @@ class AccessPattern:
             return visited(passes)
 
     @property
-    def _kind(self) -> tuple[bool, int, bool]:
-        """Return whether the access is of local memory, its width, and whether it is a load."""
+    def _kind(self) -> "_Kind":
         ref = self.reference
-        return ref.space == MemorySpace.LOCAL, self.width, ref.direction == "load"
+        return _Kind(ref.space == MemorySpace.LOCAL, self.width, ref.direction == "load", ref.is_in_constant_memory)
 
     @property
     def _block(self) -> int:
         """Return the bytes by which all lanes may move on without a difference: banks are as many from any word."""
         return WORD if self.reference.space == MemorySpace.LOCAL else LINE
 
-    def _access(self, lanes: tuple[int, ...], addresses: Integers) -> WarpAccess:
-        return _access(lanes, addresses, self._kind)
+
+class _Kind(NamedTuple):
+    """What decides beside the addresses what an access does."""
+
+    is_local: bool
+    width: int
+    is_load: bool
+    is_in_constant_memory: bool
 
 
-def _access(lanes: tuple[int, ...], addresses: Integers, kind: tuple[bool, int, bool]) -> WarpAccess:
-    is_local, width, is_load = kind
+def _access(lanes: tuple[int, ...], addresses: Integers, kind: _Kind) -> WarpAccess:
     active = np.array(lanes, dtype=np.int64)
-    if is_local:
-        return bank_access(active, addresses[active], width, is_load)
-    wavefronts = bank_access(active, addresses[active], width, is_load).wavefronts
-    return replace(sector_access(addresses[active], width), wavefronts=wavefronts)
+    places = addresses[active]
+    if kind.is_in_constant_memory:
+        return replace(sector_access(places, kind.width), wavefronts=len(np.unique(places)))
+    banks = bank_access(active, places, kind.width, kind.is_load)
+    return banks if kind.is_local else replace(sector_access(places, kind.width), wavefronts=banks.wavefronts)
 
 
 @lru_cache(maxsize=KNOWN)
 def _affine_profile(
-    activities: tuple[Activity, ...], steps: tuple[int, ...], first: bytes, kind: tuple[bool, int, bool]
+    activities: tuple[Activity, ...], steps: tuple[int, ...], first: bytes, kind: _Kind
 ) -> AccessProfile:
     """Return what an access of some *kind* does whose lanes are at *first*, and move on by *steps* along the loops."""
-    lanes, block = np.frombuffer(first, dtype=np.int64), WORD if kind[0] else LINE
+    lanes, block = np.frombuffer(first, dtype=np.int64), WORD if kind.is_local else LINE
     found = Counter[WarpAccess]()
     for activity in activities:
         places = passes_by_place(activity.passes, lambda loops: [Progress(1, steps[loop]) for loop in loops], block)

@@ -61,7 +61,7 @@ class SectorAccess:
     coalescing: Coalescing
     """how the addresses of its lanes lie"""
     wavefronts: int = 0
-    """passes through the banks of a cache that local memory is part of, if all is there"""
+    """passes through the banks of a cache that local memory is part of, or that of constants, if all is there"""
 
 
 def sector_access(addresses: Integers, element_bytes: int) -> SectorAccess:

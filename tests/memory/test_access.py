@@ -49,6 +49,27 @@ def test_one_load_of_32_lanes(index: str, dtype: type, sectors: int, coalescing:
     assert (access.sectors, access.coalescing) == (len(expected) if expected else sectors, coalescing)
 
 
+@pytest.mark.parametrize(
+    ("index", "dtype", "in_global_memory", "in_constant_memory"),
+    [
+        ("7", np.float32, 1, 1),
+        ("i", np.float32, 1, 32),  # its cache serves one address at a time
+        ("i//16", np.float32, 1, 2),
+        ("i//16", np.float64, 1, 2),
+        ("i", np.float64, 2, 32),  # by half warps
+        ("32*i", np.float32, 32, 32),  # all in one bank
+    ],
+)
+def test_passes_through_the_cache_of_a_core(
+    index: str, dtype: type, in_global_memory: int, in_constant_memory: int
+) -> None:
+    found = (
+        pattern(written("{[i]: 0<=i<32}", f"out[i] = a[{index}]", array, tags=LANES), "a", WARP).at({})
+        for array in (flat("a", dtype), lp.ConstantArg("a", dtype, shape=None))
+    )
+    assert [access.wavefronts for access in found] == [in_global_memory, in_constant_memory]
+
+
 def test_a_column_of_a_row_major_array_is_a_sector_for_each_lane() -> None:
     array = lp.GlobalArg("a", np.float32, shape=(32, 64))
     kernel = written("{[i,j]: 0<=i<32 and 0<=j<64}", "out[j,i] = a[i,j]", array, tags=LANES)
