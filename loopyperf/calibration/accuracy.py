@@ -6,7 +6,7 @@ prints measured before predicted times, contrary to its caption).
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -29,6 +29,11 @@ MARGIN = 0.2
 """How much smaller, relatively, the plain fit's cross-validated error must be for it to be preferred. Means over so few
 classes differ by as much between two calibrations of one device, and weights that cannot be negative are the safer
 ones for kernels unlike the measured ones."""
+PIPELINES = "overlap of pipelines"
+"""the candidate whose weights are known from the device's description too"""
+TOLD = 0.75
+"""share of the measurements for which other classes must tell all weights, from which on counts may take the place of
+pipelines: a fit of counts is judged on these alone, and knows nothing of the others"""
 NAMED = 6
 """weights that a sentence names, at most"""
 
@@ -128,8 +133,18 @@ class CrossValidation(msgspec.Struct, frozen=True):
 
     @property
     def better(self) -> str:
-        """Return the candidate that generalises best (:func:`least`)."""
-        return least(self.errors)
+        """Return the candidate that generalises best (:meth:`best`)."""
+        return self.best(self.errors)
+
+    def best(self, candidates: Collection[str]) -> str:
+        """Return which of *candidates* generalises best.
+
+        That is the one with the :func:`least` error; :data:`PIPELINES` where measurements tell few weights of counts.
+        """
+        told = sum(each.predictable for each in self.classes)
+        if PIPELINES in candidates and told < TOLD * sum(each.observations for each in self.classes):
+            return PIPELINES
+        return least({name: self.errors[name] for name in candidates})
 
     def table(self, candidate: str = "") -> Table:
         """Return how far each way to fit is off on classes that it was not fitted to, the worst of *candidate* first.

@@ -1,14 +1,18 @@
 """Weights and sharpness of the overlap model from measurements, by non-linear least squares with analytic gradients.
 
-    minimise Σⱼ ρ(ln(Tⱼ(w, p)/tⱼ)) + Σᵢ ρ(r (wᵢ/sᵢ − cᵢ)),        w ≥ 0, 1 ≤ p ≤ 20
+    minimise Σⱼ ρ(ln(Tⱼ(w, p)/tⱼ)) + Σᵢ ρ((R (x − c))ᵢ),        x = (w/s, p),        w ≥ 0, 1 ≤ p ≤ 20
 
 with T of :mod:`loopyperf.models.overlap`, the measured times t, and ρ the soft L1 norm beyond 20 %: kernels that the
-model does not explain have less to say. Scales s, centres c and the ridge r are the basis's. Of counts nobody knows a
-weight beforehand: s makes the columns as long as in the linear fit, and weights are drawn to 0. Of pipelines the
-device's description says what they take: weights are drawn to 1, and a pipeline of which nothing was measured takes
-what it is described to take.
+model does not explain have less to say. Scales s, centers c and the ridge R are the basis's. Of counts nobody knows a
+weight beforehand: s makes the columns as long as in the linear fit, and weights are drawn to 0.
+
+Of pipelines a prior says what they take: the device's description, by which each weight is 1, or a fit of another
+device. R is the inverse square root of its covariance, in units of the error of a kernel: weights are drawn to it each
+by itself, and less so all together, because a device may be slower as a whole. The sharpness is drawn too. So a fit of
+a few kernels stays near the prior, and a pipeline of which nothing was measured takes what the prior says.
 """
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,12 +20,13 @@ from functools import partial
 from typing import cast
 
 import numpy as np
+from scipy import linalg
 
 from loopyperf.calibration.dependence import separated
 from loopyperf.calibration.problem import TOLERANCE, Indistinguishable, Matrix, Problem, Solution, Vector
 from loopyperf.calibration.solver import MOST_STEPS, RIDGE, Evaluation, Minimum, minimise, solve
 from loopyperf.errors import ConvergenceWarning
-from loopyperf.models.interface import Basis
+from loopyperf.models.interface import Fitted
 from loopyperf.models.overlap import DESCRIBED, Overlapped, curvatures, overlapped, side
 from loopyperf.models.workload import LAUNCHES
 
@@ -33,10 +38,20 @@ STARTS = (1.5, 4.0)
 """sharpness that the search begins from"""
 FURTHER_STARTS = (1.0, 2.5, 8.0, 16.0)
 """the same, where the best of those searches stopped before it came to a minimum"""
-DRAWN = 0.3
-"""r of pipelines: that one takes twice what is described is as bad as a kernel predicted 30 % wrong"""
+DRAWN = 2.0
+"""r of pipelines: that one takes 10 % more than the prior says is as bad as a kernel predicted 20 % wrong"""
+TOGETHER = 4.0
+"""by how many times as much all pipelines together may differ from the prior as one of them by itself"""
+SHARPNESS = 2.0
+"""p of pipelines where no fit says another: the root of the sum of squares"""
+SHARPNESS_DRAWN = 2.0
+"""r of the sharpness, relative to the prior's"""
 LAUNCH = 5e-6
 """s of launches beside pipelines, in seconds: what one costs where nobody has said"""
+LAUNCH_DRAWN = 0.3
+"""r of launches, of whose cost no prior says much: another driver has another"""
+LEAST_SCALE = 0.2
+"""of what is described: s of a pipeline that the prior says to take next to nothing"""
 LEAST = 1e-3
 """of its scale, at which a weight begins that the linear fit holds at 0, where the smooth maximum does not grow"""
 
@@ -49,23 +64,24 @@ class _Fitted:
     """(observations × columns), in scales: amounts times s"""
     measured: Vector
     sides: tuple[str | None, ...]
-    centre: float
-    ridge: float
+    center: Vector
+    """of the weights in scales, then of the sharpness"""
+    ridge: Matrix
+    """(errors × parameters)"""
 
     def evaluate(self, parameters: Vector) -> Evaluation:
         """Return the errors, of observations and then of weights, at the weights in scales and then the sharpness."""
         found = overlapped(self.amounts * parameters[:-1], self.sides, parameters[-1])
-        drawn = self.ridge * (parameters[:-1] - self.centre)
+        drawn = self.ridge @ (parameters - self.center)
         residuals = np.concatenate([np.log(found.seconds / self.measured), drawn])
         return Evaluation(residuals, partial(self._jacobian, found), partial(self._curvature, found, parameters))
 
     def _jacobian(self, found: Overlapped) -> Matrix:
         rows, width = self.amounts.shape
-        slopes = np.zeros((rows + width, width + 1))
-        slopes[:rows, :width] = self.amounts * (found.factors / found.seconds[:, None])
-        slopes[:rows, width] = found.by_sharpness / found.seconds
-        np.fill_diagonal(slopes[rows:], self.ridge)
-        return slopes
+        slopes = np.zeros((rows, width + 1))
+        slopes[:, :width] = self.amounts * (found.factors / found.seconds[:, None])
+        slopes[:, width] = found.by_sharpness / found.seconds
+        return np.vstack([slopes, self.ridge])
 
     def _curvature(self, found: Overlapped, parameters: Vector, factors: Vector) -> Vector:
         """Return Σⱼ *factors*ⱼ ∂²fⱼ/∂xᵢ² of the weights, and 0 for the sharpness, of which it is left out."""
@@ -79,40 +95,85 @@ class _Fitted:
         return minimise(self.evaluate, begin, least=least, last_at_most=SHARPEST, scale=EXPLAINED)
 
 
-def solve_overlap(problem: Problem) -> Solution:
+def solve_overlap(problem: Problem, prior: Fitted | None = None) -> Solution:
     """Return the weights and the sharpness that predict the problem's run times with the least error of logarithms.
 
-    Columns that cannot be told apart are one for counts, as in the linear fit; pipelines all have their
-    weight, drawn to what is described.
+    Columns that cannot be told apart are one for counts, as in the linear fit. Pipelines all have their weight, and so
+    has each of *prior*, a fit of pipelines: they are drawn to its weights and its sharpness, by default to what is
+    described.
 
     :raises CalibrationError: as :func:`loopyperf.calibration.solver.solve` does.
     """
-    kept, undetermined = _kept(problem)
-    columns = tuple(problem.properties[column] for column in kept)
-    rates = problem.matrix[:, kept]
-    scales = _scales(rates, columns, problem.basis)
-    task = _task(problem, columns, rates * scales)
-    first = _begin(problem, columns, scales)
-    found = _best(task, first)
+    posed = _of_counts(problem) if problem.basis == "counts" else _of_pipelines(problem, prior)
+    found = _best(posed.task, posed.first)
     *best, sharpness = found.parameters.tolist()
-    singular = np.linalg.svd(rates * scales, compute_uv=False)
-    errors = found.evaluation.residuals[: len(task.measured)]
+    singular = np.linalg.svd(posed.task.amounts / posed.task.measured[:, None], compute_uv=False)
+    errors = found.evaluation.residuals[: len(posed.task.measured)]
     return Solution(
         model="overlap",
-        weights=dict(zip(columns, (best * scales).tolist(), strict=True)),
-        covariance=_covariance(found, scales),
-        undetermined=undetermined,
+        weights=dict(zip(posed.columns, (best * posed.scales).tolist(), strict=True)),
+        covariance=_covariance(found, posed.scales),
+        undetermined=posed.undetermined,
         absent=problem.absent,
-        rank=len(kept),
-        condition=float(singular[0] / singular[-1]),
+        rank=len(posed.columns),
+        condition=float(singular[0] / max(singular[-1], np.finfo(float).tiny)),
         residuals=tuple((1.0 - np.exp(errors)).tolist()),
-        at_bound=tuple(name for name, value in zip(columns, best, strict=True) if value == 0),
+        at_bound=tuple(name for name, value in zip(posed.columns, best, strict=True) if value == 0),
         non_negative=True,
-        ridge=task.ridge,
+        ridge=posed.ridge,
         tolerance=TOLERANCE,
         sharpness=sharpness,
         basis=problem.basis,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Posed:
+    """What is fitted of a problem."""
+
+    task: _Fitted
+    columns: tuple[str, ...]
+    scales: Vector
+    first: Vector
+    """weights in scales that the search begins from"""
+    ridge: float
+    """r"""
+    undetermined: tuple[Indistinguishable, ...] = ()
+
+
+def _of_counts(problem: Problem) -> _Posed:
+    kept, undetermined = separated(problem, TOLERANCE)
+    columns = tuple(problem.properties[column] for column in kept)
+    rates = problem.matrix[:, kept]
+    scales = cast("Vector", 1 / np.linalg.norm(rates, axis=0))
+    width = len(columns)
+    task = _task(problem, columns, rates * scales, np.zeros(width + 1), RIDGE * np.eye(width, width + 1))
+    linear: Mapping[str, float] = solve(problem).weights
+    first = np.maximum(np.array([linear[name] for name in columns]) / scales, LEAST)
+    return _Posed(task, columns, scales, first, RIDGE, undetermined)
+
+
+def _of_pipelines(problem: Problem, prior: Fitted | None) -> _Posed:
+    weights: Mapping[str, float] = {} if prior is None else prior.weights
+    sharpness = SHARPNESS if prior is None else prior.sharpness
+    columns: tuple[str, ...] = tuple(dict.fromkeys((*problem.properties, *weights)))
+    rates = np.pad(problem.matrix, ((0, 0), (0, len(columns) - len(problem.properties))))
+    described = np.array([LAUNCH if name == LAUNCHES else DESCRIBED for name in columns])
+    believed = np.array([weights.get(name, each) for name, each in zip(columns, described, strict=True)])
+    scales = np.maximum(believed, LEAST_SCALE * described)
+    center = np.append(believed / scales, sharpness)
+    task = _task(problem, columns, rates * scales, center, _ridge(columns, center))
+    return _Posed(task, columns, scales, np.maximum(center[:-1], LEAST), DRAWN)
+
+
+def _ridge(columns: tuple[str, ...], center: Vector) -> Matrix:
+    """Return R of pipelines: along their common factor it is less by how much more they may differ together."""
+    of_device = np.array([name != LAUNCHES for name in columns])
+    common = np.where(of_device, center[:-1], 0.0)
+    common /= max(float(np.linalg.norm(common)), LEAST)
+    each = np.eye(len(columns)) - (1 - 1 / math.hypot(1, TOGETHER)) * np.outer(common, common)
+    drawn = np.where(of_device, DRAWN, LAUNCH_DRAWN)[:, None] * each
+    return cast("Matrix", linalg.block_diag(drawn, SHARPNESS_DRAWN / center[-1]))
 
 
 def _best(task: _Fitted, first: Vector) -> Minimum:
@@ -136,17 +197,11 @@ def _best(task: _Fitted, first: Vector) -> Minimum:
     return found
 
 
-def _task(problem: Problem, columns: tuple[str, ...], scaled: Matrix) -> _Fitted:
+def _task(problem: Problem, columns: tuple[str, ...], scaled: Matrix, center: Vector, ridge: Matrix) -> _Fitted:
     """Return what is fitted: *scaled* are the rates of *columns*, each over the time of its row, in scales."""
     measured = np.array([row.seconds for row in problem.observations], dtype=np.float64)
-    by_pipelines = problem.basis == "pipelines"
-    return _Fitted(
-        amounts=scaled * measured[:, None],
-        measured=measured,
-        sides=tuple(side(name, problem.basis) for name in columns),
-        centre=DESCRIBED if by_pipelines else 0.0,
-        ridge=DRAWN if by_pipelines else RIDGE,
-    )
+    sides = tuple(side(name, problem.basis) for name in columns)
+    return _Fitted(scaled * measured[:, None], measured, sides, center, ridge)
 
 
 def _covariance(found: Minimum, scales: Vector) -> Matrix:
@@ -154,24 +209,3 @@ def _covariance(found: Minimum, scales: Vector) -> Matrix:
     slopes, factors = found.evaluation.jacobian(), np.append(scales, 1.0)
     # Where nothing depends on the sharpness, nothing is known of it, and nothing is to be multiplied by that.
     return cast("Matrix", np.linalg.pinv(slopes.T @ slopes, hermitian=True)) * np.outer(factors, factors)
-
-
-def _kept(problem: Problem) -> tuple[list[int], tuple[Indistinguishable, ...]]:
-    if problem.basis == "pipelines":
-        return list(range(len(problem.properties))), ()
-    return separated(problem, TOLERANCE)
-
-
-def _scales(rates: Matrix, columns: tuple[str, ...], basis: Basis) -> Vector:
-    if basis == "pipelines":
-        return np.array([LAUNCH if name == LAUNCHES else DESCRIBED for name in columns])
-    return cast("Vector", 1 / np.linalg.norm(rates, axis=0))
-
-
-def _begin(problem: Problem, columns: tuple[str, ...], scales: Vector) -> Vector:
-    """Return weights in scales that the search begins from: of counts, those of the linear fit."""
-    if problem.basis == "pipelines":
-        return np.ones(len(columns))
-    linear: Mapping[str, float] = solve(problem).weights
-    found = np.array([linear[name] for name in columns]) / scales
-    return np.maximum(found, LEAST)

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.calibration.accuracy import PLAIN, ClassErrors, CrossValidation, Uncertainty, folds, least
+from loopyperf.calibration.accuracy import PIPELINES, PLAIN, ClassErrors, CrossValidation, Uncertainty, folds
 from loopyperf.calibration.overlap_fit import solve_overlap
 from loopyperf.calibration.problem import Observation, Problem, Solution, Vector, pose_problem
 from loopyperf.calibration.solver import solve
@@ -35,7 +35,7 @@ CANDIDATES = (
     Candidate("linear, non-negative", "linear", "counts", solve),
     Candidate(PLAIN, "linear", "counts", partial(solve, non_negative=False)),
     Candidate("overlap of counts", "overlap", "counts", solve_overlap),
-    Candidate("overlap of pipelines", "overlap", "pipelines", solve_overlap),
+    Candidate(PIPELINES, "overlap", "pipelines", solve_overlap),
 )
 
 NAMED = 3
@@ -105,10 +105,8 @@ class Validated:
 
     def better(self, model: str | None = None) -> Candidate:
         """Return the candidate that generalises best, of *model* if one is named."""
-        named = {
-            name: error for name, error in self.table.errors.items() if model in (None, self.candidates[name].model)
-        }
-        return self.candidates[least(named)]
+        named = [name for name, each in self.candidates.items() if model in (None, each.model)]
+        return self.candidates[self.table.best(named)]
 
 
 def cross_validate(

@@ -18,6 +18,11 @@ from loopyperf.oracle.archived import fit_recording
 @click.command(epilog="\b\nExample: loopyperf fit archive.jsonl --model overlap -o overlap.json")
 @click.argument("archive", type=click.Path(path_type=Path))
 @settings.fitting
+@click.option(
+    "--prior",
+    metavar="FIT",
+    help="Draw weights of pipelines to those of this fit: its path, or the name of another device.",
+)
 @settings.as_json
 def fit(
     archive: Path,
@@ -26,12 +31,13 @@ def fit(
     model: str | None,
     weights: str,
     counting: Counting,
+    prior: str | None,
     as_json: bool,
 ) -> None:
     """Fit a model to the measurements in ARCHIVE, which `loopyperf calibrate` wrote; it may be compressed."""
     with working("fitting"):
         files = measurement_kernels(kernels)
-        fits = fit_recording(read_archive(archive), files, counting, model, settings.WEIGHTS[weights])
+        fits = fit_recording(read_archive(archive), files, counting, model, settings.WEIGHTS[weights], prior)
     save_fits(fits, output)
     if as_json:
         print_json(fit_document(fits[0]))

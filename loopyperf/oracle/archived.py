@@ -22,9 +22,9 @@ from loopyperf.measurement.configuration import Configuration
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of, measurement_kernels
 from loopyperf.measurement.records import Run
 from loopyperf.models.catalog import find_fitted_model
-from loopyperf.oracle.fit import Measured
+from loopyperf.oracle.fit import Measured, drawn_to, prior_fit
 from loopyperf.oracle.observation import observe
-from loopyperf.predict.choice import measured_device
+from loopyperf.predict.choice import FitChoice, measured_device
 from loopyperf.properties.unified import PAPER_PROPERTIES
 
 
@@ -34,20 +34,28 @@ def fit_recording(
     counting: Counting = "executed",
     model: str | None = None,
     non_negative: bool | None = None,
+    prior: FitChoice | None = None,
 ) -> tuple[Fit, ...]:
     """Return a fit of each model to everything that an archive holds, the one that generalises best first.
 
-    Of *model* alone, if one is named; *non_negative* says whether the linear model's weights may be negative. Raises
-    :class:`CalibrationError` where there is nothing to fit, and what :func:`check_fitting` raises.
+    Of *model* alone, if one is named; *non_negative* says whether the linear model's weights may be negative. With
+    *prior*, weights of pipelines are drawn to its, as :func:`loopyperf.fit` does, and nothing else is fitted. Raises
+    :class:`CalibrationError` where there is nothing to fit, and what :func:`check_fitting` and
+    :func:`loopyperf.oracle.fit.prior_fit` raise.
     """
     check_fitting(model, counting, non_negative)
+    believed = prior_fit(prior, model)
     rows, further = told(recording, files, counting)
+    origin = provenance(recording, counting)
+    if believed is not None:
+        said = msgspec.structs.replace(origin, source=f"{origin.source}; drawn to the fit of {believed.slug}")
+        return fit_observations(said, rows, drawn_to(believed, rows), PAPER_PROPERTIES, further)
     left = (
         each
         for each in possible(rows, model)
         if non_negative is None or each.model != "linear" or (each.name != PLAIN) == non_negative
     )
-    return fit_observations(provenance(recording, counting), rows, tuple(left), PAPER_PROPERTIES, further)
+    return fit_observations(origin, rows, tuple(left), PAPER_PROPERTIES, further)
 
 
 def check_fitting(model: str | None, counting: Counting, non_negative: bool | None) -> None:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from math import isfinite
@@ -13,11 +13,12 @@ from typing import Any, TypeVar, cast
 
 from loopyperf.calibration.fits import Fit, Provenance, save_fit
 from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.overlap_fit import solve_overlap
 from loopyperf.calibration.problem import Observation
-from loopyperf.calibration.validation import possible
+from loopyperf.calibration.validation import Candidate, possible
 from loopyperf.counts.execution import Counting
 from loopyperf.device.description import Device
-from loopyperf.device.device_files import device_slug
+from loopyperf.device.device_files import device_slug, is_path
 from loopyperf.device.library import description_or_none
 from loopyperf.errors import CalibrationError, LoopyperfError, ParameterError
 from loopyperf.kernel import Program
@@ -27,10 +28,12 @@ from loopyperf.models.sampling import SampledProgram
 from loopyperf.oracle.observation import observe
 from loopyperf.oracle.ranking.options import check_executor, check_time_limit
 from loopyperf.oracle.time_limit import TimeIsUp, limited
-from loopyperf.predict.choice import DEVICE_VARIABLE
+from loopyperf.predict.choice import DEVICE_VARIABLE, FitChoice, chosen_fit
 
 NOBODYS = "unnamed device"
 """what a fit is of where nobody says which device was measured"""
+PRIOR_MODEL = "overlap"
+"""the model whose weights of pipelines one device tells of another"""
 _A_ROW = "kernel, sizes, seconds and, if you like, kernel_class, label, typical"
 
 
@@ -73,6 +76,7 @@ def fit(
     counting: Counting = "executed",
     source: str = "timings taken elsewhere",
     save: str | os.PathLike[str] | None = None,
+    prior: FitChoice | None = None,
     executor: Executor | None = None,
     time_limit: float | None = None,
     on_failure: Callable[[Measured, LoopyperfError], None] | None = None,
@@ -88,24 +92,66 @@ def fit(
     instead, with the row and the error, and the fit is made without it. The fit is written to *save*, if that is given,
     in the format of :func:`loopyperf.calibrate`.
 
+    A few rows suffice where the device is described: weights of pipelines are drawn to the description, and are near it
+    until there are some tens of rows. With *prior*, a fit of pipelines (or its path, or the name of a device that has
+    one), they are drawn to its weights instead, and only the overlap of pipelines is fitted.
+
     Raises :class:`CalibrationError` if a row is not a measurement or nothing is left to fit, :class:`UnknownModelError`
-    for a model that is not fitted, and :class:`ParameterError` for an invalid device, executor or time limit.
+    for a model that is not fitted, and :class:`ParameterError` for an invalid device, prior, executor or time limit;
+    for a prior also what :func:`loopyperf.load_fit` raises, and :class:`UnknownDeviceError`.
     """
     if model is not None:
         find_fitted_model(model)
+    believed = prior_fit(prior, model)
     named, known = stated_device(device)
     rows = rows_of(measurements)
     check_executor(executor)
     check_time_limit(time_limit)
     observations = _observed(rows, counting, known, executor, time_limit, on_failure)
-    fits = fit_observations(
-        stated_provenance(named, known, counting, source),
-        observations,
-        possible(observations, model),
-    )
+    candidates = drawn_to(believed, observations) if believed else possible(observations, model)
+    said = f"{source}; drawn to the fit of {believed.slug}" if believed else source
+    fits = fit_observations(stated_provenance(named, known, counting, said), observations, candidates)
     if save is not None:
         save_fit(fits[0], Path(save))
     return fits[0]
+
+
+def prior_fit(prior: FitChoice | None, model: str | None) -> Fit | None:
+    """Return the fit of pipelines that *prior* is, or names by its path or its device.
+
+    Raises :class:`ParameterError` for a fit of counts, or where a *model* without pipelines is asked for, and what
+    reading it raises.
+    """
+    if prior is None:
+        return None
+    if model not in (None, PRIOR_MODEL):
+        raise ParameterError(
+            f"prior= is for the model {PRIOR_MODEL!r}, received model={model!r}; leave one of them out"
+        )
+    if isinstance(prior, str) and not is_path(prior):
+        found = chosen_fit(PRIOR_MODEL, prior, None)
+    else:
+        found = chosen_fit(None, None, prior)
+    if (found.model, found.basis) != (PRIOR_MODEL, "pipelines"):
+        raise ParameterError(
+            f"prior= is a fit of {PRIOR_MODEL!r}, of pipelines; received the fit of {found.model!r}, of {found.basis}, "
+            f"on {found.slug}; make one of its archive with `loopyperf fit --model {PRIOR_MODEL}`"
+        )
+    return found
+
+
+def drawn_to(prior: Fit, observations: Sequence[Observation]) -> tuple[Candidate, ...]:
+    """Return the one way to fit *observations* with weights that are drawn to those of *prior*.
+
+    Raises :class:`ParameterError` where nothing is known of their pipelines.
+    """
+    found = [each for each in possible(observations, PRIOR_MODEL) if each.basis == "pipelines"]
+    if not found:
+        raise ParameterError(
+            "prior= needs a device with a complete description, of which pipelines are known; state device=, or leave "
+            "prior= out"
+        )
+    return tuple(replace(each, solve=partial(solve_overlap, prior=prior)) for each in found)
 
 
 def stated_provenance(device: Device | str, known: Device | None, counting: Counting, source: str) -> Provenance:

@@ -16,7 +16,7 @@ from loopyperf.calibration.overlap_fit import (
     _Fitted,
     solve_overlap,
 )
-from loopyperf.calibration.problem import Observation, pose_problem
+from loopyperf.calibration.problem import Observation, Solution, pose_problem
 from loopyperf.calibration.solver import RIDGE
 from loopyperf.errors import ConvergenceWarning
 from loopyperf.models.overlap import overlapped, side
@@ -64,11 +64,55 @@ def test_counts(sharpness: float):
 
 
 def test_pipelines_near_what_is_described():
+    # What is drawn to the description comes out nearer to it, by less the more is measured.
     weights = np.array([0.8, 1.1, 0.9, 1.0, 8e-6])
-    found = solve_overlap(pose_problem(measured(PIPELINES, weights, 2.5, "pipelines"), "pipelines"))
-    assert list(found.weights.values()) == pytest.approx(weights, rel=0.05)
+    found = solve_overlap(pose_problem(measured(PIPELINES, weights, 2.2, "pipelines", number=400), "pipelines"))
+    assert list(found.weights.values()) == pytest.approx(weights, rel=0.04)
     assert (found.model, found.basis) == ("overlap", "pipelines")
-    assert found.sharpness == pytest.approx(2.5, rel=0.1)
+    assert found.sharpness == pytest.approx(2.2, rel=0.05)
+
+
+def off_after(number: int, weights: np.ndarray, sharpness: float, prior: Solution | None = None) -> float:
+    """Return the median error, on 200 other kernels, of eight fits to *number* kernels with 20 % noise."""
+    rows = measured(PIPELINES, weights, sharpness, "pipelines", number=200 + 8 * number, noise=0.2)
+    true = overlapped(*costs(rows[:200], weights), sharpness).seconds
+    asked = [row.pipelines for row in rows[:200]]
+    told = [rows[200 + number * turn : 200 + number * (turn + 1)] for turn in range(8)]
+    fits = [solve_overlap(pose_problem(each, "pipelines"), prior) for each in told]
+    return float(np.median([np.abs(np.log(each.seconds(asked) / true)) for each in fits]))
+
+
+def costs(rows: list[Observation], weights: np.ndarray) -> tuple[np.ndarray, list[str | None]]:
+    """Return what each pipeline costs each of *rows*, and their sides."""
+    amounts = np.array([[row.pipelines[name] for name in PIPELINES] for row in rows])
+    return amounts * weights, [side(name, "pipelines") for name in PIPELINES]
+
+
+def test_one_kernel_hardly_moves_weights_that_are_described_well():
+    assert off_after(1, np.array([1.0, 1.0, 1.0, 1.0, 5e-6]), 2.0) < 0.08
+
+
+def test_ten_kernels_tell_that_a_device_is_slower_as_a_whole():
+    slower = np.array([1.6, 1.6, 1.6, 1.6, 5e-6])
+    assert off_after(10, slower, 2.0) < np.log(1.6) / 4
+
+
+def test_ten_kernels_tell_more_to_who_knows_a_device_like_it():
+    # A pipeline takes four times what is described, as on another device.
+    unlike = np.array([1.0, 1.0, 4.0, 1.0, 5e-6])
+    other = solve_overlap(pose_problem(measured(PIPELINES, unlike, 1.5, "pipelines", number=400), "pipelines"))
+    assert off_after(10, unlike, 1.5, other) < off_after(10, unlike, 1.5) / 5
+
+
+def test_what_was_not_measured_takes_what_the_prior_says():
+    unlike = np.array([1.0, 1.0, 4.0, 1.0, 5e-6])
+    other = solve_overlap(pose_problem(measured(PIPELINES, unlike, 2.0, "pipelines", number=400), "pipelines"))
+    idle = [
+        Observation(row.kernel_class, row.label, {}, {}, row.seconds, {"DRAM": row.seconds, "launches": 1e-9})
+        for row in measured(PIPELINES, unlike, 2.0, "pipelines", number=5)
+    ]
+    found = solve_overlap(pose_problem(idle, "pipelines"), other)
+    assert found.weights["L1: local"] == pytest.approx(other.weights["L1: local"], rel=0.1)
 
 
 def test_a_pipeline_that_hardly_matters_takes_what_is_described():
@@ -78,7 +122,8 @@ def test_a_pipeline_that_hardly_matters_takes_what_is_described():
         Observation(row.kernel_class, row.label, {}, {}, row.seconds, {**row.pipelines, "sfu": 1e-9}) for row in rows
     ]
     found = solve_overlap(pose_problem(faint, "pipelines"))
-    assert found.weights["sfu"] == pytest.approx(1.0, abs=0.01)
+    of_others = np.mean([found.weights[name] for name in ("DRAM", "L1: global", "L1: local", "fp64")])
+    assert of_others < found.weights["sfu"] < 1.0
     assert found.seconds([{"unheard of": 1.0}]) == pytest.approx([1.0])
     assert found.unknown({"unheard of": 1.0}) == ()
 
@@ -144,8 +189,10 @@ def test_measurements_are_explained_at_least_as_well_as_by_the_weights_that_made
 
 def test_second_derivatives_are_those_of_differences():
     rng = np.random.default_rng(5)
-    task = _Fitted(rng.uniform(0.1, 1, (20, 4)), rng.uniform(0.5, 2, 20), (None, "a", "b", "b"), 1.0, 0.3)
-    at, factors, step = np.array([0.7, 0.2, 1.3, 0.4, 1.6]), rng.normal(size=24), 1e-6
+    task = _Fitted(
+        rng.uniform(0.1, 1, (20, 4)), rng.uniform(0.5, 2, 20), (None, "a", "b", "b"), np.ones(5), 0.3 * np.eye(5)
+    )
+    at, factors, step = np.array([0.7, 0.2, 1.3, 0.4, 1.6]), rng.normal(size=25), 1e-6
     found = task.evaluate(at).curvature(factors)
     for place in range(4):
         ahead, behind = at.copy(), at.copy()
@@ -162,9 +209,14 @@ def test_kernels_that_are_nearly_all_launch_are_no_hindrance(seed: int):
     rng = np.random.default_rng(seed)
     overlapping = 10 ** rng.uniform(-14, 0, (14, 3)) * (rng.random((14, 3)) < 0.6)
     measured = np.exp(0.3 * rng.normal(size=14))
-    task = _Fitted(np.column_stack([np.ones(14), overlapping]), measured, (None, "a", "a", "b"), 0.0, RIDGE)
+    task = _Fitted(np.column_stack([np.ones(14), overlapping]), measured, (None, "a", "a", "b"), *drawn_to_0(4))
     found = [task.minimum(np.array([0.5, 1e-3, 1e-3, 1e-3, p])) for p in STARTS]
     assert all(np.isfinite(each.parameters).all() and np.isfinite(each.cost) for each in found)
+
+
+def drawn_to_0(width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return to what counts of so many columns are drawn, and how."""
+    return np.zeros(width + 1), RIDGE * np.eye(width, width + 1)
 
 
 # {{{ searches that stop short
@@ -193,7 +245,7 @@ def ill_posed(seed: int) -> tuple[_Fitted, np.ndarray]:
     sides = tuple(side(name, "counts") for name in ILL_POSED[:width])
     weights = np.append(np.ones(rows), np.zeros(width))
     begin = non_negative_least_squares(np.vstack([rates * scales, RIDGE * np.eye(width)]), weights)
-    return _Fitted(rates * scales * seconds[:, None], seconds, sides, 0.0, RIDGE), np.maximum(begin, LEAST)
+    return _Fitted(rates * scales * seconds[:, None], seconds, sides, *drawn_to_0(width)), np.maximum(begin, LEAST)
 
 
 ILL_POSED = (

@@ -4,7 +4,15 @@ from functools import partial
 
 import pytest
 
-from loopyperf.calibration.accuracy import MOST_FOLDS, PLAIN, CrossValidation, Prediction, assess
+from loopyperf.calibration.accuracy import (
+    MOST_FOLDS,
+    PIPELINES,
+    PLAIN,
+    ClassErrors,
+    CrossValidation,
+    Prediction,
+    assess,
+)
 from loopyperf.calibration.fits import Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation, Problem, Solution
@@ -155,6 +163,14 @@ def test_the_overlap_model_is_better_where_work_overlaps():
 def test_in_a_tie_the_non_negative_fit_is_better():
     assert CrossValidation((), (), {PLAIN: 0.1, "linear, non-negative": 0.1}).better == "linear, non-negative"
     assert CrossValidation((), (), {PLAIN: 0.1, "overlap of counts": 0.13}).better == PLAIN
+
+
+@pytest.mark.parametrize(("predictable", "better"), [(7, PIPELINES), (8, "linear, non-negative")])
+def test_counts_take_the_place_of_pipelines_only_where_they_can_price_most_kernels(predictable: int, better: str):
+    errors = {"linear, non-negative": 0.1, PIPELINES: 0.2}
+    found = CrossValidation((ClassErrors("a class", 10, predictable, errors),), ("a class",), errors)
+    assert found.better == better
+    assert found.best(["linear, non-negative"]) == "linear, non-negative"
 
 
 def test_observations_that_the_other_classes_cannot_price_are_not_compared():

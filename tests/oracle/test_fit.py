@@ -3,27 +3,41 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from kernels import doubled, outer_product, summed
 
 import loopyperf as lpp
-from loopyperf.errors import CalibrationError, LoopyperfError, ParameterError, UnknownModelError
+from loopyperf.calibration.fits import save_fit
+from loopyperf.calibration.overlap_fit import SHARPNESS
+from loopyperf.errors import CalibrationError, LoopyperfError, ParameterError, UnknownDeviceError, UnknownModelError
+from loopyperf.kernel import Program
 from loopyperf.oracle import fit as oracle_fit
 
 V100 = lpp.load_device("nvidia-v100")
+AS_DESCRIBED = lpp.Fit(
+    model="overlap",
+    basis="pipelines",
+    device="a V100",
+    slug="nvidia-v100",
+    counting="executed",
+    sharpness=SHARPNESS,
+    weights={"launches": 0.0},
+)
 SIZES = (2**14, 2**16, 2**18, 2**20)
 WORK = {"launches": 3e-6, "global load 32-bit stride 1": 4e-12, "global store 32-bit stride 1": 5e-12}
 
 
 def table() -> list[lpp.Measured]:
-    """Return timings of a device that is as the V100's pipeline model has it, but for 20 % more."""
+    """Return timings of a device that is as the V100 is described, but for 20 % more."""
     kernels = [doubled(group=64), *(summed(terms) for terms in (1, 24, 64))]
-    return [
-        lpp.Measured(knl, {"n": n}, 1.2 * float(lpp.estimate(knl, n=n, device=V100, model="pipeline")) + 4e-6)
-        for knl in kernels
-        for n in SIZES
-    ]
+    return [lpp.Measured(knl, {"n": n}, seconds(knl, n)) for knl in kernels for n in SIZES]
+
+
+def seconds(knl: Program, n: int) -> float:
+    """Return how long *knl* takes on that device, where pipelines overlap as they do by default."""
+    return 1.2 * float(lpp.estimate(knl, n=n, fit=AS_DESCRIBED)) + 4e-6
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +67,7 @@ def test_where_the_device_is_described_its_pipelines_are_tried(fit: lpp.Fit, row
 def test_a_fit_of_pipelines_answers_with_an_interval(fit: lpp.Fit, rows: list[lpp.Measured]):
     unseen = summed(40)
     found = lpp.estimate(unseen, n=2**19, fit=fit)
-    expected = 1.2 * float(lpp.estimate(unseen, n=2**19, device=V100, model="pipeline")) + 4e-6
-    assert found.seconds == pytest.approx(expected, rel=0.1)
+    assert found.seconds == pytest.approx(seconds(unseen, 2**19), rel=0.1)
     assert (found.model, found.device, found.counting) == ("overlap", "nvidia-v100", "executed")
     assert sum(found.breakdown.by_property().values()) == found.seconds
     assert found.interval is not None
@@ -75,6 +88,46 @@ def test_in_a_batch_there_is_an_interval_for_each_size(fit: lpp.Fit):
 def test_what_was_never_measured_is_said(fit: lpp.Fit):
     notes = " ".join(lpp.estimate(doubled(group=64), n=2**26, fit=fit).notes)
     assert "extrapolated: more than was ever measured of" in notes
+
+
+def test_a_fit_of_one_row_is_near_the_description(rows: list[lpp.Measured]):
+    found = lpp.fit(rows[:1], device="nvidia-v100")
+    assert found.candidate == "overlap of pipelines"
+    assert lpp.estimate(summed(40), n=2**19, fit=found).seconds == pytest.approx(seconds(summed(40), 2**19), rel=0.4)
+
+
+@pytest.fixture
+def prior() -> lpp.Fit:
+    return msgspec.structs.replace(AS_DESCRIBED, weights={"DRAM": 3.0, "launches": 9e-6}, sharpness=1.2)
+
+
+def test_a_prior_of_another_device_stands_where_little_is_measured(
+    rows: list[lpp.Measured], prior: lpp.Fit, tmp_path: Path
+):
+    asked = lpp.Measured(rows[0].kernel, rows[0].sizes, float(lpp.estimate(rows[0].kernel, **rows[0].sizes, fit=prior)))
+    found = lpp.fit([asked], device="nvidia-v100", prior=prior)
+    assert found.weights["DRAM"] == pytest.approx(3.0, rel=0.02)
+    assert found.sharpness == pytest.approx(1.2, rel=0.02)
+    assert "drawn to the fit of nvidia-v100" in str(found)
+    save_fit(prior, tmp_path / "prior.json")
+    assert lpp.fit([asked], device="nvidia-v100", prior=tmp_path / "prior.json").weights == found.weights
+
+
+def test_a_prior_is_the_fit_of_pipelines_of_a_named_device(rows: list[lpp.Measured]):
+    found = lpp.fit(rows, device="nvidia-v100", prior="nvidia-h200")
+    assert "drawn to the fit of nvidia-h200" in found.source
+
+
+def test_what_is_no_prior_is_refused_in_words(rows: list[lpp.Measured], prior: lpp.Fit):
+    of_counts = msgspec.structs.replace(prior, model="linear", basis="counts")
+    with pytest.raises(ParameterError, match="a fit of 'overlap', of pipelines; received the fit of 'linear'"):
+        lpp.fit(rows, device="nvidia-v100", prior=of_counts)
+    with pytest.raises(ParameterError, match="received model='linear'; leave one of them out"):
+        lpp.fit(rows, device="nvidia-v100", model="linear", prior=prior)
+    with pytest.raises(ParameterError, match="prior= needs a device with a complete description"):
+        lpp.fit(rows[:3], device="mine", prior=prior)
+    with pytest.raises(UnknownDeviceError, match="'no-such-gpu'"):
+        lpp.fit(rows, device="nvidia-v100", prior="no-such-gpu")
 
 
 def test_a_model_may_be_named(rows: list[lpp.Measured]):
