@@ -5,7 +5,7 @@ does not depend on the device, except for the number of lanes of a warp.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -48,21 +48,31 @@ Quantity = Literal["lanes", "requested", "sectors", "lines", "distinct", "wavefr
 class AccessProfile:
     """What all executions of an access by one warp do, by kind."""
 
-    executions: Mapping[WarpAccess, int]
-    """how often each happens; those without active lanes are none"""
+    executions: Mapping[WarpAccess, int | Fraction]
+    """how often each happens, on average over several warps; those without active lanes are none"""
 
     @property
-    def number(self) -> int:
+    def number(self) -> int | Fraction:
         """Return how often the warp executes the access."""
         return sum(self.executions.values())
 
-    def total(self, quantity: Quantity) -> int:
+    def total(self, quantity: Quantity) -> int | Fraction:
         """Return the sum of *quantity* over all executions; raises :class:`AttributeError` for the other memory's."""
         return sum(getattr(access, quantity) * number for access, number in self.executions.items())
 
     def mean(self, quantity: Quantity) -> Fraction:
         """Return the exact average of *quantity* over executions, zero where there are none."""
-        return Fraction(self.total(quantity), max(self.number, 1))
+        return Fraction(self.total(quantity)) / (self.number or 1)
+
+
+def mean_profile(profiles: Sequence[AccessProfile]) -> AccessProfile:
+    """Return the mean of *profiles*, of as many warps."""
+    if all(each == profiles[0] for each in profiles):
+        return profiles[0]
+    found = Counter[WarpAccess]()
+    for each in profiles:
+        found.update(each.executions)  # type: ignore[arg-type]
+    return AccessProfile({access: Fraction(number, len(profiles)) for access, number in found.items()})
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """From a kernel to what it does at given sizes: a graph for each launch and for each class of its warps."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -18,16 +18,23 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.warps.dispatch import Grid, dispatched, hosts_of
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.kinds import Kind, loops_by_place
-from loopyperf.idg.warps.warp import grid_extent, warps_of_group
+from loopyperf.idg.warps.warp import grid_extent, warps_of_group, warps_until_alike
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import SUBJECTS, Assumption
 from loopyperf.memory import AccessPattern, access_pattern
 from loopyperf.memory.array_accesses import footprints_of
 from loopyperf.memory.footprints import Footprints, StatementLoop
 from loopyperf.memory.index_values import lane_axes_of_data
-from loopyperf.memory.kernel_profile import AccessProfile, KernelProfile, LaunchProfile, MemoryAccess, WarpClass
+from loopyperf.memory.kernel_profile import (
+    AccessProfile,
+    KernelProfile,
+    LaunchProfile,
+    MemoryAccess,
+    WarpClass,
+    mean_profile,
+)
 from loopyperf.memory.sectors import MERGED
-from loopyperf.polyhedral.points import Points
+from loopyperf.polyhedral.points import Points, fixed, points_listed
 
 # {{{ what loads and stores of a graph ask of memory, as the example of a kind of warps executes them
 
@@ -140,16 +147,28 @@ class SourceLaunch:
     def _warp_class(self, kind: Kind, executed: Executed, graph: Idg) -> WarpClass:
         example, host = self.executions.placement.warp(kind.example)
         accessing = [(each, each.origin) for each in graph.instructions if each.origin is not None]
+        others = [Executed(self.program, self.executions, each) for each in self._laid_out_otherwise(kind)]
         return WarpClass(
             warps=kind.warps,
             is_uniform=kind.is_uniform,
             example=example,
             host=host,
             graph=graph,
-            accesses={origin: _memory_access(executed, origin, each.bits) for each, origin in accessing},
+            accesses={origin: _memory_access([executed, *others], origin, each.bits) for each, origin in accessing},
             unequal_loops=frozenset() if kind.is_uniform else self._loops_by_place,
             executed_accesses=sum((each.executions for each, _ in accessing), 0),
         )
+
+    def _laid_out_otherwise(self, kind: Kind) -> Iterator[Kind]:
+        """Yield *kind* with other examples of the same group, whose lanes lie in other places of the group's rows."""
+        placement, (*group, number) = self.executions.placement, kind.example
+        period = warps_until_alike(placement.shape, placement.size)
+        if period > 1:
+            here = points_listed(fixed(kind.places, dict(enumerate(group))))
+            numbers = sorted((int(place[-1]) for place in here), key=lambda each: abs(each - number))
+            first = {each % period: each for each in reversed(numbers)}
+            examples = ((*group, each) for each in first.values() if each != number)
+            yield from (replace(kind, example=each) for each in examples if kind.is_of(each))
 
     def _footprints(self) -> Footprints:
         try:
@@ -176,13 +195,17 @@ class SourceLaunch:
         return Grid(hosts, extents, warps_of_group(placement.shape, placement.size))
 
 
-def _memory_access(executed: Executed, origin: int, bits: int) -> MemoryAccess:
+def _memory_access(examples: Sequence[Executed], origin: int, bits: int) -> MemoryAccess:
+    """Return what the access at place *origin* of the program asks for, on average over *examples* of a kind."""
     try:
-        pattern = source_pattern(executed, origin)
-        wider: dict[int, AccessProfile] = {}
+        patterns = [source_pattern(each, origin) for each in examples]
+        (pattern, *_), wider = patterns, dict[int, AccessProfile]()
         if pattern.reference.space == MemorySpace.LOCAL and pattern.reference.direction == "load":
-            wider = {8 * width: replace(pattern, width=width).profile for width in MERGED if width > pattern.width}
-        return MemoryAccess(bits, pattern.profile, wider, pattern.assumptions)
+            widths = [width for width in MERGED if width > pattern.width]
+            wider = {
+                8 * width: mean_profile([replace(each, width=width).profile for each in patterns]) for width in widths
+            }
+        return MemoryAccess(bits, mean_profile([each.profile for each in patterns]), wider, pattern.assumptions)
     except UncountableError as error:  # which matters to those who ask for it
         return MemoryAccess(bits, AccessProfile({}), refusal=str(error))
 

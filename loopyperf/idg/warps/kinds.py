@@ -64,6 +64,10 @@ class Kind:
     numbers: tuple[Number, ...] = ()
     """if they are not uniform: how often they execute something, each as a function of the place"""
 
+    def is_of(self, place: Sequence[int]) -> bool:
+        """Return whether the warp at *place*, one of :attr:`places`, is of this kind."""
+        return not self.values or tuple(place[axis] for axis in self.axes) in self.values
+
     def work(self, place: Sequence[int]) -> int:
         """Return how often the warp at *place* executes those statements that these warps execute unequally often."""
         return sum(number.at(dict(enumerate(place))) for number in self.numbers)

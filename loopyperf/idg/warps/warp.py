@@ -7,8 +7,9 @@ order (NVIDIA, CUDA C++ Programming Guide, "Thread Hierarchy" and "SIMT Architec
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import count
-from math import prod
+from itertools import accumulate, count
+from math import lcm, prod
+from operator import mul
 
 import islpy as isl
 import numpy as np
@@ -70,6 +71,12 @@ class Warp:
 def warps_of_group(shape: Mapping[int, int], size: int = 32) -> int:
     """Return the number of warps of *size* lanes in a group of *shape*."""
     return -(-prod(shape.values()) // size)
+
+
+def warps_until_alike(shape: Mapping[int, int], size: int = 32) -> int:
+    """Return after how many warps of a group of *shape* lanes lie in the same places of the group's rows again."""
+    rows = list(accumulate((extent for _, extent in sorted(shape.items())), mul))[:-1]
+    return max((lcm(row, size) // size for row in rows if row % size and size % row), default=1)
 
 
 def group_shape(launch: Launch, sizes: Mapping[str, int]) -> dict[int, int]:
