@@ -28,6 +28,8 @@ PREDICATE = 1
 """a comparison that the source has: one of both sides of a condition serves the other, too"""
 FIXED = 3
 """the stack pointer, what describes memory, the end"""
+END = 1
+"""of all work-items, or of those with nothing to do"""
 LOCAL_MEMORY = 3
 """to know where local memory begins, on Hopper"""
 FURTHER_ARRAY = 2
@@ -42,10 +44,13 @@ ELEMENT_SIZE = 1
 
 def with_entry(graph: Idg, capability: Capability = HOPPER) -> Idg:
     """Return *graph* with what a device of *capability* executes before and after all loops."""
-    number = _Entry(graph, capability >= HOPPER).number()
     first = len(graph.instructions)
-    added = [Instruction(Opcode.INTEGER, "i32", Pipeline.ALU, "", "before the loops")] * number
-    body = (*range(first, first + number), *graph.body)
+    added = [
+        Instruction(kind, "i32", Pipeline.ALU, "", "before the loops", is_stated=kind == Opcode.MOVE)
+        for kind, number in _Entry(graph, capability >= HOPPER).kinds()
+        for _ in range(number)
+    ]
+    body = (*range(first, first + len(added)), *graph.body)
     return Idg((*graph.instructions, *added), graph.edges, body)
 
 
@@ -74,8 +79,8 @@ class _Entry:
         self.loads_constants = loads_constants
         """pointers, sizes and the like are loaded into registers before they are used"""
 
-    def number(self) -> int:
-        """Return how many instructions there are."""
+    def kinds(self) -> Iterator[tuple[Opcode, int]]:
+        """Yield kinds of instructions with how many there are: indices and the like are read into registers."""
         starts = {(each.reference.array, each.subsystem): set[Polynomial[Symbol]]() for each in self.accesses}
         for each in self.accesses:
             if each.symbolic is not None:
@@ -87,21 +92,17 @@ class _Entry:
         inside = [array for array, space in starts if space == MemorySpace.LOCAL]
         on_stack = [array for array, space in starts if space == MemorySpace.PRIVATE]
         addresses = sum(len({index for index in found if index.terms}) for found in starts.values())
-        total = (
-            FIXED
-            + ENDING_TEST * len(self.ending)
-            + TEST * len(self.tests)
-            + PREDICATE * len(self.predicates)
-            + len(axes)
-            + sum(self._index_arithmetic(indices))
-            + addresses
-            + STACK * len(on_stack)
-        )
-        if not self.loads_constants:
-            return total + ELEMENT_SIZE
-        local = LOCAL_MEMORY + FURTHER_ARRAY * (len(inside) - 1) if inside else 0
-        constants = DOUBLE_CONSTANT * len(self._constants())
-        return total + len(outside) + len(names - axes) + len(self._scalars()) + local + constants
+        read = len(axes) + FIXED - END
+        if self.loads_constants:
+            local = LOCAL_MEMORY + FURTHER_ARRAY * (len(inside) - 1) if inside else 0
+            constants = DOUBLE_CONSTANT * len(self._constants())
+            read += len(outside) + len(names - axes) + len(self._scalars()) + local + constants
+        else:
+            read += ELEMENT_SIZE
+        yield Opcode.MOVE, read
+        yield Opcode.BRANCH, END * (1 + len(self.ending))
+        computed = (ENDING_TEST - END) * len(self.ending) + TEST * len(self.tests) + PREDICATE * len(self.predicates)
+        yield Opcode.INTEGER, computed + sum(self._index_arithmetic(indices)) + addresses + STACK * len(on_stack)
 
     def _index_arithmetic(self, indices: Iterable[Polynomial[Symbol]]) -> Iterator[int]:
         """Yield what computing each of *indices* takes beyond those before: parts that they share are computed once."""

@@ -321,9 +321,9 @@ GUARDS = {1: 10, 2: 18, 4: 18, 16: 28}
 are left for the loops of fewer copies and of single passes that follow, and the tests of these"""
 BOUNDS = 8
 """to know how many passes a lane makes through a loop that lanes leave one after the other, and whether any"""
-PARTING = {Opcode.BRANCH: 7, Opcode.INTEGER: 13}
+PARTING = {Opcode.BRANCH: 7, Opcode.MOVE: 5, Opcode.INTEGER: 8}
 """around such a loop: two agreements to meet and the two meetings, tests of how many passes are left, addresses anew"""
-OUTER_PARTING = {Opcode.BRANCH: 3, Opcode.INTEGER: 2}
+OUTER_PARTING = {Opcode.BRANCH: 3, Opcode.MOVE: 1, Opcode.INTEGER: 1}
 """around one with such a loop inside"""
 
 
@@ -371,7 +371,8 @@ class _Guarding:
         first = len(self.instructions)
         for kind, number in kinds.items():
             subsystem = Pipeline.CONTROL if kind == Opcode.BRANCH else Pipeline.ALU
-            each = Instruction(kind, "i32", subsystem, "", text, executions=executions)
+            is_stated = kind == Opcode.MOVE
+            each = Instruction(kind, "i32", subsystem, "", text, executions=executions, is_stated=is_stated)
             self.instructions.extend([each] * number)
         return list(range(first, len(self.instructions)))
 

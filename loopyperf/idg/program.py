@@ -156,7 +156,8 @@ class Instruction:
     is_volatile: bool = False
     """of loads and stores: the compiler does each where it stands, as often as it stands there"""
     is_stated: bool = False
-    """foreign code does it, as ``typical`` says: it is executed where it stands, whether its result is used or not"""
+    """foreign code does it, as ``typical`` says, or the machine: it is executed where it stands, whether its result is
+    used or not"""
     is_idle: bool = False
     """it is issued, but no lane of the warp takes part: it takes time to issue, and nothing else"""
 

@@ -121,3 +121,28 @@ def test_elements_of_constant_memory_are_operands_unless_lanes_choose_them():
         return found["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
 
     assert (loads("3"), loads("i // 2")) == (4, 8)
+
+
+def test_wavefronts_are_the_mean_over_warps_that_lie_otherwise_in_the_rows_of_a_group():
+    width, height, row = 48, 6, 62
+    kernel = lp.make_kernel(
+        f"{{[g, i, j]: 0 <= g < 4 and 0 <= i < {width} and 0 <= j < {height}}}",
+        """
+        for g, i, j
+            tile[j, i] = a[g, j, i]  {id=put}
+            ... lbarrier  {id=all, dep=put}
+            b[g, j, i] = tile[j, i]  {dep=all}
+        end
+        """,
+        [
+            lp.GlobalArg("a, b", np.float32, shape=(4, height, width)),
+            lp.TemporaryVariable("tile", np.float32, (height, row), lp.AddressSpace.LOCAL),
+        ],
+        lang_version=(2018, 2),
+    )
+    found = lpp.counters(lp.tag_inames(kernel, "g:g.0, i:l.0, j:l.1"), **TURING)
+    words = np.array([j * row + i for j in range(height) for i in range(width)]).reshape(-1, 32)
+    wavefronts = sum(np.bincount(warp % 32).max() for warp in words)  # no word is asked for twice
+    assert wavefronts > len(words)
+    for op in ("ld", "st"):
+        assert found[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"] == pytest.approx(4 * wavefronts)

@@ -126,8 +126,7 @@ def unit_of_metric(metric: str) -> str:
 # {{{ which instructions the profiler counts as what
 
 
-MISCELLANEOUS = frozenset({Opcode.MOVE, Opcode.SELECT})
-CONTROL = frozenset({Opcode.BRANCH, Opcode.BARRIER})
+MISCELLANEOUS = frozenset({Opcode.MOVE, Opcode.SELECT, Opcode.BARRIER})
 FLOATS: Mapping[str, str] = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
 SORTS: tuple[str, ...] = ("fp16", "fp32", "fp64", "integer", "control", "memory", "misc", "conversion")
 
@@ -136,7 +135,7 @@ def sort_of(instruction: Instruction) -> str:
     """Return what the profiler counts *instruction* as, one of :data:`SORTS`."""
     if instruction.kind in (Opcode.LOAD, Opcode.STORE):
         return "memory"
-    if instruction.kind in CONTROL or instruction.subsystem == Pipeline.CONTROL:
+    if instruction.kind == Opcode.BRANCH:
         return "control"
     if instruction.kind in MISCELLANEOUS:
         return "misc"
