@@ -41,10 +41,11 @@ def without_index_arithmetic(graph: Idg) -> Idg:
 def _is_irregular(instruction: Instruction, loops: set[str]) -> bool:
     """Return whether index arithmetic gives what no pointer gives that each pass of *loops* moves on by the same step.
 
-    Sums do, but they are part of a multiply-add.
+    Sums do, but they are part of a multiply-add; and conditions are of no address, whose tests are counted by themselves.
     """
     known = [operand.known for operand in instruction.operands]
-    if not instruction.is_index or instruction.kind in (Opcode.ADD, Opcode.COMPARE) or not loops & names_of(known):
+    others = (Opcode.ADD, Opcode.COMPARE, Opcode.LOGIC)
+    if not instruction.is_index or instruction.kind in others or not loops & names_of(known):
         return False
     if instruction.kind != Opcode.MUL or any(each is None for each in known):
         return True

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
+from math import prod
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.memory import ask_length, scaled_by_data
@@ -160,12 +161,16 @@ class SourceLaunch:
         )
 
     def _laid_out_otherwise(self, kind: Kind) -> Iterator[Kind]:
-        """Yield *kind* with other examples of the same group, whose lanes lie in other places of the group's rows."""
+        """Yield *kind* with other examples of the same group, whose lanes lie in other places of the group's rows.
+
+        They are full warps: one that a group does not fill takes as long as one that it does (docs/pipeline.md).
+        """
         placement, (*group, number) = self.executions.placement, kind.example
         period = warps_until_alike(placement.shape, placement.size)
         if period > 1:
             here = points_listed(fixed(kind.places, dict(enumerate(group))))
-            numbers = sorted((int(place[-1]) for place in here), key=lambda each: abs(each - number))
+            full = prod(placement.shape.values()) // placement.size
+            numbers = sorted((n for n in (int(place[-1]) for place in here) if n < full), key=lambda n: abs(n - number))
             first = {each % period: each for each in reversed(numbers)}
             examples = ((*group, each) for each in first.values() if each != number)
             yield from (replace(kind, example=each) for each in examples if kind.is_of(each))

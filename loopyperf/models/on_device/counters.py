@@ -7,7 +7,6 @@ pipeline model finds. Each is of one execution of a launch.
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +20,7 @@ from loopyperf.idg.program import Instruction, Loop, Opcode
 from loopyperf.memory.kernel_profile import WarpClass
 from loopyperf.memory.sectors import SECTOR
 from loopyperf.models.on_device.demand import LaunchDemand, once
+from loopyperf.models.on_device.program_timing import parted
 from loopyperf.models.pipeline import launch_cycles
 from loopyperf.pipeline.timed_program import Request, TimedLaunch, TimedProgram
 from loopyperf.sheet import Sheet, Shown, Table, called
@@ -219,9 +219,9 @@ class _Sums:
 
 def active_lanes(warps: WarpClass, lanes: float) -> list[float]:
     """Return how many lanes take part in an execution of each instruction, of so many *lanes* of a warp on average."""
-    graph, of_example = warps.graph, warps.example.lanes
+    graph, of_example, parts = warps.graph, warps.example.lanes, parted(warps)
     return [
-        lanes * (_of_access(warps, each) / of_example or _share(loops))
+        lanes * (_of_access(warps, each) * parts.get(each.origin or 0, 1.0) / of_example or _share(loops))
         for each, loops in zip(graph.instructions, graph.loops_around, strict=True)
     ]
 
@@ -233,9 +233,12 @@ def _of_access(warps: WarpClass, instruction: Instruction) -> float:
 
 
 def _share(loops: tuple[Loop, ...]) -> float:
-    """Return the share of lanes that are in a pass of *loops*, on average."""
-    lanes = next((loop.lanes for loop in reversed(loops) if loop.lanes), ())
-    return float(Fraction(sum(lanes), len(lanes) * max(lanes))) if lanes and max(lanes) else 1.0
+    """Return the share of lanes that are in a pass of *loops*, on average: those that part make passes of their own."""
+    loop = next((each for each in reversed(loops) if any(each.lanes)), None)
+    if loop is None:
+        return 1.0
+    passes = loop.trips * loop.copies if isinstance(loop.trips, int) else 0
+    return sum(loop.lanes) / (len(loop.lanes) * max(passes, *loop.lanes))
 
 
 # }}}
@@ -338,7 +341,7 @@ def _per_cycle(sums: _Sums) -> Iterator[tuple[str, float]]:
     )
     yield (
         "l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed",
-        100 * sum(sums.wavefronts.values()) / (cycles * cores),
+        100 * sum(sums.wavefronts[MemorySpace.LOCAL, each] for each in ("load", "store")) / (cycles * cores),
     )
     for level, metric in ((_shared_cache(device), "lts__t_sectors"), (DRAM, "dram__throughput")):
         if level is not None:

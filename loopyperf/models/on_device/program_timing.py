@@ -38,12 +38,25 @@ ASKED: tuple[Quantity, ...] = ("sectors", "lines", "wavefronts")
 """of global memory"""
 
 
+def parted(warps: WarpClass) -> Mapping[int, float]:
+    """Return access of the source -> its executions there over those of its machine graph, where these are more.
+
+    Lanes that leave a loop one after the other have parted there: each execution has a part of the lanes.
+    """
+    found: dict[int, float] = {}
+    for each in warps.graph.instructions:
+        if each.origin is not None and each.subsystem != MemorySpace.PRIVATE and not each.is_idle:
+            found[each.origin] = found.get(each.origin, 0.0) + float(each.executions)
+    numbers = {origin: float(warps.accesses[origin].profile.number) for origin in found}
+    return {origin: numbers[origin] / each for origin, each in found.items() if 0 < numbers[origin] < each}
+
+
 class WarpAccesses:
     """What the loads and stores of a machine graph ask of memory, each time that they are executed, on average."""
 
     def __init__(self, warps: WarpClass) -> None:
         """Take *warps* with their machine graph."""
-        self.warps, self.graph = warps, warps.graph
+        self.warps, self.graph, self.parted = warps, warps.graph, parted(warps)
         self._found: dict[tuple[int, int, Quantity], float] = {}
 
     @property
@@ -102,7 +115,10 @@ class WarpAccesses:
         if (origin, bits, quantity) not in self._found:
             source = self.warps.accesses[origin]
             number = 1.0 if bits in source.wider else bits / source.bits
-            self._found[origin, bits, quantity] = float(source.wider.get(bits, source.known).mean(quantity)) * number
+            mean = float(source.wider.get(bits, source.known).mean(quantity)) * number
+            if quantity == "wavefronts" and instruction.subsystem == MemorySpace.LOCAL:
+                mean = max(min(1.0, mean), mean * self.parted.get(origin, 1.0))  # fewer lanes have fewer conflicts
+            self._found[origin, bits, quantity] = mean
         return self._found[origin, bits, quantity]
 
 
