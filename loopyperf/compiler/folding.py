@@ -41,7 +41,7 @@ def without_index_arithmetic(graph: Idg) -> Idg:
 def _is_irregular(instruction: Instruction, loops: set[str]) -> bool:
     """Return whether index arithmetic gives what no pointer gives that each pass of *loops* moves on by the same step.
 
-    Sums do, but they are part of a multiply-add; and conditions are of no address, whose tests are counted by themselves.
+    Sums do, but they are part of a multiply-add; conditions are of no address, and their tests are counted apart.
     """
     known = [operand.known for operand in instruction.operands]
     others = (Opcode.ADD, Opcode.COMPARE, Opcode.LOGIC)
