@@ -14,6 +14,7 @@ import lzma
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,8 +96,9 @@ def gathered() -> Iterator[Judged]:
     rows = measured()
     with lzma.open(GATHERED, "rt") as file:
         for line in file:
-            found = json.loads(line)
-            yield Judged(rows[found["place"]], found["predicted"])
+            found: dict[str, Any] = json.loads(line)
+            place: int = found["place"]
+            yield Judged(rows[place], found["predicted"])
 
 
 # {{{ tables
