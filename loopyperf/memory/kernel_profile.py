@@ -69,9 +69,9 @@ def mean_profile(profiles: Sequence[AccessProfile]) -> AccessProfile:
     """Return the mean of *profiles*, of as many warps."""
     if all(each == profiles[0] for each in profiles):
         return profiles[0]
-    found = Counter[WarpAccess]()
-    for each in profiles:
-        found.update(each.executions)  # type: ignore[arg-type]
+    found: dict[WarpAccess, int | Fraction] = {}
+    for access, number in (pair for each in profiles for pair in each.executions.items()):
+        found[access] = found.get(access, 0) + number
     return AccessProfile({access: Fraction(number, len(profiles)) for access, number in found.items()})
 
 

@@ -7,9 +7,8 @@ order (NVIDIA, CUDA C++ Programming Guide, "Thread Hierarchy" and "SIMT Architec
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import accumulate, count
+from itertools import count
 from math import lcm, prod
-from operator import mul
 
 import islpy as isl
 import numpy as np
@@ -75,7 +74,8 @@ def warps_of_group(shape: Mapping[int, int], size: int = 32) -> int:
 
 def warps_until_alike(shape: Mapping[int, int], size: int = 32) -> int:
     """Return after how many warps of a group of *shape* lanes lie in the same places of the group's rows again."""
-    rows = list(accumulate((extent for _, extent in sorted(shape.items())), mul))[:-1]
+    extents = [extent for _, extent in sorted(shape.items())]
+    rows = [prod(extents[:axis]) for axis in range(1, len(extents))]
     return max((lcm(row, size) // size for row in rows if row % size and size % row), default=1)
 
 
