@@ -5,7 +5,7 @@ does not depend on the device, except for the number of lanes of a warp.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -63,16 +63,6 @@ class AccessProfile:
     def mean(self, quantity: Quantity) -> Fraction:
         """Return the exact average of *quantity* over executions, zero where there are none."""
         return Fraction(self.total(quantity)) / (self.number or 1)
-
-
-def mean_profile(profiles: Sequence[AccessProfile]) -> AccessProfile:
-    """Return the mean of *profiles*, of as many warps."""
-    if all(each == profiles[0] for each in profiles):
-        return profiles[0]
-    found: dict[WarpAccess, int | Fraction] = {}
-    for access, number in (pair for each in profiles for pair in each.executions.items()):
-        found[access] = found.get(access, 0) + number
-    return AccessProfile({access: Fraction(number, len(profiles)) for access, number in found.items()})
 
 
 @dataclass(frozen=True)

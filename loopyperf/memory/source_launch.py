@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import chain
 from math import prod
@@ -31,8 +32,8 @@ from loopyperf.memory.kernel_profile import (
     KernelProfile,
     LaunchProfile,
     MemoryAccess,
+    WarpAccess,
     WarpClass,
-    mean_profile,
 )
 from loopyperf.memory.sectors import MERGED
 from loopyperf.polyhedral.points import Points, fixed, points_listed
@@ -213,6 +214,16 @@ def _memory_access(examples: Sequence[Executed], origin: int, bits: int) -> Memo
         return MemoryAccess(bits, mean_profile([each.profile for each in patterns]), wider, pattern.assumptions)
     except UncountableError as error:  # which matters to those who ask for it
         return MemoryAccess(bits, AccessProfile({}), refusal=str(error))
+
+
+def mean_profile(profiles: Sequence[AccessProfile]) -> AccessProfile:
+    """Return the mean of *profiles*, of as many warps."""
+    if all(each == profiles[0] for each in profiles):
+        return profiles[0]
+    found: dict[WarpAccess, int | Fraction] = {}
+    for access, number in (pair for each in profiles for pair in each.executions.items()):
+        found[access] = found.get(access, 0) + number
+    return AccessProfile({access: Fraction(number, len(profiles)) for access, number in found.items()})
 
 
 # }}}
