@@ -108,6 +108,11 @@ def _share(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
+def _errors(ratio: NDArray[np.float64]) -> list[str]:
+    error = np.abs(ratio - 1)
+    return [_share(float(np.median(error))), _share(float(np.quantile(error, 0.9))), f"{np.median(ratio):.3f}"]
+
+
 def of_counters(judged: Sequence[Judged]) -> Table:
     """Return by how much the prediction of each metric is off, where it is not counted as zero."""
     shown = table("metric", "rows", "median error", "90th percentile", "median ratio", "zero, and predicted so")
@@ -115,11 +120,9 @@ def of_counters(judged: Sequence[Judged]) -> Table:
     for name in metrics:
         pairs = np.array([(each.predicted[name], each.counted(name)) for each in judged])
         there, zero = pairs[pairs[:, 1] != 0], pairs[pairs[:, 1] == 0]
-        ratio = there[:, 0] / there[:, 1]
-        error = np.abs(ratio - 1)
-        told = [_share(float(np.median(error))), _share(float(np.quantile(error, 0.9))), f"{np.median(ratio):.3f}"]
+        told = _errors(there[:, 0] / there[:, 1]) if len(there) else [""] * 3
         zeros = f"{int((zero[:, 0] == 0).sum())} of {len(zero)}" if len(zero) else ""
-        shown.add_row(f"`{name}`", str(len(there)), *(told if len(there) else [""] * 3), zeros)
+        shown.add_row(f"`{name}`", str(len(there)), *told, zeros)
     return shown
 
 

@@ -1,6 +1,7 @@
 """What would a profiler count while a kernel runs on a device? The public function :func:`counters`."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from loopyperf.compiler.machine_program import machine_program
@@ -39,7 +40,7 @@ def counters_at(case: Case, device: Device, compiler: Compiler = "model") -> Cou
     """Return what a profiler counts of *case* on *device*; see :func:`counters`."""
     if device.vendor != "NVIDIA":
         raise ParameterError(f"counters are those of NVIDIA's Nsight Compute; {device.slug!r} is {device.vendor}'s")
-    profile = profile_of(case, device)
+    profile = replace(profile_of(case, device), is_opencl=False)  # Nsight Compute profiles CUDA alone
     machine = machine_of(profile, device)
     compiled, notes = compiled_for(case, machine, device, compiler)
     if compiled is not None:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import lzma
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from kernels import doubled
 import loopyperf as lpp
 from loopyperf.cli.program import program
 from loopyperf.errors import MeasurementError
+from loopyperf.measurement.campaign import plan
+from loopyperf.measurement.configuration import Limits
+from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.models.on_device.counters import Counters
 from loopyperf.oracle.profiler_files import read_profile
 
@@ -173,3 +177,32 @@ def test_the_command_prints_both_and_refuses_what_does_not_belong(tmp_path: Path
     path.write_text(by_metric())
     refused = CliRunner().invoke(program, [*asked, "--compare", str(path)])
     assert (refused.exit_code, len(refused.stderr.splitlines())) == (1, 1)
+
+
+OF_H200 = Path(__file__).parents[2] / "fits" / "nvidia-h200" / "raw" / "ncu-test-kernels.csv.xz"
+"""what Nsight Compute has printed of ``benchmarks/counted_kernels.py``"""
+COUNTED = {
+    "convolution": {"n": 64},
+    "finite difference": {"n": 512},
+    "n-body": {"n": 1024},
+    "skinny matrix multiplication": {"n": 64, "m": 512, "l": 64},
+}
+LIMITS = Limits(1024, 48 * 1024, 2**37, 132, 32, 1.98e9, 2**37, 50 * 2**20)
+
+
+@pytest.mark.parametrize("kernel", COUNTED)
+def test_requests_and_wavefronts_of_an_h200_are_those_that_are_predicted(kernel: str, tmp_path: Path):
+    path = tmp_path / "ncu.csv"
+    path.write_bytes(lzma.decompress(OF_H200.read_bytes()))
+    forms = plan(load_kernel_files(bundled_folder("test_kernels")), LIMITS)
+    (program,) = (form.build() for name, form in forms if name == kernel and COUNTED[kernel] in form.sizes)
+    predicted = lpp.counters(program, device="nvidia-h200", parameters=COUNTED[kernel])
+    found = {each.metric: each for each in lpp.compare_counters(predicted, path).rows}
+    assert found["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"].error == 0
+    for op in ("ld", "st"):
+        assert abs(found[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"].error or 0) < 0.01
+    # The program itself, and what it is passed, are some hundred sectors more.
+    read, written = (found[f"dram__sectors_{direction}.sum"] for direction in ("read", "write"))
+    assert 0 < read.counted - read.predicted < 200
+    assert written.predicted == 0
+    assert written.counted <= 8

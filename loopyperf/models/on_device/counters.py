@@ -216,6 +216,14 @@ class _Sums:
             if request is not None and instruction.kind == direction
         )
 
+    @property
+    def written(self) -> float:
+        """Return how many sectors are written to DRAM: what the shared cache has at the end is written later."""
+        device = self.timed.device
+        cache = _shared_cache(device)
+        size = 0 if cache is None else device.level(cache).size or 0
+        return max(0.0, self.moved(DRAM, "store") - LEFT * size / SECTOR)
+
 
 def active_lanes(warps: WarpClass, lanes: float) -> list[float]:
     """Return how many lanes take part in an execution of each instruction, of so many *lanes* of a warp on average."""
@@ -248,6 +256,8 @@ def _share(loops: tuple[Loop, ...]) -> float:
 
 
 L1_SECTORS = "l1tex__t_sectors_pipe_lsu_mem"
+LEFT = 0.5
+"""of the shared cache: what was stored and not yet written when a launch ends, at most (measured: docs/accuracy)"""
 ISSUES_OF_LOADS = 0.5
 """accesses of memory a cycle that a partition hands to the load/store unit at most: the peak that its use is told in"""
 
@@ -271,8 +281,8 @@ def _metrics(sums: _Sums) -> Iterator[tuple[str, float]]:
 def _of_memory(sums: _Sums) -> Iterator[tuple[str, float]]:
     ways = (("load", "read", "ld"), ("store", "write", "st"))
     shared = _shared_cache(sums.timed.device)
-    for direction, word, _ in ways:
-        yield f"dram__sectors_{word}.sum", sums.moved(DRAM, direction)
+    yield "dram__sectors_read.sum", sums.moved(DRAM, "load")
+    yield "dram__sectors_write.sum", sums.written
     for direction, word, _ in ways:
         if shared is not None:
             yield f"lts__t_sectors_op_{word}.sum", sums.moved(shared, direction)
@@ -345,7 +355,8 @@ def _per_cycle(sums: _Sums) -> Iterator[tuple[str, float]]:
     )
     for level, metric in ((_shared_cache(device), "lts__t_sectors"), (DRAM, "dram__throughput")):
         if level is not None:
-            moved = SECTOR * (sums.moved(level, "load") + sums.moved(level, "store"))
+            stored = sums.written if level == DRAM else sums.moved(level, "store")
+            moved = SECTOR * (sums.moved(level, "load") + stored)
             peak = bytes_per_cycle(device, device.level(level)) * cores
             yield f"{metric}.avg.pct_of_peak_sustained_elapsed", 100 * moved / (peak * cycles)
 
