@@ -256,6 +256,11 @@ def _share(loops: tuple[Loop, ...]) -> float:
 
 
 L1_SECTORS = "l1tex__t_sectors_pipe_lsu_mem"
+PIPELINES = {
+    Pipeline.ALU: "smsp__pipe_fma_cycles_active",
+    Pipeline.FP64: "smsp__inst_executed_pipe_fp64",
+    Pipeline.SFU: "smsp__inst_executed_pipe_xu",
+}
 LEFT = 0.5
 """of the shared cache: what was stored and not yet written when a launch ends, at most (measured: docs/accuracy)"""
 ISSUES_OF_LOADS = 0.5
@@ -318,46 +323,35 @@ def _of_residence(sums: _Sums) -> Iterator[tuple[str, float]]:
 
 
 def _per_cycle(sums: _Sums) -> Iterator[tuple[str, float]]:
-    launch, device = sums.timed, sums.timed.device
-    cycles = launch_cycles(launch)
-    cores, partitions = device.needed("cores"), launch.partitions
-    sampled = cycles * cores * launch.balance
-    """core cycles in which there is something to do"""
-    demand = once(launch, LaunchDemand)
+    launch = sums.timed
+    cycles, cores, partitions = launch_cycles(launch), launch.device.needed("cores"), launch.partitions
+    active = cycles * cores * launch.balance
+    accesses, requests = sum(sums.accesses.values()), sums.accesses[MemorySpace.GLOBAL, "load"]
     yield "smsp__cycles_active.avg.pct_of_peak_sustained_elapsed", 100 * launch.balance
-    yield (
-        "smsp__issue_active.avg.pct_of_peak_sustained_active",
-        100 * sums.instructions / (partitions * sampled),
-    )
-    accesses = sum(sums.accesses.values())
-    yield (
-        "smsp__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active",
-        100 * accesses / (ISSUES_OF_LOADS * partitions * sampled),
-    )
-    warps = launch.warps_of_core / launch.times
-    for pipeline, metric in (
-        (Pipeline.ALU, "smsp__pipe_fma_cycles_active"),
-        (Pipeline.FP64, "smsp__inst_executed_pipe_fp64"),
-        (Pipeline.SFU, "smsp__inst_executed_pipe_xu"),
+    for metric, share in (
+        ("smsp__issue_active", sums.instructions / partitions),
+        ("smsp__inst_executed_pipe_lsu", accesses / (ISSUES_OF_LOADS * partitions)),
+        ("l1tex__t_requests_pipe_lsu_mem_global_op_ld", requests),
     ):
-        yield (
-            f"{metric}.avg.pct_of_peak_sustained_active",
-            100 * demand.busy.get(pipeline, 0.0) * warps / cycles,
-        )
-    requests = sums.accesses[MemorySpace.GLOBAL, "load"]
-    yield (
-        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.avg.pct_of_peak_sustained_active",
-        100 * requests / sampled,
-    )
+        yield f"{metric}.avg.pct_of_peak_sustained_active", 100 * share / active
+    busy, warps = once(launch, LaunchDemand).busy, launch.warps_of_core / launch.times
+    for pipeline, metric in PIPELINES.items():
+        yield f"{metric}.avg.pct_of_peak_sustained_active", 100 * busy.get(pipeline, 0.0) * warps / cycles
+    wavefronts = sum(sums.wavefronts[MemorySpace.LOCAL, each] for each in ("load", "store"))
     yield (
         "l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed",
-        100 * sum(sums.wavefronts[MemorySpace.LOCAL, each] for each in ("load", "store")) / (cycles * cores),
+        100 * wavefronts / (cycles * cores),
     )
+    yield from _of_bandwidth(sums, cycles)
+
+
+def _of_bandwidth(sums: _Sums, cycles: float) -> Iterator[tuple[str, float]]:
+    device = sums.timed.device
     for level, metric in ((_shared_cache(device), "lts__t_sectors"), (DRAM, "dram__throughput")):
         if level is not None:
             stored = sums.written if level == DRAM else sums.moved(level, "store")
+            peak = bytes_per_cycle(device, device.level(level)) * device.needed("cores")
             moved = SECTOR * (sums.moved(level, "load") + stored)
-            peak = bytes_per_cycle(device, device.level(level)) * cores
             yield f"{metric}.avg.pct_of_peak_sustained_elapsed", 100 * moved / (peak * cycles)
 
 
