@@ -8,6 +8,7 @@ from loopyperf.cli.console import print_json, show_answer
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
 from loopyperf.counts.execution import COUNTINGS, Counting
+from loopyperf.predict.compiled import Compiler
 from loopyperf.predict.estimate import estimate as ask
 
 
@@ -22,6 +23,7 @@ from loopyperf.predict.estimate import estimate as ask
     "--backend", type=BACKEND, help="Backend of the fit, or that `sampled` and `learned` run on: opencl or cuda."
 )
 @click.option("--counting", type=click.Choice(COUNTINGS), help="How work is counted; by default as in the fit.")
+@settings.compiler
 @settings.as_json
 def estimate(
     kernel: str,
@@ -32,6 +34,7 @@ def estimate(
     fit: str | None,
     backend: str | None,
     counting: Counting | None,
+    compiler: Compiler,
     as_json: bool,
 ) -> None:
     """Predict the run time of the Loopy kernel that FUNCTION in FILE.py builds, and say what it is made of."""
@@ -44,6 +47,7 @@ def estimate(
             fit=fit,
             backend=backend,
             counting=counting,
+            compiler=compiler,
             typical=typical,
             parameters=sizes,
         )

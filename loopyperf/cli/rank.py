@@ -1,5 +1,7 @@
 """``loopyperf rank``: which of the variants in a Python file is fastest."""
 
+from typing import Any
+
 import click
 
 from loopyperf.cli import settings
@@ -8,6 +10,8 @@ from loopyperf.cli.kernel_source import load_variants
 from loopyperf.cli.progress import counting_bar
 from loopyperf.oracle.ranking.own_processes import Processes
 from loopyperf.oracle.ranking.rank import rank as ask
+from loopyperf.predict.compiled import Compiler
+from loopyperf.predict.estimate import predictor
 
 
 @click.command(epilog="\b\nExample: loopyperf rank tiles.py:variants --set n=4096 --device nvidia-v100")
@@ -23,6 +27,7 @@ from loopyperf.oracle.ranking.rank import rank as ask
 @click.option(
     "--time-limit", type=click.FloatRange(min=0, min_open=True), help="Most seconds to spend on each variant."
 )
+@settings.compiler
 @settings.as_json
 def rank(
     variants: str,
@@ -35,6 +40,7 @@ def rank(
     top: int | None,
     workers: int,
     time_limit: float | None,
+    compiler: Compiler,
     as_json: bool,
 ) -> None:
     """Order the kernels VARIANTS in FILE.py by their predicted run times, fastest first.
@@ -42,12 +48,13 @@ def rank(
     VARIANTS maps names to kernels, or to functions that build them; or it is a function that returns such a mapping.
     """
     programs = load_variants(variants)
+    asked: dict[str, Any] = {"device": device, "model": model, "fit": fit}
+    if compiler != "model":
+        asked = {"predictor": predictor(**asked, alternatives=False, compiler=compiler)}
     with counting_bar("ranking") as report:
         answer = ask(
             programs,
-            device=device,
-            model=model,
-            fit=fit,
+            **asked,
             bounds=bounds,
             top=top,
             executor=Processes(workers) if workers > 1 else None,

@@ -20,6 +20,7 @@ from loopyperf.counts.execution import COUNTINGS
 from loopyperf.models.catalog import MODELS
 from loopyperf.oracle.ranking.task import BOUNDS
 from loopyperf.predict.choice import devices
+from loopyperf.predict.compiled import COMPILERS
 
 Declared = TypeVar("Declared", bound=Callable[..., Any])
 WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
@@ -94,6 +95,12 @@ fit_of_one = click.option(
 
 # }}}
 
+compiler = click.option(
+    "--compiler",
+    type=click.Choice(COMPILERS),
+    default="model",
+    help="What tells registers and where private arrays live; auto: NVRTC where it can.",
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")
 
 # {{{ files

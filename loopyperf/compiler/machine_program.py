@@ -14,7 +14,7 @@ from loopyperf.compiler import OF_CUDA, OF_GPUS, Placement, PrivateArray, lowere
 from loopyperf.compiler.entry import HOPPER, Capability
 from loopyperf.compiler.functions import exponent_of, is_described, sequence_of
 from loopyperf.compiler.latency_order import registers_without_waiting
-from loopyperf.compiler.private_arrays import placed_by_stack
+from loopyperf.compiler.private_arrays import by_another, placed_by_stack
 from loopyperf.compiler.registers import (
     NVIDIA,
     RegisterFile,
@@ -182,7 +182,8 @@ def machine_launch(
     capability, file = _capability(device), _register_file(device, launch.work_items, local_memory, compiled)
     arrays = private_arrays_of((kind.graph for kind in launch.classes), capability, file.most)
     if compiled is not None:
-        arrays = placed_by_stack(arrays, compiled.stack_frame, compiled.spill_stores)
+        placed = placed_by_stack(arrays, compiled.stack_frame, compiled.spill_stores)
+        arrays = tuple(map(by_another, arrays, placed)) if compiled.is_by_another else placed
     in_memory = frozenset(each.name for each in arrays if each.is_in_memory_by(placement))
     unsure = {each.name: each for each in arrays if each.is_unsure}
     described = _described(device)

@@ -267,6 +267,14 @@ def placed_by_stack(arrays: Sequence[PrivateArray], stack_frame: int, spilled: i
     )
 
 
+def by_another(array: PrivateArray, placed: PrivateArray) -> PrivateArray:
+    """Return *array* where another compiler *placed* it: of which it is unsure, it is likelier there, and no more."""
+    if not array.is_unsure:
+        return placed
+    reason = f"{array.reason}; by NVRTC, which is not what builds it, it is in {placed.home}"
+    return replace(array, reason=reason, is_likely_in_memory=placed.is_in_memory)
+
+
 def _fits(arrays: Sequence[PrivateArray], choice: Sequence[bool], stack_frame: int, spilled: int) -> bool:
     """Return whether the arrays of a *choice* take the bytes of a stack frame, some of which may be for registers."""
     sizes = [array.nbytes for array, is_there in zip(arrays, choice, strict=True) if is_there]

@@ -148,6 +148,8 @@ class Resources:
     instructions: Mapping[str, int] = field(default_factory=dict[str, int])
     """opcode -> how many there are in the machine code, not how often they are executed, e.g. ``"LDG.128"``; none where
     only a report was read, nor before Volta"""
+    is_by_another: bool = False
+    """another compiler builds what is launched, as a driver's for OpenCL, which may place private arrays elsewhere"""
 
 
 def nvcc() -> str | None:

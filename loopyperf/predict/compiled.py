@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal, get_args
 
 from loopy.target.opencl import OpenCLTarget
@@ -28,6 +29,9 @@ Compiler = Literal["model", "nvrtc", "auto"]
 COMPILERS = get_args(Compiler)
 
 
+UNSURE = "it is not sure where all private arrays are; NVIDIA's compiler tells: compiler='nvrtc' (extra cuda-compiler)"
+
+
 def installed_compilers() -> tuple[tuple[str, int], ...]:
     """Return the files of NVRTC that there are, with their sizes: answers depend on them."""
     paths = [path for wheel in WHEELS if (path := library((wheel,))) is not None]
@@ -39,11 +43,13 @@ def compiled_for(
 ) -> tuple[Mapping[str, Resources] | None, tuple[str, ...]]:
     """Return what NVRTC makes of *case*, and notes: what that cost, and where the model of *machine* has it otherwise.
 
-    There is nothing *by* the model, nor where NVRTC cannot and is not asked for by name. Raises
+    There is nothing *by* the model, nor where NVRTC cannot and is not asked for by name. Of an OpenCL kernel it tells
+    where arrays likelier are. Raises
     :class:`CompilerError` and :class:`MeasurementError` where it cannot and is.
     """
     if by == "model":
-        return None, ()
+        is_known = any(each.unsure for each in machine.launches) and device.vendor == "NVIDIA"
+        return None, (UNSURE,) if is_known else ()
     start = time.perf_counter()
     try:
         found = compiled_kernel(case.kernel, device)
@@ -74,12 +80,12 @@ def compiled_kernel(program: Program, device: Device) -> Mapping[str, Resources]
     path = library_for(architecture)
     unit = as_translation_unit(program)
     cuda = CudaProgram(unit)
-    options = cuda.options if not isinstance(unit.target, OpenCLTarget) else _for_cuda(cuda.options)
+    is_opencl = isinstance(unit.target, OpenCLTarget)
+    options = _for_cuda(cuda.options) if is_opencl else cuda.options
     key = content_key((COMPILED.name, cuda.source, architecture, options, str(path), path.stat().st_size))
     assert key is not None, "text has a digest"
-    return {
-        each.function: each for each in recalled(COMPILED, key, lambda: compiled(cuda.source, architecture, options))
-    }
+    found = recalled(COMPILED, key, lambda: compiled(cuda.source, architecture, options))
+    return {each.function: replace(each, is_by_another=is_opencl) for each in found}
 
 
 def architecture_of(device: Device) -> str:

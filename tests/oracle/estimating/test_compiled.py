@@ -1,6 +1,7 @@
 """With ``compiler="nvrtc"``, registers, spills and places of private arrays are those of machine code."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import loopy as lp
@@ -61,9 +62,33 @@ def test_the_stack_decides_where_an_array_lives_of_which_the_model_is_unsure(is_
     assert bool(private_accesses(found)) == is_on_stack
 
 
+@pytest.mark.parametrize("is_on_stack", [True, False])
+def test_another_compiler_tells_where_an_array_likelier_is_and_both_times_stay(is_on_stack: bool) -> None:
+    unit = unsure()
+    (array,) = staged(profile(unit), V100).machine.unsure.values()
+    found = found_for(unit, 40, array.nbytes if is_on_stack else 0)
+    found = {name: replace(each, is_by_another=True) for name, each in found.items()}
+    machine = staged(profile(unit), V100, compiled=found).machine
+    assert [each.is_in_memory for each in machine.unsure.values()] == [is_on_stack]
+    assert {launch.registers for launch in machine.launches} == {40}
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("target", [lp.CudaTarget(), lp.OpenCLTarget()])
+def test_nvrtc_decides_for_a_cuda_kernel_and_not_for_an_opencl_kernel(target: lp.TargetBase) -> None:
+    unit = unsure().copy(target=target)
+    asked = {"device": V100, "model": "roofline", "parameters": profile(unit).sizes}
+    by_model, by_nvrtc = (lpp.estimate(unit, compiler=each, **asked) for each in ("model", "nvrtc"))
+    is_opencl = isinstance(target, lp.OpenCLTarget)
+    assert (len(by_model.alternatives), len(by_nvrtc.alternatives)) == (1, int(is_opencl))
+    assert bool(by_nvrtc.unsure) == is_opencl
+    assert compiled.UNSURE in by_model.notes
+    assert compiled.UNSURE not in by_nvrtc.notes
+
+
 @needs_nvrtc
 def test_an_estimate_has_one_time_where_the_model_has_two() -> None:
-    unit = unsure()
+    unit = unsure().copy(target=lp.CudaTarget())
     asked = {"device": V100, "model": "pipeline", "parameters": profile(unit).sizes}
     by_model, by_nvrtc = lpp.estimate(unit, **asked), lpp.estimate(unit, compiler="nvrtc", **asked)
     assert (len(by_model.alternatives), by_nvrtc.alternatives, by_nvrtc.unsure) == (1, (), ())
