@@ -2,10 +2,11 @@
 
 ptxas aims at it: list scheduling from the end of each piece of the program without loops, barriers and branches, in
 which an instruction stands as late as what uses its result allows, by the latencies of the machine (Cooper and Torczon,
-Engineering a Compiler, section 12.3.5). Of independent loads all are under way at once; of a chain as many as its
-arithmetic takes to go on. Registers count addresses: an index of 32 bits, which arrays share whose indices differ by
-constants, an address of 64 bits for each global array, and a counter for each loop. In loops, addresses that differ by
-products of sizes are one that moves on. What is measured stands in docs/compiler/private_data.md.
+Engineering a Compiler, section 12.3.5); of several, that which could have stood there first. Of independent loads all
+are under way at once; of a chain as many as its arithmetic takes to go on. Registers count addresses: an index of 32
+bits, which arrays share whose indices differ by constants, an address of 64 bits for each global array, and a counter
+for each loop. In loops, addresses that differ by products of sizes are one that moves on. What is measured stands in
+docs/compiler/private_data.md.
 """
 
 import heapq
@@ -23,7 +24,7 @@ from loopyperf.polyhedral.affine import Opaque, Symbol
 from loopyperf.polyhedral.polynomial import Term
 
 LATENCY: Mapping[str, int] = {Opcode.MUFU: 20}
-ARITHMETIC, LOCAL, GLOBAL = 4, 25, 200
+ARITHMETIC, LOCAL, GLOBAL = 4, 30, 200
 """cycles, about, of Volta (Jia et al., Dissecting the NVIDIA Volta GPU architecture via microbenchmarking, 2018)"""
 
 
@@ -75,12 +76,6 @@ class _Piece:
         }
         for one, other in pairwise(place for place in places if graph.instructions[place].is_volatile):
             self.before[other].add(one)
-        self.ready_at: dict[int, int] = {}
-        """of each instruction: the cycle at which it can begin, if nothing has to wait for a place to be issued"""
-        for place in places:
-            self.ready_at[place] = max(
-                (self.ready_at[each] + self.latency[each] for each in self.before[place]), default=0
-            )
 
     def order(self) -> Iterator[int]:
         """Yield the instructions in their new order."""
@@ -92,23 +87,19 @@ class _Piece:
             users[each] += 1
         left_at = dict.fromkeys(self.position, 0)
         """of each: how many cycles before the end it has to begin at least"""
-        waiting = [(0, -self.position[place], place) for place, number in users.items() if not number]
-        heapq.heapify(waiting)
-        ready: list[tuple[int, int, int]] = []
+        ready = [(0, -self.position[place], place) for place, number in users.items() if not number]
+        heapq.heapify(ready)
         found: list[int] = []
         cycle = 0
-        while waiting or ready:
-            cycle = cycle if ready else max(cycle, waiting[0][0])
-            while waiting and waiting[0][0] <= cycle:
-                _, position, place = heapq.heappop(waiting)
-                heapq.heappush(ready, (-self.ready_at[place], position, place))
-            *_, place = heapq.heappop(ready)
+        while ready:
+            begin, _, place = heapq.heappop(ready)
+            cycle = max(cycle, begin)
             found.append(place)
             for each in self.before[place]:
                 users[each] -= 1
                 left_at[each] = max(left_at[each], cycle + self.latency[each])
                 if not users[each]:
-                    heapq.heappush(waiting, (left_at[each], -self.position[each], each))
+                    heapq.heappush(ready, (left_at[each], -self.position[each], each))
             cycle += 1
         return found
 
