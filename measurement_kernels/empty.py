@@ -7,7 +7,10 @@ against (section 4.2).
 The ladder doubles the smallest multiple of lcm(gx, gy) from 256 on, which is a power of two where the paper's 2^(p+t)
 is a multiple of the group's sides. There is no array, so memory sets no limit. The harness takes six entries.
 
-Counts: n²/(gx·gy) work-groups, one launch, nothing else.
+Besides, one group is launched several times in a row, so that what further launches cost is told by two classes
+(``several_launches.py`` is the other).
+
+Counts: n²/(gx·gy) work-groups, one launch, nothing else; or so many launches, of a work-group each.
 """
 
 from functools import partial
@@ -20,13 +23,26 @@ from loopyperf.measurement.configuration import Arguments, Array, Configuration,
 
 NAME = "empty kernel"
 
+LAUNCHES = (1, 3, 6, 12)
+GROUP = 64
 LARGEST = 2**15
 """The paper's largest n: 2^(p+t) with p = 10, t = 5."""
 
 
 def configurations(limits: Limits) -> list[Configuration]:
-    """Return one configuration for each 2-D group size that the device can hold."""
-    return [
+    """Return one configuration for each 2-D group size that the device can hold, and for each number of launches."""
+    in_a_row = [
+        Configuration(
+            label=f"{number} in a row, group {GROUP}",
+            build=partial(empty_in_a_row, number),
+            sizes=({"n": GROUP},),
+            arguments=arguments,
+            reference=nothing,
+            steps=1,
+        )
+        for number in LAUNCHES
+    ]
+    return in_a_row + [
         Configuration(
             label=f"group {group[0]}x{group[1]}",
             build=partial(empty, group),
@@ -53,6 +69,23 @@ def empty(group: Group) -> lp.TranslationUnit:
     )
     knl = lp.split_iname(knl, "i", rows, outer_tag="g.1", inner_tag="l.1")
     return lp.split_iname(knl, "j", columns, outer_tag="g.0", inner_tag="l.0")
+
+
+def empty_in_a_row(number: int) -> lp.TranslationUnit:
+    """Return the kernel of so many launches, of groups of 64 work-items."""
+    inames = [f"i{launch}" for launch in range(number)]
+    unit = lp.make_kernel(
+        f"{{[{', '.join(inames)}]: {' and '.join(f'0 <= {iname} < n' for iname in inames)}}}",
+        "\n... gbarrier\n".join(f"... nop {{inames={iname}}}" for iname in inames),
+        [lp.ValueArg("n", np.int32)],
+        name=f"empty_{number}",
+        seq_dependencies=True,
+        assumptions=f"n mod {GROUP} = 0 and n >= {GROUP}",
+        lang_version=(2018, 2),
+    )
+    for iname in inames:
+        unit = lp.split_iname(unit, iname, GROUP, outer_tag="g.0", inner_tag="l.0")
+    return unit
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:

@@ -51,6 +51,8 @@ def seconds(case: BenchmarkCase) -> float:
     """Return the time that the weights give a kernel, by the table above; for the bundled empty kernel too."""
     n = case.sizes["n"]
     label = case.configuration.label
+    if "in a row" in label:
+        return int(label.partition(" ")[0]) * (WEIGHTS["launches"] + WEIGHTS["work-groups"])
     if label not in COUNTS:
         return WEIGHTS["launches"] + WEIGHTS["work-groups"] * bundled_groups(label, n)
     loads, stores, additions, multiplications = COUNTS[label]

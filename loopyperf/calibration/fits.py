@@ -18,6 +18,7 @@ from loopyperf.calibration.problem import Coverage, Indistinguishable
 from loopyperf.errors import FitFileError, later_schema
 from loopyperf.models.interface import Basis
 from loopyperf.models.overlap import side
+from loopyperf.models.result import LEVEL
 from loopyperf.models.workload import LAUNCHES, shown
 from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import amount, duration, in_percent, number_of
@@ -156,24 +157,38 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
             yield f"residuals of {in_percent(mean, 1)} (geometric mean), at worst {in_percent(worst, 1)}"
 
     def _weights(self) -> Table:
-        """Return the weights, and where it is known the most that a measurement had of each column."""
+        """Return the weights, how sure each is, and where it is known the most that a measurement had of it."""
         of_pipelines = self.basis == "pipelines"
-        columns = ("pipeline", "takes", "at most busy") if of_pipelines else ("property", "each", "most counted")
-        rows = [
-            (shown(name) if of_pipelines else name, *self._in_words(name, weight))
-            for name, weight in self.weights.items()
-        ]
-        if not self.ranges:
-            return Table(columns[:2], [row[:2] for row in rows])
-        return Table(columns, rows)
+        first, each, most = (
+            ("pipeline", "takes", "at most busy") if of_pipelines else ("property", "each", "most counted")
+        )
+        columns = {
+            first: [shown(name) if of_pipelines else name for name in self.weights],
+            each: [self._in_words(name, weight) for name, weight in self.weights.items()],
+        }
+        if widths := self._widths():
+            columns["off by"] = [_off_by(widths.get(name), weight) for name, weight in self.weights.items()]
+        if self.ranges:
+            columns[most] = [self._most_in_words(name) for name in self.weights]
+        return Table(tuple(columns), list(zip(*columns.values(), strict=True)))
 
-    def _in_words(self, name: str, weight: float) -> tuple[str, str]:
-        most = self.ranges[name][1] if name in self.ranges else None
+    def _widths(self) -> dict[str, float]:
+        """Return by how much each weight may be off, where that is known."""
+        widths = {} if self.uncertainty is None else self.uncertainty.of_weights()
+        return {name: width for name, width in widths.items() if math.isfinite(width)}
+
+    def _in_words(self, name: str, weight: float) -> str:
         if self.basis == "counts":
-            return duration(weight), "" if most is None else amount(most)
-        if name == LAUNCHES:
-            return f"{duration(weight)} each", "" if most is None else number_of(int(most), "launch")
-        return f"{weight:.3g} times", "" if most is None else duration(most)
+            return duration(weight)
+        return f"{duration(weight)} each" if name == LAUNCHES else f"{weight:.3g} times"
+
+    def _most_in_words(self, name: str) -> str:
+        if name not in self.ranges:
+            return ""
+        most = self.ranges[name][1]
+        if self.basis == "counts":
+            return amount(most)
+        return number_of(int(most), "launch") if name == LAUNCHES else duration(most)
 
     def _remarks(self) -> Iterator[str]:
         if self.basis == "pipelines":
@@ -181,6 +196,8 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
                 "times: of what the device's description says, drawn to 1 as far as measurements leave it open; busy: "
                 "by the description, in one measurement"
             )
+        if self._widths():
+            yield f"off by: with a probability of {in_percent(LEVEL)}, up or down, if the model is right otherwise"
         if self.cross_validation is not None:
             if self.cross_validation.not_compared:
                 yield self.cross_validation.not_compared
@@ -193,6 +210,13 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
     def is_better(self) -> bool:
         """Return whether the cross-validation found that no other way to fit these measurements generalises better."""
         return self.cross_validation is not None and self.cross_validation.better == self.candidate
+
+
+def _off_by(width: float | None, weight: float) -> str:
+    """Return in words by how much a *weight* may be off, up or down, if that is known."""
+    if width is None:
+        return ""
+    return in_percent(width / weight) if weight > width else "all of it"
 
 
 # {{{ fit files: JSON, the schema version first

@@ -22,9 +22,9 @@ from loopyperf.models.exact_sum import adding_up
 from loopyperf.models.interface import Basis, Fitted, Shares
 from loopyperf.models.linear import unfitted
 from loopyperf.models.result import Breakdown, ModelTime, Row
-from loopyperf.models.workload import LAUNCHES, START, shown
+from loopyperf.models.workload import FURTHER_LAUNCHES, LAUNCHES, START, shown
 
-ALONE = (LAUNCHES, "work-groups", START)
+ALONE = (LAUNCHES, FURTHER_LAUNCHES, "work-groups", START)
 """columns that overlap with nothing"""
 MEMORY = ("global ",)
 """how the names of counts begin that are on the side of memory"""

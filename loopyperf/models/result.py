@@ -32,6 +32,8 @@ HEADINGS: Mapping[Columns, tuple[str, str, str, str]] = {
     "core": ("pipeline", "executions on a core", "each", "time"),
     "samples": ("property", "count", "each", "time"),
 }
+WIDE = 2.0
+"""times as long as predicted: from there on an interval says in words how far it reaches"""
 NO_INTERVAL = "no interval: "
 """how a note begins that says why there is none"""
 
@@ -328,7 +330,14 @@ class Estimate(_ExplainedLater, Shown):
         what = f"{in_percent(LEVEL)} interval"
         if isinstance(self.seconds, np.ndarray):
             return f" (each in an {what}, from {low} to {high})"
-        return f" ({what}: {low} to {high})"
+        return f" ({what}: {low} to {high}{self._factor()})"
+
+    def _factor(self) -> str:
+        """Return in words how far the interval reaches, where that is so far that its ends alone may pass unnoticed."""
+        if self.interval is None or not (least := min(map(float, self.interval))) > 0:
+            return ""
+        factor = max(float(self.interval[1]) / float(self.seconds), float(self.seconds) / least)
+        return f", within a factor of {factor:.2g}" if factor >= WIDE else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as plain values that JSON can hold; arrays become lists."""

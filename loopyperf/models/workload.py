@@ -30,7 +30,9 @@ from loopyperf.pipeline.intervals import Interval
 
 
 LAUNCHES = "launches"
-"""what each launch costs: the column is a number of them, whatever the others are"""
+"""what launching costs: the column is a number, whatever the others are; of pipelines it is that of runs"""
+FURTHER_LAUNCHES = "further launches"
+"""of pipelines: what each launch after the first costs, which the host queues while it waits for none"""
 LATENCY = "latency"
 """the time in which results are waited for"""
 ISSUE = "issue"

@@ -1,9 +1,10 @@
 """What a fit records of its calibration."""
 
+import msgspec
 import numpy as np
 import pytest
 
-from loopyperf.calibration.accuracy import PLAIN
+from loopyperf.calibration.accuracy import PLAIN, Uncertainty
 from loopyperf.calibration.fits import Fit, load_fit, save_fit
 from loopyperf.calibration.fitting import make_fit
 from loopyperf.calibration.problem import Observation, pose_problem
@@ -34,6 +35,18 @@ def test_ranges_leave_out_kernels_that_have_none_of_a_property(fit: Fit):
         "launches": (1, 1),
         "local store 32-bit": (10**6, 10**6),
     }
+
+
+def test_weights_are_printed_with_what_they_may_be_off_by(fit: Fit):
+    assert "off by" not in str(fit)
+    names = tuple(fit.weights)
+    first, *others = (fit.weights[name] for name in names)
+    # Of these scores the quantile is 1, so that a weight may be off by the root of its variance.
+    spread = np.diag([(0.25 * first) ** 2, *((3 * weight) ** 2 for weight in others), 0.0])
+    known = Uncertainty((1.0,) * 9, names, tuple(map(tuple, spread.tolist())))
+    rows = {row[0]: row for row in msgspec.structs.replace(fit, uncertainty=known).sheet().tables[0].rows}
+    assert "25 %" in rows[names[0]]
+    assert all("all of it" in rows[name] for name in names[1:])
 
 
 def test_each_observation_keeps_its_residual(fit: Fit, observations):

@@ -298,6 +298,13 @@ def test_printed_an_estimate_says_what_where_how_long_and_why(estimate: lpp.Esti
     assert " note: first note: second" in text
 
 
+def test_printed_a_wide_interval_says_how_far_it_reaches(estimate: lpp.Estimate):
+    seconds = float(estimate)
+    wide, narrow = (str(replace(estimate, interval=(seconds / by, seconds * by))) for by in (3, 1.5))
+    assert "within a factor of 3" in " ".join(wide.split())
+    assert "within a factor" not in narrow
+
+
 def test_printed_a_batch_says_its_range(batch: lpp.Estimate):
     least, most = duration(float(batch.seconds.min())), duration(float(batch.seconds.max()))
     expected = least if least == most else f"from {least} to {most}"

@@ -85,6 +85,7 @@ def test_sides_of_counts_and_of_pipelines():
         "on chip",
         "on chip",
     ]
+    assert side("further launches", "pipelines") is None
     assert side("launches", "counts") is side("launches", "pipelines") is side("start", "pipelines") is None
     assert side("L1: private", "pipelines") == side("L1: global", "pipelines") == "L1"
 

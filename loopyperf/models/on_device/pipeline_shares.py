@@ -3,7 +3,8 @@
 A column is a pipeline of the core, a level of memory, the limit of issues (``"issue"``), the warps' latency over how
 many of them reside at once (``"latency"``), or the begin of groups (``"start"``): seconds of the core with most groups,
 by the device's description. Pipelines that serve the accesses of several memories have a column for each of them,
-``"local: private"``. ``"launches"`` are as many as there are.
+``"local: private"``. ``"launches"`` is 1: what a user waits for who launches and waits once. Launches that follow are
+queued meanwhile, and ``"further launches"`` has the seconds that these are described to take.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +14,7 @@ from loopyperf.idg.metrics import executed_one_by_one, slowest_recurrence
 from loopyperf.idg.program import Instruction
 from loopyperf.models.on_device.demand import LaunchDemand, of_groups, once
 from loopyperf.models.on_device.timing import column_of, is_of_device
-from loopyperf.models.workload import ISSUE, LATENCY, LAUNCHES, START, in_files
+from loopyperf.models.workload import FURTHER_LAUNCHES, ISSUE, LATENCY, LAUNCHES, START, in_files
 from loopyperf.pipeline.timed_graph import Timed
 from loopyperf.pipeline.timed_program import Request, TimedLaunch, TimedProgram
 
@@ -88,6 +89,8 @@ def _completion(times: tuple[Timed, ...]) -> float:
 
 Busy = dict[str, dict[str, float]]
 """column -> source -> seconds; of launches, their number"""
+QUEUED = 5e-6
+"""seconds from one launch to the next where the device's description states none: the order of what drivers take"""
 OfWarp = Callable[[TimedLaunch, LaunchDemand], Iterator[tuple[str, str, float]]]
 """columns of a warp, each with a source and its cycles"""
 
@@ -103,7 +106,18 @@ def pipeline_shares(kernel: TimedProgram) -> Busy:
         for column, source, busy in _of_core(launch, of_warp):
             sources = found.setdefault(column, {})
             sources[source] = sources.get(source, 0.0) + busy / kernel.device.needed("clock")
-    found[LAUNCHES] = {f"launch of {name}": float(times) for name, times in kernel.launched}
+    return found | launching(kernel)
+
+
+def launching(kernel: TimedProgram) -> Busy:
+    """Return the columns of launches, each launch with its share: one is waited for, the others follow it."""
+    launched = {f"launch of {name}": float(times) for name, times in kernel.launched}
+    total = sum(launched.values())
+    found = {LAUNCHES: {name: times / total for name, times in launched.items()}}
+    if total > 1:
+        overhead = kernel.device.launch_overhead
+        each = (QUEUED if overhead is None else overhead) * (1 - 1 / total)
+        found[FURTHER_LAUNCHES] = {name: times * each for name, times in launched.items()}
     return found
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.device.library import a_processor
-from loopyperf.models.on_device.pipeline_shares import pipeline_shares
+from loopyperf.models.on_device.pipeline_shares import QUEUED, busy_seconds, pipeline_shares
 from loopyperf.predict.stages import staged
 
 N, GROUP, LANES = 256, 64, 16
@@ -46,3 +46,20 @@ def test_a_division_is_one_instruction() -> None:
     found = columns("{[i, k]: 0 <= i < n and 0 <= k < n}", "out[i] = sum(k, 1/(a[i] + a[k]))")
     assert found["sfu: one by one"] == pytest.approx(N * N * a_processor().issue_latency("div", "f32"))
     assert found["recurrences: add f32"] == pytest.approx(N * N * a_processor().completion_latency("add", "f32"))
+
+
+@pytest.mark.parametrize("device", [a_processor(), lpp.load_device("nvidia-v100"), lpp.load_device("amd-r9-fury")])
+def test_one_launch_is_waited_for_and_those_that_follow_it_are_queued(device: lpp.Device) -> None:
+    unit = lp.make_kernel(
+        "{[i, j, k]: 0 <= i, j, k < n}",
+        "a[i] = 2*a[i]\n... gbarrier\na[j] = 3*a[j]\n... gbarrier\na[k] = 4*a[k]",
+        [lp.GlobalArg("a", np.float32, shape="n"), ...],
+        assumptions="n >= 64 and n mod 64 = 0",
+        seq_dependencies=True,
+    )
+    for iname in "ijk":
+        unit = lp.split_iname(unit, iname, GROUP, outer_tag="g.0", inner_tag="l.0")
+    found = busy_seconds(staged(lpp.kernel_profile(unit, warp_size=device.warp_size, n=N), device).timed)
+    assert found["launches"] == pytest.approx(1)
+    overhead = QUEUED if device.launch_overhead is None else device.launch_overhead
+    assert found["further launches"] == pytest.approx(2 * overhead)
