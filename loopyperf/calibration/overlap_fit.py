@@ -108,6 +108,7 @@ def solve_overlap(problem: Problem, prior: Fitted | None = None) -> Solution:
     found = _best(posed.task, posed.first)
     *best, sharpness = found.parameters.tolist()
     singular = np.linalg.svd(posed.task.amounts / posed.task.measured[:, None], compute_uv=False)
+    told = singular[singular > np.finfo(float).eps * singular[0]]  # nothing was measured of some pipelines of a prior
     errors = found.evaluation.residuals[: len(posed.task.measured)]
     return Solution(
         model="overlap",
@@ -116,7 +117,7 @@ def solve_overlap(problem: Problem, prior: Fitted | None = None) -> Solution:
         undetermined=posed.undetermined,
         absent=problem.absent,
         rank=len(posed.columns),
-        condition=float(singular[0] / max(singular[-1], np.finfo(float).tiny)),
+        condition=float(told[0] / told[-1]),
         residuals=tuple((1.0 - np.exp(errors)).tolist()),
         at_bound=tuple(name for name, value in zip(posed.columns, best, strict=True) if value == 0),
         non_negative=True,

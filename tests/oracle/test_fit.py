@@ -113,9 +113,11 @@ def test_a_prior_of_another_device_stands_where_little_is_measured(
     assert lpp.fit([asked], device="nvidia-v100", prior=tmp_path / "prior.json").weights == found.weights
 
 
-def test_a_prior_is_the_fit_of_pipelines_of_a_named_device(rows: list[lpp.Measured]):
-    found = lpp.fit(rows, device="nvidia-v100", prior="nvidia-h200")
+def test_a_prior_is_the_fit_of_pipelines_of_a_named_device(rows: list[lpp.Measured], tmp_path: Path):
+    found = lpp.fit(rows, device="nvidia-v100", prior="nvidia-h200", save=tmp_path / "drawn.json")
     assert "drawn to the fit of nvidia-h200" in found.source
+    assert lpp.load_fit(tmp_path / "drawn.json") == found
+    assert "barrier" in found.weights  # which no row has
 
 
 def test_what_is_no_prior_is_refused_in_words(rows: list[lpp.Measured], prior: lpp.Fit):
