@@ -6,7 +6,7 @@ does not depend on the device, except for the number of lanes of a warp.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import prod
@@ -199,7 +199,7 @@ class MemoryAccess:
     """that it moves for a lane"""
     profile: AccessProfile
     """what its executions do, by kind; empty where that is refused"""
-    wider: Mapping[int, AccessProfile] = field(default_factory=dict[int, AccessProfile])
+    wider: Mapping[int, AccessProfile]
     """bits -> what executions would do that load so many from the same addresses; of local memory, where the loads of
     neighbours may become one"""
     assumed: tuple[Assumed, ...] = ()

@@ -213,7 +213,7 @@ def _memory_access(examples: Sequence[Executed], origin: int, bits: int) -> Memo
             }
         return MemoryAccess(bits, mean_profile([each.profile for each in patterns]), wider, pattern.assumptions)
     except UncountableError as error:  # which matters to those who ask for it
-        return MemoryAccess(bits, AccessProfile({}), refusal=str(error))
+        return MemoryAccess(bits, AccessProfile({}), {}, refusal=str(error))
 
 
 def mean_profile(profiles: Sequence[AccessProfile]) -> AccessProfile:
