@@ -288,14 +288,14 @@ def test_a_run_goes_on_where_the_time_was_up(hour: Hour, tmp_path: Path, monkeyp
     whole, archives = hour.calls(), {name: hour.measured(name) for name in hour.labels}
     hour.folder = tmp_path / "in parts"
     # The time is up when a process looks at the clock for the second or third time, before its second or third
-    # configuration; three are of the empty kernel. There is no second round, which would go on.
+    # configuration; seven are of the empty kernels. There is no second round, which would go on.
     moments = count()
     with monkeypatch.context() as short:
         short.setattr(gpu_hour, "time_is_up", lambda end: next(moments) >= looks)
         short.setattr(gpu_hour, "ends", lambda chosen, begin, seconds: [begin + 100] * len(chosen))
         lines = hour.run("--seconds", "0")
     first = hour.calls()
-    assert lines[1].endswith(f"; left to do: {5 - looks} of 5 configurations (the time was up)")
+    assert lines[1].endswith(f"; left to do: {9 - looks} of 9 configurations (the time was up)")
     hour.run()
     assert {name: hour.measured(name) for name in hour.labels} == archives
     assert 0 < len(first) < len(whole)

@@ -195,8 +195,8 @@ def test_instructions_beside_floating_point_ones_are_told_apart():
     (advice,) = lpp.advise(by_banks(1), n=4096, device=V100)
     (others,) = (each for each in advice.benefits if each.name == "B_fp")
     assert "use_k_update: 201 of 401 instructions of a warp, 200 convert, 1 load local" in others.evidence
-    assert "fetch: 2 instructions of a warp, 1 load global, 1 store local" in others.evidence
-    assert "integer: 10 instructions of a warp" in others.evidence
+    assert "move: 5 instructions of a warp" in others.evidence
+    assert "integer: 4 instructions of a warp" in others.evidence
 
 
 def test_a_lone_warp_lacks_parallelism():
