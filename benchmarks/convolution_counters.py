@@ -71,12 +71,17 @@ def predicted(shape: Shape) -> dict[str, float]:
 
 
 def seconds_of(launch: LaunchCounters) -> float:
-    """Return the time that the counters of *launch* stand for: issues over the share of cycles with one."""
+    """Return the time that the counters of *launch* imply at the described clock."""
+    return cycles_of(launch.values) / lpp.load_device(DEVICE).needed("clock")
+
+
+def cycles_of(counters: Mapping[str, float | str]) -> float:
+    """Return the cycles that *counters* imply: instructions over the share of cycles that issue one."""
     device = lpp.load_device(DEVICE)
-    share = launch.values["smsp__issue_active.avg.pct_of_peak_sustained_active"] / 100
-    active = launch.values["smsp__cycles_active.avg.pct_of_peak_sustained_elapsed"] / 100
+    share = float(counters["smsp__issue_active.avg.pct_of_peak_sustained_active"]) / 100
+    active = float(counters["smsp__cycles_active.avg.pct_of_peak_sustained_elapsed"]) / 100
     parts = device.needed("cores") * device.limits.needed("partitions")
-    return launch.values["smsp__inst_executed.sum"] / (parts * share * active * device.needed("clock"))
+    return float(counters["smsp__inst_executed.sum"]) / (parts * share * active)
 
 
 def gather(path: Path, every: int) -> None:
@@ -141,10 +146,7 @@ def of_times(judged: Sequence[Judged]) -> Table:
 
 def clock_of(row: Row) -> float:
     """Return the clock at which a configuration ran, in Hz, by its counters and its time."""
-    share = float(row["smsp__issue_active.avg.pct_of_peak_sustained_active"]) / 100
-    active = float(row["smsp__cycles_active.avg.pct_of_peak_sustained_elapsed"]) / 100
-    cycles = float(row["smsp__inst_executed.sum"]) / (lpp.load_device(DEVICE).needed("cores") * 4 * share * active)
-    return cycles / (1e-6 * float(row["microseconds"]))
+    return cycles_of(row) / (1e-6 * float(row["microseconds"]))
 
 
 def _of_times(told: NDArray[np.float64], took: NDArray[np.float64]) -> list[str]:

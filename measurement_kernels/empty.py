@@ -7,7 +7,7 @@ against (section 4.2).
 The ladder doubles the smallest multiple of lcm(gx, gy) from 256 on, which is a power of two where the paper's 2^(p+t)
 is a multiple of the group's sides. There is no array, so memory sets no limit. The harness takes six entries.
 
-Besides, one group is launched several times in a row, so that what further launches cost is told by two classes
+Besides, one group is launched several times in a row, so that what further launches cost is measured by two classes
 (``several_launches.py`` is the other).
 
 Counts: n²/(gx·gy) work-groups, one launch, nothing else; or so many launches, of a work-group each.

@@ -32,8 +32,8 @@ ones for kernels unlike the measured ones."""
 PIPELINES = "overlap of pipelines"
 """the candidate whose weights are known from the device's description too"""
 TOLD = 0.75
-"""share of the measurements for which other classes must tell all weights, from which on counts may take the place of
-pipelines: a fit of counts is judged on these alone, and knows nothing of the others"""
+"""share of the measurements for which other classes must determine all weights before counts may replace pipelines: a
+fit of counts cannot predict the others"""
 NAMED = 6
 """weights that a sentence names, at most"""
 

@@ -3,8 +3,8 @@
     minimise Σⱼ ρ(ln(Tⱼ(w, p)/tⱼ)) + Σᵢ ρ((R (x − c))ᵢ),        x = (w/s, p),        w ≥ 0, 1 ≤ p ≤ 20
 
 with T of :mod:`loopyperf.models.overlap`, the measured times t, and ρ the soft L1 norm beyond 20 %: kernels that the
-model does not explain have less to say. Scales s, centers c and the ridge R are the basis's. Of counts nobody knows a
-weight beforehand: s makes the columns as long as in the linear fit, and weights are drawn to 0.
+model does not explain have less to say. Scales s, centers c and the ridge R are the basis's. Weights of counts are
+unknown beforehand: s makes the columns as long as in the linear fit, and weights are drawn to 0.
 
 Of pipelines a prior says what they take: the device's description, by which each weight is 1, or a fit of another
 device. R is the inverse square root of its covariance, in units of the error of a kernel: weights are drawn to it each

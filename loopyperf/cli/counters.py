@@ -11,7 +11,7 @@ from loopyperf.cli.progress import working
 from loopyperf.oracle.profiled import compare_counters
 from loopyperf.predict.case import Case
 from loopyperf.predict.choice import chosen_device
-from loopyperf.predict.compiled import COMPILERS, Compiler
+from loopyperf.predict.compiled import Compiler
 from loopyperf.predict.counters import counters_at
 
 
@@ -20,12 +20,7 @@ from loopyperf.predict.counters import counters_at
 @settings.sizes
 @settings.typical
 @settings.device
-@click.option(
-    "--compiler",
-    type=click.Choice(COMPILERS),
-    default="model",
-    help="What tells registers and spills: the compiler model, NVRTC, or NVRTC where it can.",
-)
+@settings.compiler
 @click.option(
     "--compare",
     "profile",

@@ -94,7 +94,7 @@ def compare_counters(
 ) -> CountersComparison:
     """Return *counters* beside those in the file *profile*: Nsight Compute's ``--csv``, or KTT's JSON.
 
-    Launches are told by the names of their device functions; where a file names none, by groups and work-items. Of
+    Launches are matched by the names of their device functions, or by groups and work-items if a file lacks names. Of
     several launches of that name, medians are taken. *device* is the one that *counters* are of, where its description
     has no name. Raises :class:`MeasurementError` for a file that is no profile, and for one of another kernel, another
     device, or other sizes.

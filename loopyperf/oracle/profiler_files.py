@@ -44,11 +44,11 @@ class Profiled:
     values: Mapping[str, float]
     """by the name of the metric"""
     groups: int | None = None
-    """of the launch, where that is told"""
+    """of the launch; None if unknown"""
     work_items: int | None = None
     """of a group"""
     device: str = ""
-    """its name, where that is told"""
+    """its name; empty if unknown"""
     capability: str = ""
     """compute capability of the device, e.g. ``"7.5"``"""
 

@@ -7,16 +7,18 @@ from typing import Literal, get_args
 
 from loopy.target.opencl import OpenCLTarget
 
-from loopyperf.compiler.machine_program import BYTES, MachineLaunch, MachineProgram
+from loopyperf.compiler.machine_program import BYTES, MachineLaunch, MachineProgram, machine_program
 from loopyperf.compiler.resources import WHEELS, Resources, compiled, library, library_for
 from loopyperf.device.description import Device
 from loopyperf.errors import CompilerError, MeasurementError
 from loopyperf.kernel import Program
 from loopyperf.kernel.loopy_passes import as_translation_unit
 from loopyperf.measurement.backends.cuda_program import CudaProgram
+from loopyperf.memory.kernel_profile import KernelProfile
 from loopyperf.predict.cache.content import content_key
 from loopyperf.predict.cache.recent import Kind, kind_of_json, recalled
 from loopyperf.predict.case import Case
+from loopyperf.predict.stages import machine_of
 
 COMPILED: Kind[tuple[Resources, ...]] = kind_of_json("compiled", 4096, tuple[Resources, ...])
 """by the source text, the architecture, the options and the compiler's file"""
@@ -30,6 +32,18 @@ COMPILERS = get_args(Compiler)
 
 
 UNSURE = "it is not sure where all private arrays are; NVIDIA's compiler tells: compiler='nvrtc' (extra cuda-compiler)"
+"""the note of the compiler model"""
+
+
+def compiled_machine(
+    case: Case, profile: KernelProfile, device: Device, by: Compiler
+) -> tuple[MachineProgram, Mapping[str, Resources] | None, tuple[str, ...]]:
+    """Return what the compiler makes of *case* for *device*, with what NVRTC found and notes; see compiled_for."""
+    machine = machine_of(profile, device)
+    compiled, notes = compiled_for(case, machine, device, by)
+    if compiled is not None:
+        machine = machine_program(profile, device, compiled=compiled)
+    return machine, compiled, notes
 
 
 def installed_compilers() -> tuple[tuple[str, int], ...]:
@@ -43,9 +57,8 @@ def compiled_for(
 ) -> tuple[Mapping[str, Resources] | None, tuple[str, ...]]:
     """Return what NVRTC makes of *case*, and notes: what that cost, and where the model of *machine* has it otherwise.
 
-    There is nothing *by* the model, nor where NVRTC cannot and is not asked for by name. Of an OpenCL kernel it tells
-    where arrays likelier are. Raises
-    :class:`CompilerError` and :class:`MeasurementError` where it cannot and is.
+    The result is None *by* the model, and by ``"auto"`` where NVRTC fails. For an OpenCL kernel, NVRTC only says where
+    arrays are likelier. Raises :class:`CompilerError` and :class:`MeasurementError` if NVRTC fails by ``"nvrtc"``.
     """
     if by == "model":
         is_known = any(each.unsure for each in machine.launches) and device.vendor == "NVIDIA"

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from loopyperf.compiler.machine_program import machine_program
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import ParameterError
@@ -13,8 +12,8 @@ from loopyperf.models.on_device.counters import Counters, counters_of
 from loopyperf.models.on_device.timing import notes_of
 from loopyperf.predict.case import Case, merged_sizes
 from loopyperf.predict.choice import chosen_device
-from loopyperf.predict.compiled import Compiler, compiled_for
-from loopyperf.predict.stages import machine_of, profile_of, timed_of
+from loopyperf.predict.compiled import Compiler, compiled_machine
+from loopyperf.predict.stages import profile_of, timed_of
 
 
 def counters(
@@ -30,7 +29,7 @@ def counters(
     """Return what Nsight Compute is expected to count in each launch of *program*, by the names of its metrics.
 
     Sizes are single integers; *device*, *typical*, *compiler* and *parameters* are those of :func:`loopyperf.estimate`
-    with a model of a device, which raises the same errors. What is told per cycle rests on the model ``"pipeline"``.
+    with a model of a device, which raises the same errors. Rates per cycle use the time of the model ``"pipeline"``.
     Raises :class:`ParameterError` for a device that is not NVIDIA's: others have no such metrics.
     """
     return counters_at(Case(program, merged_sizes(parameters, sizes), typical), chosen_device(device), compiler)
@@ -41,10 +40,7 @@ def counters_at(case: Case, device: Device, compiler: Compiler = "model") -> Cou
     if device.vendor != "NVIDIA":
         raise ParameterError(f"counters are those of NVIDIA's Nsight Compute; {device.slug!r} is {device.vendor}'s")
     profile = replace(profile_of(case, device), is_opencl=False)  # Nsight Compute profiles CUDA alone
-    machine = machine_of(profile, device)
-    compiled, notes = compiled_for(case, machine, device, compiler)
-    if compiled is not None:
-        machine = machine_program(profile, device, compiled=compiled)
+    machine, _, notes = compiled_machine(case, profile, device, compiler)
     timed = timed_of(machine, device)
     return Counters(
         kernel=profile.kernel,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.compiler import Placement
-from loopyperf.compiler.machine_program import MachineProgram, machine_program
+from loopyperf.compiler.machine_program import MachineProgram
 from loopyperf.compiler.resources import Resources
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError
@@ -32,9 +32,9 @@ from loopyperf.polyhedral.closed_forms.evaluation import integer_array
 from loopyperf.predict.by_counts import extrapolations, interval
 from loopyperf.predict.cache.recent import Kind
 from loopyperf.predict.case import Case, common_shape, found_once, prepared
-from loopyperf.predict.compiled import Compiler, compiled_for, installed_compilers
+from loopyperf.predict.compiled import Compiler, compiled_machine, installed_compilers
 from loopyperf.predict.predictor import Predictor
-from loopyperf.predict.stages import Stages, machine_of, profile_of, staged, timed_of
+from loopyperf.predict.stages import Stages, profile_of, staged, timed_of
 from loopyperf.units import listed
 
 Time = Callable[[TimedProgram], ModelTime]
@@ -88,10 +88,8 @@ class DevicePredictor(Predictor):
         """Return the kernel's name and the model's answer: every stage of a prediction, in order."""
         device = self.parameters
         profile = profile_of(case, device)  # kernel/, idg/, memory/: what warps execute, what their accesses touch
-        machine = machine_of(profile, device)  # compiler/: which instructions and registers the compiler makes of it
-        compiled, notes = compiled_for(case, machine, device, self.compiler)
-        if compiled is not None:
-            machine = machine_program(profile, device, compiled=compiled)
+        # compiler/: which instructions and registers the compiler makes of it
+        machine, compiled, notes = compiled_machine(case, profile, device, self.compiler)
         timed = timed_of(machine, device)  # models/on_device/: how long each instruction takes, and on which pipeline
         answer = self.time(timed)  # models/: the seconds that they take together, and which of them cost most
         if self.alternatives:

@@ -150,7 +150,7 @@ def test_wavefronts_are_the_mean_over_warps_that_lie_otherwise_in_the_rows_of_a_
     )
     found = lpp.counters(lp.tag_inames(kernel, "g:g.0, i:l.0, j:l.1"), **TURING)
     words = np.array([j * row + i for j in range(height) for i in range(width)]).reshape(-1, 32)
-    wavefronts = sum(np.bincount(warp % 32).max() for warp in words)  # no word is asked for twice
+    wavefronts = sum(np.bincount(warp % 32).max() for warp in words)  # all words differ
     assert wavefronts > len(words)
     for op in ("ld", "st"):
         assert found[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"] == pytest.approx(4 * wavefronts)

@@ -264,7 +264,7 @@ PIPELINES = {
 LEFT = 0.5
 """of the shared cache: what was stored and not yet written when a launch ends, at most (measured: docs/accuracy)"""
 ISSUES_OF_LOADS = 0.5
-"""accesses of memory a cycle that a partition hands to the load/store unit at most: the peak that its use is told in"""
+"""accesses of memory a cycle that a partition hands to the load/store unit at most: the peak of its utilization"""
 
 
 def counters_of(machine: MachineProgram, timed: TimedProgram) -> tuple[LaunchCounters, ...]:
