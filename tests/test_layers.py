@@ -160,11 +160,6 @@ def test_isl_polynomials_belong_to_polyhedral():
     assert offences(isl_polynomials, rest) == []
 
 
-def test_files_have_at_most_400_lines():
-    lengths = {path: path.read_text(encoding="utf-8").count("\n") for path in OF_THE_TREE}
-    assert {path: length for path, length in lengths.items() if length > 400} == {}
-
-
 def test_bodies_of_functions_have_at_most_40_lines_and_of_tests_60():
     assert offences(long_functions, OF_THE_TREE) == []
 

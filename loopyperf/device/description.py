@@ -51,8 +51,10 @@ Limit = Literal[
     "local_memory_unit",
     "local_memory_reserved",
 ]
-LevelCount = Literal["size", "line", "sector", "banks", "bank_width"]
-LevelNumber = Literal["latency", "bandwidth", "sustained_bandwidth", "bandwidth_per_core", "departure_delay"]
+LevelCount = Literal["size", "line", "sector", "banks", "bank_width", "partitions"]
+LevelNumber = Literal[
+    "latency", "bandwidth", "sustained_bandwidth", "bandwidth_per_core", "departure_delay", "lines_per_cycle"
+]
 DeviceCount = Literal["cores", "warp_size", "schedulers", "load_store_units"]
 DeviceNumber = Literal[
     "clock",
@@ -137,6 +139,10 @@ class MemoryLevel(Part[LevelCount, LevelNumber]):
     sustained_bandwidth: float | None = number("B/s", "of the whole device, measured")
     bandwidth_per_core: float | None = number("B/cycle", "of one core")
     departure_delay: float | None = number("cycles", "between two memory transactions of a core, GPUPerf's Δ")
+    lines_per_cycle: float | None = number(
+        "lines/cycle", "that a core's cache looks up, of one access; 1 if not stated"
+    )
+    partitions: int | None = count("partitions", "parts of a cache, each with a copy of what its cores load")
     banks: int | None = count("banks", "banks, each of which serves one word at a time")
     bank_width: int | None = count("B", "word of a bank")
 

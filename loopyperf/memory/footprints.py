@@ -6,7 +6,7 @@ for. Cells of arrays are counted in boxes (:mod:`loopyperf.memory.cells`), so th
 the size. Where data tells the cells, no more is touched than the whole array.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache, reduce
@@ -241,6 +241,37 @@ class WorkingSets:
                 found[array] = found.get(array, Touched()) + each
         return found
 
+    def common(self, window: Window, other: Window, kind: str | None = None) -> dict[str, Touched]:
+        """Return array -> what the program touches of it in *window* and in the *other* one, too.
+
+        Where data tells the cells, nothing is taken to be. A *kind* is as in :meth:`touched`.
+        """
+        key = (
+            "common",
+            kind,
+            *(tuple(sorted((name, values.start) for name, values in each.items())) for each in (window, other)),
+        )
+        if key not in self._known:
+            self._known[key] = self._common(window, other, kind)
+        return self._known[key]
+
+    def _common(self, window: Window, other: Window, kind: str | None) -> dict[str, Touched]:
+        found: dict[str, Touched] = {}
+        program = _statements(self.program)
+        for (array, axes), accesses in self._accesses.items():
+            here = [each for each in accesses if each.is_in(program, kind) and each.made_of.cells is not None]
+            if not here:
+                continue
+            if all(each.where(window) == each.where(other) for each in here):
+                amount = _touched_by(here, window, axes)
+            else:
+                cells = (_cells_of(here, each) for each in (window, other))
+                amount = touched_by(reduce(isl.Set.intersect, cells), axes, here[0].made_of.width)
+            for each in here:
+                amount = amount if each.made_of.most is None else amount.at_most(each.made_of.most)
+            found[array] = found.get(array, Touched()) + amount
+        return found
+
     def _touched(
         self, inside: frozenset[int], window: Window, only: str | None, kind: str | None
     ) -> dict[str, Touched]:
@@ -273,8 +304,12 @@ def _touched_by(accesses: Sequence[_Access], window: Window, axes: Sequence[int]
     known = touched_by_boxes(boxes, axes, width) if len(boxes) == len(accesses) else None
     if known is not None:
         return known
-    cells = reduce(isl.Set.union, (each.restricted(window).apply(each.cells) for each in accesses))
-    return touched_by(cells, axes, width)
+    return touched_by(_cells_of(accesses, window), axes, width)
+
+
+def _cells_of(accesses: Iterable[_Access], window: Window) -> isl.Set:
+    """Return the indices of the cells that *accesses* of an array touch together in *window*."""
+    return reduce(isl.Set.union, (each.restricted(window).apply(each.cells) for each in accesses))
 
 
 def _statements(part: Part) -> frozenset[int]:

@@ -158,8 +158,12 @@ def _access(lanes: tuple[int, ...], addresses: Integers, kind: _Kind) -> WarpAcc
     places = addresses[active]
     if kind.is_in_constant_memory:
         return replace(sector_access(places, kind.width), wavefronts=len(np.unique(places)))
-    banks = bank_access(active, places, kind.width, kind.is_load)
-    return banks if kind.is_local else replace(sector_access(places, kind.width), wavefronts=banks.wavefronts)
+    # Parts of a warp that load from the same addresses go together in local memory, and not in the cache.
+    banks = bank_access(active, places, kind.width, kind.is_load and kind.is_local)
+    if kind.is_local:
+        return banks
+    sectors = sector_access(places, kind.width)
+    return replace(sectors, wavefronts=banks.wavefronts if kind.is_load else max(banks.wavefronts, sectors.lines))
 
 
 @lru_cache(maxsize=KNOWN)

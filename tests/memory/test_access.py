@@ -55,7 +55,7 @@ def test_one_load_of_32_lanes(index: str, dtype: type, sectors: int, coalescing:
         ("7", np.float32, 1, 1),
         ("i", np.float32, 1, 32),  # its cache serves one address at a time
         ("i//16", np.float32, 1, 2),
-        ("i//16", np.float64, 1, 2),
+        ("i//16", np.float64, 2, 2),  # by half warps, whatever they share
         ("i", np.float64, 2, 32),  # by half warps
         ("32*i", np.float32, 32, 32),  # all in one bank
     ],

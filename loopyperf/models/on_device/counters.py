@@ -216,6 +216,19 @@ class _Sums:
             if request is not None and instruction.kind == direction
         )
 
+    def looked_up(self, direction: str) -> float:
+        """Return how many sectors the shared cache looks up: what is not in a core's own partition, in two of them.
+
+        That are the same part of all stores, and of the loads that it has not kept: of what it has there is a copy in
+        each partition (measured on an H200: docs/accuracy/counters.md).
+        """
+        shared = _shared_cache(self.timed.device)
+        if shared is None:
+            return 0.0
+        elsewhere = 1 - 1 / (self.timed.device.level(shared).partitions or 1)
+        asked = self.moved(shared, direction)
+        return asked + elsewhere * (self.moved(DRAM, "load") if direction == "load" else asked)
+
     @property
     def written(self) -> float:
         """Return how many sectors are written to DRAM: what the shared cache has at the end is written later."""
@@ -263,8 +276,6 @@ PIPELINES = {
 }
 LEFT = 0.5
 """of the shared cache: what was stored and not yet written when a launch ends, at most (measured: docs/accuracy)"""
-ISSUES_OF_LOADS = 0.5
-"""accesses of memory a cycle that a partition hands to the load/store unit at most: the peak of its utilization"""
 
 
 def counters_of(machine: MachineProgram, timed: TimedProgram) -> tuple[LaunchCounters, ...]:
@@ -290,7 +301,8 @@ def _of_memory(sums: _Sums) -> Iterator[tuple[str, float]]:
     yield "dram__sectors_write.sum", sums.written
     for direction, word, _ in ways:
         if shared is not None:
-            yield f"lts__t_sectors_op_{word}.sum", sums.moved(shared, direction)
+            yield f"lts__t_sectors_op_{word}.sum", sums.looked_up(direction)
+            yield f"lts__t_sectors_srcunit_tex_op_{word}.sum", sums.moved(shared, direction)
     for direction, _, op in ways:
         yield f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum", sums.accesses[MemorySpace.GLOBAL, direction]
     for space, name in ((MemorySpace.GLOBAL, "global"), (MemorySpace.PRIVATE, "local")):
@@ -301,6 +313,7 @@ def _of_memory(sums: _Sums) -> Iterator[tuple[str, float]]:
             f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum",
             sums.wavefronts[MemorySpace.LOCAL, direction],
         )
+    yield "l1tex__data_pipe_lsu_wavefronts.sum", sum(sums.wavefronts.values())
 
 
 def _of_instructions(sums: _Sums) -> Iterator[tuple[str, float]]:
@@ -326,11 +339,13 @@ def _per_cycle(sums: _Sums) -> Iterator[tuple[str, float]]:
     launch = sums.timed
     cycles, cores, partitions = launch_cycles(launch), launch.device.needed("cores"), launch.partitions
     active = cycles * cores * launch.balance
+    units, lanes = launch.device.load_store_units, launch.device.needed("warp_size")
+    issue_of_loads = lanes / units if units else 1.0
     accesses, requests = sum(sums.accesses.values()), sums.accesses[MemorySpace.GLOBAL, "load"]
     yield "smsp__cycles_active.avg.pct_of_peak_sustained_elapsed", 100 * launch.balance
     for metric, share in (
         ("smsp__issue_active", sums.instructions / partitions),
-        ("smsp__inst_executed_pipe_lsu", accesses / (ISSUES_OF_LOADS * partitions)),
+        ("smsp__inst_executed_pipe_lsu", accesses * issue_of_loads / partitions),
         ("l1tex__t_requests_pipe_lsu_mem_global_op_ld", requests),
     ):
         yield f"{metric}.avg.pct_of_peak_sustained_active", 100 * share / active
@@ -347,12 +362,18 @@ def _per_cycle(sums: _Sums) -> Iterator[tuple[str, float]]:
 
 def _of_bandwidth(sums: _Sums, cycles: float) -> Iterator[tuple[str, float]]:
     device = sums.timed.device
-    for level, metric in ((_shared_cache(device), "lts__t_sectors"), (DRAM, "dram__throughput")):
-        if level is not None:
-            stored = sums.written if level == DRAM else sums.moved(level, "store")
-            peak = bytes_per_cycle(device, device.level(level)) * device.needed("cores")
-            moved = SECTOR * (sums.moved(level, "load") + stored)
-            yield f"{metric}.avg.pct_of_peak_sustained_elapsed", 100 * moved / (peak * cycles)
+    shared = _shared_cache(device)
+    through = (
+        (shared, "lts__t_sectors", sums.looked_up("load") + sums.looked_up("store")),
+        (DRAM, "dram__throughput", sums.moved(DRAM, "load") + sums.written),
+    )
+    for name, metric, sectors in through:
+        if name is not None:
+            level = device.level(name)
+            peak = bytes_per_cycle(device, level) * device.needed("cores")
+            if name == shared and level.bandwidth is not None:
+                peak = level.bandwidth / device.needed("clock")
+            yield f"{metric}.avg.pct_of_peak_sustained_elapsed", 100 * SECTOR * sectors / (peak * cycles)
 
 
 def _shared_cache(device: Device) -> str | None:

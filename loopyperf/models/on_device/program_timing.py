@@ -251,7 +251,7 @@ class _LaunchTiming:
         """Return how many groups reside at once."""
         execution = self.launch.execution
         at_once = min(execution.concurrent_groups, execution.total_groups)
-        return Residence(at_once, min(self.launch.groups, at_once * self.cores))
+        return Residence(at_once, min(self.launch.groups, at_once * self.cores), self.cores)
 
     @cached_property
     def requests(self) -> Mapping[int, Requests]:

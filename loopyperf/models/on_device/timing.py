@@ -130,9 +130,10 @@ COUNTED_AS: Mapping[str, Opcode] = {Opcode.MOD: Opcode.DIV, Opcode.POWI: Opcode.
 MULTIPLICATIONS = frozenset({Opcode.MUL, Opcode.FMA})
 """kinds of arithmetic of integers that the lanes of floats execute"""
 LINES_A_CYCLE = 1
-"""that a cache of a core looks up. NVIDIA says of Volta's that it looks up four tags a cycle at most (Nsight Compute's
-developers, in the forum, on the tag stage); lines of strided accesses share banks of it. With one, simulations are
-nearer to measurements (docs/accuracy.md). No core takes more of what lies beyond it."""
+"""that a core's cache looks up where its description states nothing. NVIDIA says of Volta's that it looks up four tags
+a cycle at most (Nsight Compute's developers, in the forum, on the tag stage); lines of strided accesses share banks of
+it. On a TITAN V, simulations are nearer to measurements with one (docs/accuracy/titan_v.md); on an H200, Nsight Compute
+counts up to 3.3 (docs/accuracy/counters.md). No core takes more lines of what lies beyond it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +334,7 @@ class Timing:
             if level.per == Per.CORE:
                 if level.holds_local_memory:
                     cycles = max(cycles, asked.wavefronts * WAVEFRONT / bytes_per_cycle(self.device, level))
-                return max(cycles, asked.lines / LINES_A_CYCLE, self.least), None
+                return max(cycles, asked.lines / (level.lines_per_cycle or LINES_A_CYCLE), self.least), None
         else:
             cycles = float(level_issue(self.device, DRAM, moved))
         least = max(min(cycles, moved / (LINE * LINES_A_CYCLE)), 1 / STEADY)

@@ -79,6 +79,8 @@ def shared_out(whole: int, weights: Sequence[int]) -> list[int]:
 
 SIDES = (0.25, 0.75)
 """of all groups: those at these places, where those in the middle do not stand for the others"""
+SELDOM = 0.02
+"""share of pairs of groups that are not looked at"""
 MORE = 1.1
 """times as many lines: groups on either side that touch so many more, or less, are looked at in the middle's stead"""
 
@@ -89,6 +91,8 @@ class Residence:
 
     on_core: int
     on_device: int
+    cores: int
+    """of the device"""
 
 
 class Way(NamedTuple):
@@ -115,19 +119,42 @@ class CachedGroups:
         local = (self.launch.local_memory or 0) * self.residence.on_core if self.level.holds_local_memory else 0
         return max(self.level.needed("size") - local, 0)
 
+    @property
+    def capacity(self) -> float:
+        """Return the bytes that it holds of what all cores load: each of its partitions has a copy."""
+        return self.level.needed("size") / (self.level.partitions or 1)
+
     def moved(self, ways: Collection[Way]) -> dict[Way, float]:
         """Return the sectors that it fetches for the loads of a group, and those that it writes for its stores."""
         if self.level.per == Per.CORE:
             places = [None] if len(self.launch.classes) == 1 else self._places(1)
-            room = self.room / self.residence.on_core
-            moved = _mean([neighbours(self.launch, 1, place).moved(room, ways) for place in places])
+            moved = _mean([self._moved_by_a_core(place, ways) for place in places])
             return (
                 {way: each * self.mean_of.get(way, 1.0) for way, each in moved.items()} if len(places) == 1 else moved
             )
         everything = Groups.all_of(self.launch)
-        if everything.lines * LINE <= self.level.needed("size"):
-            return everything.moved(self.level.needed("size"), ways)
+        if everything.lines * LINE <= self.capacity:
+            return everything.moved(self.capacity, ways)
         return _mean([self._moved_in_rounds(place, ways) for place in self._places(self.residence.on_device)])
+
+    def _moved_by_a_core(self, place: float | None, ways: Collection[Way]) -> dict[Way, float]:
+        """Return what is moved for a group of a core, whose groups run beside each other and one after the other.
+
+        What all of them touch is there once, and the next group finds it there as far as there is room for what those
+        that reside at once touch together.
+        """
+        group, here = neighbours(self.launch, 1, place), self.residence.on_core
+        shared = group.shared(self.residence.cores)
+        of_all = float(shared.lines) * LINE
+        own = max(float(group.lines) * LINE - of_all, 0.0)
+        held = min(1.0, self.room / (own * here + of_all)) if own or of_all else 1.0
+        moved = group.moved((self.room + held * of_all * (here - 1)) / here, ways)
+        after_another = max(0.0, 1 - self.residence.cores / self.launch.groups)
+        for way in moved:
+            if way.kind == "load":
+                again = shared.sectors.get(way.array, 0.0)
+                moved[way] = max(0.0, moved[way] - again * held * after_another)
+        return moved
 
     def _places(self, at_once: int) -> Sequence[float | None]:
         """Return where groups are looked at, of which so many run at once: in the middle (None), or on either side.
@@ -148,7 +175,7 @@ class CachedGroups:
         Of what they touch of what the groups of the round before have touched, the part is there still that there is
         room for, of all that both rounds touch.
         """
-        at_once, size = self.residence.on_device, self.level.needed("size")
+        at_once, size = self.residence.on_device, self.capacity
         round_, two = (neighbours(self.launch, number, place) for number in (at_once, 2 * at_once))
         moved = round_.moved(size * round_.number / at_once, ways)
         if two.number > round_.number:
@@ -159,6 +186,34 @@ class CachedGroups:
                 again = max(0.0, round_.touched(way, ways) / round_.number - anew)
                 moved[way] = max(0.0, sectors - again * held * after_another)
         return moved
+
+
+class Shared(NamedTuple):
+    """What two groups load, both of them."""
+
+    sectors: Mapping[str, float]
+    """by array"""
+    lines: float
+    """of all arrays"""
+
+
+def steps_between(grid: Mapping[int, int], distance: int) -> list[tuple[float, dict[int, int]]]:
+    """Return how far two groups so many groups apart are along each axis of *grid*, with the share of pairs.
+
+    Groups are counted along axis 0 first: some pairs are in one row, and in others the second one is in a later row.
+    """
+    found: list[tuple[float, dict[int, int], int]] = [(1.0, {}, distance % max(1, prod(grid.values())))]
+    for axis, length in sorted(grid.items()):
+        further: list[tuple[float, dict[int, int], int]] = []
+        for share, along, left in found:
+            step = left % length
+            if step:
+                further.append((share * step / length, along | {axis: step - length}, left // length + 1))
+            further.append((share * (length - step) / length, along | {axis: step}, left // length))
+        found = further
+    often = [(share, along) for share, along, _ in found if share > SELDOM]
+    together = sum(share for share, _ in often)
+    return [(share / together, along) for share, along in often]
 
 
 @dataclass(frozen=True)
@@ -195,6 +250,19 @@ class Groups:
         kind = FIRST if way.kind == "load" and Way(way.array, "store") in ways else way.kind
         touched = self._sets.touched(self._sets.program, self.window, way.array, kind)
         return float(touched.get(way.array, Touched()).sectors)
+
+    def shared(self, distance: int) -> "Shared":
+        """Return what the group loads that the one so many groups after it loads, too: the mean over all groups."""
+        sectors: dict[str, float] = {}
+        lines = 0.0
+        grid = self.launch.grid
+        for weight, along in steps_between(grid, distance):
+            there = {axis: (self.along[axis].start + step) % grid[axis] for axis, step in along.items()}
+            after = Groups(self.launch, {axis: range(place, place + 1) for axis, place in there.items()})
+            for array, each in self._sets.common(self.window, after.window, "load").items():
+                sectors[array] = sectors.get(array, 0.0) + weight * float(each.sectors)
+                lines += weight * float(each.lines)
+        return Shared(sectors, lines)
 
     def moved(self, room: float, ways: Collection[Way]) -> dict[Way, float]:
         """Return the sectors that a cache of so many bytes moves for one of them, which it begins empty.
