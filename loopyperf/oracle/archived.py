@@ -17,6 +17,7 @@ from loopyperf.counts.kernel_counts import check_options
 from loopyperf.errors import CalibrationError, ParameterError
 from loopyperf.kernel import Program
 from loopyperf.measurement.archive import Recording, read_archive
+from loopyperf.measurement.backends.cuda_program import for_cuda
 from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.configuration import Configuration
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of, measurement_kernels
@@ -154,7 +155,8 @@ def measured_kernels(recording: Recording, files: Iterable[KernelFile]) -> list[
     for measurement in recording.standing:
         key = (measurement.kernel_class, measurement.label)
         if key not in built:
-            built[key] = _configuration(configurations, key).build()
+            unit = _configuration(configurations, key).build()
+            built[key] = for_cuda(unit) if run.environment.backend == "cuda" else unit  # what it was compiled as
         seconds = run.protocol.measured_time(measurement.samples)
         row = Measured(built[key], measurement.sizes, seconds, *key)
         sampled = recording.samples.get(measurement.key)
