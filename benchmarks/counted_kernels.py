@@ -1,29 +1,70 @@
-"""Launches each test kernel a few times on the first GPU, for a profiler that counts what a launch does.
+"""Launches each test kernel and each variant of the ranking sets once on the first GPU, for a profiler to count.
 
-    ncu --csv --metrics dram__sectors_read.sum,... python3 benchmarks/counted_kernels.py > counters.csv
+    ncu --csv --page raw --clock-control none --profile-from-start off --log-file counters.csv \
+        --metrics dram__sectors_read.sum,... python3 benchmarks/counted_kernels.py [launched.jsonl]
 
-Each line on standard error names a kernel, its sizes, and the entry point that the profiler lists.
+Profilers are switched on for these launches alone. A line of JSON for each kernel tells its class, label and sizes,
+what was launched, in the order of the profiler's rows, and the registers and bytes of private memory of each function.
 """
 
+import ctypes
+import json
 import sys
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from parts.corpus import Member, own_members
 
 from loopyperf.errors import LoopyperfError
-from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.interface import BenchmarkCase
-from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
+from loopyperf.measurement.backends.cuda_program import CudaProgram
+from loopyperf.measurement.configuration import Configuration
+
+
+def launch_once(cupy: Any, member: Member, configuration: Configuration) -> Mapping[str, Any]:
+    """Launch all of *member* where a profiler counts it; return what was launched."""
+    program = CudaProgram(configuration.build())
+    module = cupy.RawModule(code=program.source, options=program.options)
+    arguments = configuration.arguments(np.random.default_rng(0), member.sizes)
+    there = {name: cupy.asarray(each) if isinstance(each, np.ndarray) else each for name, each in arguments.items()}
+    launches = program.launches(there, lambda nbytes: cupy.zeros(nbytes, np.uint8))
+    functions = {each.function: module.get_function(each.function) for each in launches}
+    cupy.cuda.runtime.deviceSynchronize()
+    driver = ctypes.CDLL("libcuda.so.1")
+    driver.cuProfilerStart()
+    for each in launches:
+        functions[each.function](each.grid, each.group, each.arguments)
+    cupy.cuda.runtime.deviceSynchronize()
+    driver.cuProfilerStop()
+    return {
+        "kernel_class": member.kernel_class,
+        "label": member.label,
+        "sizes": dict(member.sizes),
+        "launches": [(each.function, each.grid, each.group) for each in launches],
+        "functions": {name: (each.num_regs, each.local_size_bytes) for name, each in functions.items()},
+    }
+
+
+def launch_all(file: TextIO) -> None:
+    """Launch all kernels one after the other, and write of each to *file*; those that fail are named."""
+    cupy = import_module("cupy")
+    for member, configuration in own_members():
+        try:
+            file.write(json.dumps(launch_once(cupy, member, configuration)) + "\n")
+        except (LoopyperfError, RuntimeError) as error:
+            print(f"{member}: {error}", file=sys.stderr, flush=True)
+        cupy.get_default_memory_pool().free_all_blocks()
 
 
 def main() -> None:
-    """Launch a moderate size of each configuration of the bundled test kernels."""
-    backend = open_backend("cuda")
-    for file in load_kernel_files(bundled_folder("test_kernels")):
-        for form in file.configurations(backend.limits):
-            sizes = form.sizes[len(form.sizes) // 3]
-            try:
-                backend.time(BenchmarkCase(file.name, form, sizes), 1)
-                print(file.name, form.label, sizes, form.build().default_entrypoint.name, file=sys.stderr, flush=True)
-            except LoopyperfError as error:
-                print(file.name, form.label, f"{error}", file=sys.stderr, flush=True)
+    """Launch all kernels, and say what was launched."""
+    if len(sys.argv) == 1:
+        launch_all(sys.stdout)
+        return
+    with Path(sys.argv[1]).open("w", encoding="utf-8") as file:
+        launch_all(file)
 
 
 if __name__ == "__main__":

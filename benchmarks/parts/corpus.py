@@ -1,0 +1,69 @@
+"""Kernels whose times and counters were taken on an H200, to build again: our own, and the TITAN V's."""
+
+import lzma
+import pickle
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import loopy as lp
+
+from loopyperf.measurement.arguments import allocated_bytes
+from loopyperf.measurement.configuration import Configuration, Limits
+from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, load_kernel_files
+from parts.convolution import Shape, convolution
+from parts.shared_data import SHARED_DATA
+
+RANKING_SETS = Path(__file__).parents[1] / "ranking_sets"
+TEST_KERNELS = ("test_kernels", "test_kernels/rodinia", "test_kernels/optimization_steps")
+CONVOLUTION = "convolution of 15 x 15 taps"
+OF_TITAN_V = "titan-v.pkl.xz"
+"""class of kernels that are labelled by their rows in that file"""
+LARGEST = 2**28
+"""bytes of all arrays of a kernel"""
+LIMITS = Limits(1024, 48 * 1024, 37_527_470_080, 132, 32, 1.98e9, 150_109_880_320, 60 * 2**20)
+"""of the H200 that was measured"""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One kernel at one size, by which it is found again."""
+
+    kernel_class: str
+    label: str
+    sizes: Mapping[str, int]
+
+    def build(self) -> lp.TranslationUnit:
+        """Return the kernel."""
+        if self.kernel_class == OF_TITAN_V:
+            return pickle.loads(_titan_v()[int(self.label)]["kernel"])
+        if self.kernel_class == CONVOLUTION:
+            x, y, across, down = map(int, re.findall(r"\d+", self.label))
+            return convolution(Shape((x, y), (across, down)))
+        return _configurations()[self.kernel_class, self.label].build()
+
+
+def own_members() -> Iterator[tuple[Member, Configuration]]:
+    """Yield the test kernels and the ranking sets, each at the largest size that is not too large."""
+    for (name, label), configuration in _configurations().items():
+        kernel = configuration.build().default_entrypoint
+        fitting = [sizes for sizes in configuration.sizes if allocated_bytes(kernel, sizes) <= LARGEST]
+        if fitting:
+            yield Member(name, label, fitting[-1]), configuration
+
+
+@lru_cache
+def _configurations() -> dict[tuple[str, str], Configuration]:
+    files: list[KernelFile] = []
+    for folder in (RANKING_SETS, *map(bundled_folder, TEST_KERNELS)):
+        files += load_kernel_files(folder)
+    return {(file.name, each.label): each for file in files for each in file.configurations(LIMITS)}
+
+
+@lru_cache
+def _titan_v() -> list[dict[str, Any]]:
+    with lzma.open(SHARED_DATA / OF_TITAN_V) as file:
+        return pickle.load(file)

@@ -1,0 +1,179 @@
+"""Counters, registers and times of 477 kernels on an H200, predicted and measured.
+
+We have measured the test kernels, the ranking sets, tiles of a convolution, and kernels of the TITAN V's archive, and
+counted what they do by Nsight Compute (fits/nvidia-h200/raw/transformed-kernels.jsonl.xz). Of most of them, `gather`
+predicts the same from the source and the description alone, as CUDA, a line of JSON each. Without it, what is in
+benchmarks/gathered/ is judged:
+
+    LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/transformed_kernels.py [gather FILE [--every N]]
+"""
+
+import argparse
+import json
+import lzma
+import math
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from parts.corpus import CONVOLUTION, OF_TITAN_V, Member
+from parts.tables import show, table
+from rich.table import Table
+
+import loopyperf as lpp
+from loopyperf.errors import LoopyperfError
+from loopyperf.measurement.backends.cuda_program import for_cuda
+
+DEVICE = "nvidia-h200"
+MEASURED = Path(__file__).parents[1] / "fits" / DEVICE / "raw" / "transformed-kernels.jsonl.xz"
+GATHERED = Path(__file__).parent / "gathered" / "transformed-kernels.jsonl.xz"
+SECONDS, REGISTERS = "seconds", "launch__registers_per_thread"
+NEAR = 0.1
+"""relative error of registers that counts as near"""
+PATIENCE = 150
+"""seconds that are taken for the prediction of one kernel"""
+SETS: Mapping[str, tuple[str, ...]] = {
+    "products": ("ranking of matrix multiplications",),
+    "stencils": ("ranking of stencils",),
+    "element products": ("ranking of element products",),
+    "convolution": (CONVOLUTION,),
+    "contractions": (OF_TITAN_V,),
+}
+"""what a set is called -> the classes of its kernels; the test kernels are all others"""
+OTHERS = "test kernels"
+SMALL = 0.02
+"""of all sectors that L2 looks up: sectors of DRAM that are fewer are not judged"""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A kernel of one launch, with what was measured and what is predicted of it."""
+
+    of_set: str
+    label: str
+    measured: Mapping[str, float]
+    predicted: Mapping[str, float]
+
+
+def measured() -> Iterator[dict[str, Any]]:
+    """Yield the kernels that were measured."""
+    with lzma.open(MEASURED, "rt") as file:
+        yield from (found for line in file if (found := json.loads(line))["record"] == "kernel")
+
+
+def key_of(found: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return by what a kernel is found again."""
+    return found["kernel_class"], found["label"], json.dumps(found["sizes"], sort_keys=True)
+
+
+def gather(path: Path, every: int, first: int) -> None:
+    """Append what is predicted of each so many kernels to *path*."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    known = {key_of(json.loads(line)) for line in lines}
+    signal.signal(signal.SIGALRM, _too_long)
+    for found in [*measured()][first::every]:
+        if key_of(found) in known or found["of"] != 1:
+            continue
+        told = {each: found[each] for each in ("kernel_class", "label", "sizes")}
+        signal.alarm(PATIENCE)
+        try:
+            kernel = for_cuda(Member(**told).build())
+            (launch,) = lpp.counters(kernel, device=DEVICE, parameters=told["sizes"]).launches
+            seconds = lpp.estimate(kernel, device=DEVICE, model="pipeline", parameters=told["sizes"]).seconds
+            told["predicted"] = {**launch.values, SECONDS: float(seconds)}
+        except (LoopyperfError, TimeoutError) as error:
+            told["failure"] = type(error).__name__
+        finally:
+            signal.alarm(0)
+        with path.open("a") as file:
+            file.write(json.dumps(told) + "\n")
+
+
+def _too_long(*_: Any) -> None:
+    raise TimeoutError
+
+
+def gathered() -> list[Judged]:
+    """Return the kernels of which predictions were gathered."""
+    by_key = {key_of(found): found for found in measured()}
+    judged: list[Judged] = []
+    with lzma.open(GATHERED, "rt") as file:
+        for told in map(json.loads, file):
+            if "predicted" not in told:
+                continue
+            found = by_key[key_of(told)]
+            names = (name for name, classes in SETS.items() if found["kernel_class"] in classes)
+            counted = {**found["launches"][0]["counters"], SECONDS: float(np.median(found["seconds"]))}
+            judged.append(Judged(next(names, OTHERS), found["label"], counted, told["predicted"]))
+    return judged
+
+
+# {{{ tables
+
+
+def of_counters(judged: Sequence[Judged]) -> Table:
+    """Return the median and the 90th percentile of the error of each metric in each set, where it is not zero."""
+    sets = [*SETS, OTHERS]
+    shown = table("metric", *(f"{name}: {sum(each.of_set == name for each in judged)}" for name in sets))
+    for metric in judged[0].predicted:
+        if metric in judged[0].measured and metric != SECONDS:
+            shown.add_row(
+                f"`{metric}`", *(_error([each for each in judged if each.of_set == name], metric) for name in sets)
+            )
+    return shown
+
+
+def _error(judged: Sequence[Judged], metric: str) -> str:
+    there = [each for each in judged if each.measured[metric] > _least(metric, each.measured)]
+    if not there:
+        zero = sum(each.predicted[metric] <= _least(metric, each.measured) for each in judged)
+        return f"none: {zero} of {len(judged)}"
+    errors = [abs(each.predicted[metric] / each.measured[metric] - 1) for each in there]
+    return f"{100 * np.median(errors):.0f}, {100 * np.quantile(errors, 0.9):.0f} %"
+
+
+def _least(metric: str, measured: Mapping[str, float]) -> float:
+    if not metric.startswith("dram__sectors"):
+        return 0.0
+    return SMALL * (measured["lts__t_sectors_op_read.sum"] + measured["lts__t_sectors_op_write.sum"])
+
+
+def of_times(judged: Sequence[Judged]) -> Table:
+    """Return how near times are in each set."""
+    shown = table("set", "kernels", "median ln", "median abs(ln)", "90th percentile", "registers within 10 %")
+    for name in (*SETS, OTHERS):
+        here = [each for each in judged if each.of_set == name]
+        logs = [math.log(each.predicted[SECONDS] / each.measured[SECONDS]) for each in here]
+        near = [abs(each.predicted[REGISTERS] / each.measured[REGISTERS] - 1) <= NEAR for each in here]
+        far = np.abs(logs)
+        figures = (np.median(logs), np.median(far), np.quantile(far, 0.9))
+        shown.add_row(name, str(len(here)), *(f"{each:.2f}" for each in figures), f"{100 * np.mean(near):.0f} %")
+    return shown
+
+
+# }}}
+
+
+def main() -> None:
+    """Gather predictions, or judge those that were gathered."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("what", nargs="?", choices=["gather", "counters", "times"], help="by default both tables")
+    parser.add_argument("file", nargs="?", type=Path, help="where what is gathered goes")
+    parser.add_argument("--every", type=int, default=1, help="only each of the kernels that comes every so many")
+    parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them")
+    asked = parser.parse_args()
+    if asked.what == "gather":
+        gather(asked.file, asked.every, asked.first)
+        return
+    judged = gathered()
+    if asked.what != "times":
+        show(of_counters(judged))
+    if asked.what != "counters":
+        show(of_times(judged))
+
+
+if __name__ == "__main__":
+    main()

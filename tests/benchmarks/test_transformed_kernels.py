@@ -1,0 +1,61 @@
+"""Kernels that were counted on an H200: each is built again, and a few are predicted as they were counted."""
+
+import loopy as lp
+import pytest
+from parts.corpus import CONVOLUTION, OF_TITAN_V, RANKING_SETS, Member, own_members
+from transformed_kernels import DEVICE, MEASURED, gathered, measured
+
+import loopyperf as lpp
+from loopyperf.measurement.archive import read_archive
+from loopyperf.measurement.backends.cuda_program import for_cuda
+from loopyperf.measurement.backends.cuda_target import CompleteCudaTarget
+from loopyperf.measurement.kernel_files import load_kernel_files
+from loopyperf.oracle.archived import measured_kernels
+from loopyperf.oracle.validate import with_empty_kernel
+
+EXACT = (
+    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "lts__t_sectors_srcunit_tex_op_write.sum",
+)
+NEAR = (
+    "lts__t_sectors_op_read.sum",
+    "lts__t_sectors_op_write.sum",
+    "l1tex__data_pipe_lsu_wavefronts.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+)
+PRODUCTS = [
+    "group 32x8, depth 16, block 1x1, tiles of nothing",
+    "group 16x16, depth 16, block 1x1, tiles of b",
+    "nodes, 16 a group, tiles of u, C order",
+]
+
+
+@pytest.mark.parametrize("label", PRODUCTS)
+def test_counters_of_products_are_those_that_are_predicted(label: str):
+    found = [each for each in measured() if each["label"] == label][-1]
+    member = Member(found["kernel_class"], label, found["sizes"])
+    predicted = lpp.counters(for_cuda(member.build()), device=DEVICE, parameters=member.sizes)
+    (launch,) = found["launches"]
+    for metric in EXACT:
+        assert predicted[metric] == pytest.approx(launch["counters"][metric], rel=0.05), metric
+    for metric in NEAR:
+        assert predicted[metric] == pytest.approx(launch["counters"][metric], rel=0.15), metric
+
+
+def test_what_was_measured_is_there_to_be_built_again():
+    own = {(member.kernel_class, member.label) for member, _ in own_members()}
+    others = {(each["kernel_class"], each["label"]) for each in measured()} - own
+    assert {kernel_class for kernel_class, _ in others} == {CONVOLUTION, OF_TITAN_V}
+
+
+def test_most_of_it_is_judged():
+    assert len(gathered()) > 100
+
+
+def test_an_archive_of_cuda_has_kernels_as_cuda():
+    archive = read_archive(MEASURED.parent / "ranking.jsonl.xz")
+    for each in measured_kernels(archive, with_empty_kernel(load_kernel_files(RANKING_SETS)))[:5]:
+        assert isinstance(each.kernel, lp.TranslationUnit)
+        assert isinstance(each.kernel.target, CompleteCudaTarget)
