@@ -9,10 +9,9 @@ the model has none.
 
 import sys
 from collections import defaultdict
-from pathlib import Path
 from statistics import median
 
-import parts  # noqa: F401 - turns the cache off
+from parts import RANKING_SETS
 from rich.console import Console
 from rich.table import Table
 
@@ -27,7 +26,6 @@ from loopyperf.oracle.validate import with_empty_kernel
 MODELS = ("overlap", "linear", "pipeline", "roofline", "volkov")
 FEWEST = 5
 """variants of a set that is worth an order; launches of empty kernels are no set"""
-RANKING_SETS = Path(__file__).parent / "ranking_sets"
 
 
 def main(archive: str, device: str) -> None:

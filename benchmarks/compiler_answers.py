@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from parts import RANKING_SETS
 from parts.own_process import in_own_process
 from parts.tables import show, table
 from parts.titan_v import measured_kernels
@@ -50,7 +51,6 @@ LIMITS = Limits(
 )
 """of a TITAN V"""
 BUNDLED = ("test_kernels", "test_kernels/optimization_steps", "test_kernels/rodinia")
-TILES = Path(__file__).parent / "ranking_sets"
 NEAR, ABOUT = 0.1, 0.5
 """how far from 1 a ratio is off at most: of registers and widths, and of the length of the text, which has more copies
 of a loop's body for the passes left"""
@@ -154,7 +154,7 @@ def bundled() -> Iterator[tuple[str, Build]]:
 
 def tiles() -> Iterator[tuple[str, Build]]:
     """Yield the variants of the sets that are ranked."""
-    return _planned(TILES)
+    return _planned(RANKING_SETS)
 
 
 def titan_v() -> Iterator[tuple[str, Build]]:

@@ -7,7 +7,6 @@ in benchmarks/gathered/ is judged:
     LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/convolution_counters.py [gather FILE [--every N]]
 """
 
-import argparse
 import csv
 import json
 import lzma
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from parts.convolution import Shape, convolution
 from parts.shared_data import SHARED_DATA
-from parts.tables import show, table
+from parts.tables import gather_or_show, table
 from rich.table import Table
 
 import loopyperf as lpp
@@ -166,19 +165,8 @@ def _of_times(told: NDArray[np.float64], took: NDArray[np.float64]) -> list[str]
 
 def main() -> None:
     """Gather predictions, or judge those that were gathered."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("what", nargs="?", choices=["gather", "counters", "times"], help="by default all tables")
-    parser.add_argument("file", nargs="?", type=Path, help="where what is gathered goes")
-    parser.add_argument("--every", type=int, default=EVERY, help="only each configuration that comes every so many")
-    asked = parser.parse_args()
-    if asked.what == "gather":
-        gather(asked.file, asked.every)
-        return
-    judged = list(gathered())
-    if asked.what != "times":
-        show(of_counters(judged))
-    if asked.what != "counters":
-        show(of_times(judged))
+    tables = {"counters": of_counters, "times": of_times}
+    gather_or_show(main.__doc__, EVERY, gather, lambda: [*gathered()], tables)
 
 
 if __name__ == "__main__":

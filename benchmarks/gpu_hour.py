@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 
+from parts import RANKING_SETS
 from parts.begun import Begun, Times, without
 from parts.own_process import Ended, Tell, in_own_process
 
@@ -41,7 +42,6 @@ from loopyperf.oracle.measuring import measure
 from loopyperf.oracle.microbenchmark import KERNELS as MICROBENCHMARKS
 from loopyperf.oracle.validate import PATIENT, with_empty_kernel
 
-RANKING_SETS = Path(__file__).parent / "ranking_sets"
 SWEPT = ("test_kernels", "test_kernels/rodinia")
 """folders of the kernels that are measured at several occupancies"""
 OCCUPANCY = (8192, 32768, 16384, 4096, 24576, 12288)

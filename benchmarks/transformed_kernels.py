@@ -1,31 +1,31 @@
 """Counters, registers and times of 477 kernels on an H200, predicted and measured.
 
 We have measured the test kernels, the ranking sets, tiles of a convolution, and kernels of the TITAN V's archive, and
-counted what they do by Nsight Compute (fits/nvidia-h200/raw/transformed-kernels.jsonl.xz). Of most of them, `gather`
+counted what they do by Nsight Compute (fits/nvidia-h200/raw/transformed-kernels.jsonl.xz). Of every third, `gather`
 predicts the same from the source and the description alone, as CUDA, a line of JSON each. Without it, what is in
 benchmarks/gathered/ is judged:
 
     LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/transformed_kernels.py [gather FILE [--every N]]
 """
 
-import argparse
 import json
 import lzma
-import math
-import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from parts.corpus import CONVOLUTION, OF_TITAN_V, Member
-from parts.tables import show, table
+from parts.tables import gather_or_show, table
 from rich.table import Table
 
 import loopyperf as lpp
 from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.backends.cuda_program import for_cuda
+from loopyperf.models.metrics import median_log_error
+from loopyperf.oracle.time_limit import TimeIsUp, limited
 
 DEVICE = "nvidia-h200"
 MEASURED = Path(__file__).parents[1] / "fits" / DEVICE / "raw" / "transformed-kernels.jsonl.xz"
@@ -33,7 +33,8 @@ GATHERED = Path(__file__).parent / "gathered" / "transformed-kernels.jsonl.xz"
 SECONDS, REGISTERS = "seconds", "launch__registers_per_thread"
 NEAR = 0.1
 """relative error of registers that counts as near"""
-PATIENCE = 150
+EVERY = 3
+PATIENCE = 150.0
 """seconds that are taken for the prediction of one kernel"""
 SETS: Mapping[str, tuple[str, ...]] = {
     "products": ("ranking of matrix multiplications",),
@@ -53,7 +54,6 @@ class Judged:
     """A kernel of one launch, with what was measured and what is predicted of it."""
 
     of_set: str
-    label: str
     measured: Mapping[str, float]
     predicted: Mapping[str, float]
 
@@ -69,31 +69,28 @@ def key_of(found: Mapping[str, Any]) -> tuple[str, str, str]:
     return found["kernel_class"], found["label"], json.dumps(found["sizes"], sort_keys=True)
 
 
-def gather(path: Path, every: int, first: int) -> None:
+def gather(path: Path, every: int) -> None:
     """Append what is predicted of each so many kernels to *path*."""
     lines = path.read_text().splitlines() if path.exists() else []
     known = {key_of(json.loads(line)) for line in lines}
-    signal.signal(signal.SIGALRM, _too_long)
-    for found in [*measured()][first::every]:
+    for found in [*measured()][::every]:
         if key_of(found) in known or found["of"] != 1:
             continue
         told = {each: found[each] for each in ("kernel_class", "label", "sizes")}
-        signal.alarm(PATIENCE)
         try:
-            kernel = for_cuda(Member(**told).build())
-            (launch,) = lpp.counters(kernel, device=DEVICE, parameters=told["sizes"]).launches
-            seconds = lpp.estimate(kernel, device=DEVICE, model="pipeline", parameters=told["sizes"]).seconds
-            told["predicted"] = {**launch.values, SECONDS: float(seconds)}
-        except (LoopyperfError, TimeoutError) as error:
+            told["predicted"] = limited(PATIENCE, partial(predicted, Member(**told)))
+        except (LoopyperfError, TimeIsUp) as error:
             told["failure"] = type(error).__name__
-        finally:
-            signal.alarm(0)
         with path.open("a") as file:
             file.write(json.dumps(told) + "\n")
 
 
-def _too_long(*_: Any) -> None:
-    raise TimeoutError
+def predicted(member: Member) -> dict[str, float]:
+    """Return what is predicted of *member* as CUDA, with its time."""
+    kernel = for_cuda(member.build())
+    (launch,) = lpp.counters(kernel, device=DEVICE, parameters=member.sizes).launches
+    seconds = lpp.estimate(kernel, device=DEVICE, model="pipeline", parameters=member.sizes).seconds
+    return {**launch.values, SECONDS: float(seconds)}
 
 
 def gathered() -> list[Judged]:
@@ -107,7 +104,7 @@ def gathered() -> list[Judged]:
             found = by_key[key_of(told)]
             names = (name for name, classes in SETS.items() if found["kernel_class"] in classes)
             counted = {**found["launches"][0]["counters"], SECONDS: float(np.median(found["seconds"]))}
-            judged.append(Judged(next(names, OTHERS), found["label"], counted, told["predicted"]))
+            judged.append(Judged(next(names, OTHERS), counted, told["predicted"]))
     return judged
 
 
@@ -146,10 +143,11 @@ def of_times(judged: Sequence[Judged]) -> Table:
     shown = table("set", "kernels", "median ln", "median abs(ln)", "90th percentile", "registers within 10 %")
     for name in (*SETS, OTHERS):
         here = [each for each in judged if each.of_set == name]
-        logs = [math.log(each.predicted[SECONDS] / each.measured[SECONDS]) for each in here]
+        told = np.array([each.predicted[SECONDS] for each in here])
+        took = np.array([each.measured[SECONDS] for each in here])
         near = [abs(each.predicted[REGISTERS] / each.measured[REGISTERS] - 1) <= NEAR for each in here]
-        far = np.abs(logs)
-        figures = (np.median(logs), np.median(far), np.quantile(far, 0.9))
+        logs = np.log(told / took)
+        figures = (np.median(logs), median_log_error(told, took), np.quantile(np.abs(logs), 0.9))
         shown.add_row(name, str(len(here)), *(f"{each:.2f}" for each in figures), f"{100 * np.mean(near):.0f} %")
     return shown
 
@@ -159,20 +157,7 @@ def of_times(judged: Sequence[Judged]) -> Table:
 
 def main() -> None:
     """Gather predictions, or judge those that were gathered."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("what", nargs="?", choices=["gather", "counters", "times"], help="by default both tables")
-    parser.add_argument("file", nargs="?", type=Path, help="where what is gathered goes")
-    parser.add_argument("--every", type=int, default=1, help="only each of the kernels that comes every so many")
-    parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them")
-    asked = parser.parse_args()
-    if asked.what == "gather":
-        gather(asked.file, asked.every, asked.first)
-        return
-    judged = gathered()
-    if asked.what != "times":
-        show(of_counters(judged))
-    if asked.what != "counters":
-        show(of_times(judged))
+    gather_or_show(main.__doc__, EVERY, gather, gathered, {"counters": of_counters, "times": of_times})
 
 
 if __name__ == "__main__":

@@ -1,23 +1,21 @@
 """Kernels whose times and counters were taken on an H200, to build again: our own, and the TITAN V's."""
 
-import lzma
 import pickle
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
-from typing import Any
+from itertools import chain
 
 import loopy as lp
 
 from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.configuration import Configuration, Limits
-from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, load_kernel_files
+from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
+from parts import RANKING_SETS
 from parts.convolution import Shape, convolution
-from parts.shared_data import SHARED_DATA
+from parts.titan_v import measured_kernels
 
-RANKING_SETS = Path(__file__).parents[1] / "ranking_sets"
 TEST_KERNELS = ("test_kernels", "test_kernels/rodinia", "test_kernels/optimization_steps")
 CONVOLUTION = "convolution of 15 x 15 taps"
 OF_TITAN_V = "titan-v.pkl.xz"
@@ -57,13 +55,9 @@ def own_members() -> Iterator[tuple[Member, Configuration]]:
 
 @lru_cache
 def _configurations() -> dict[tuple[str, str], Configuration]:
-    files: list[KernelFile] = []
-    for folder in (RANKING_SETS, *map(bundled_folder, TEST_KERNELS)):
-        files += load_kernel_files(folder)
-    return {(file.name, each.label): each for file in files for each in file.configurations(LIMITS)}
+    folders = (RANKING_SETS, *map(bundled_folder, TEST_KERNELS))
+    files = chain.from_iterable(map(load_kernel_files, folders))
+    return {(file.name, each.label): each for file in files for each in configurations_of(file, LIMITS)}
 
 
-@lru_cache
-def _titan_v() -> list[dict[str, Any]]:
-    with lzma.open(SHARED_DATA / OF_TITAN_V) as file:
-        return pickle.load(file)
+_titan_v = lru_cache(measured_kernels)

@@ -242,9 +242,9 @@ class WorkingSets:
         return found
 
     def common(self, window: Window, other: Window, kind: str | None = None) -> dict[str, Touched]:
-        """Return array -> what the program touches of it in *window* and in the *other* one, too.
+        """Return array -> the part that the program touches both in *window* and in the *other* one.
 
-        Where data tells the cells, nothing is taken to be. A *kind* is as in :meth:`touched`.
+        Accesses whose cells depend on data are left out. A *kind* is as in :meth:`touched`.
         """
         key = (
             "common",

@@ -21,6 +21,7 @@ from loopyperf.memory.kernel_profile import WarpClass
 from loopyperf.memory.sectors import SECTOR
 from loopyperf.models.on_device.demand import LaunchDemand, once
 from loopyperf.models.on_device.program_timing import parted
+from loopyperf.models.on_device.timing import Timing
 from loopyperf.models.pipeline import launch_cycles
 from loopyperf.pipeline.timed_program import Request, TimedLaunch, TimedProgram
 from loopyperf.sheet import Sheet, Shown, Table, called
@@ -217,10 +218,11 @@ class _Sums:
         )
 
     def looked_up(self, direction: str) -> float:
-        """Return how many sectors the shared cache looks up: what is not in a core's own partition, in two of them.
+        """Return how many sectors the shared cache looks up, in all its partitions.
 
-        That are the same part of all stores, and of the loads that it has not kept: of what it has there is a copy in
-        each partition (measured on an H200: docs/accuracy/counters.md).
+        A sector whose memory belongs to another partition is looked up in both: each store, and each load that misses,
+        because the core's own partition has a copy of what it has loaded (measured on an H200:
+        docs/accuracy/counters.md).
         """
         shared = _shared_cache(self.timed.device)
         if shared is None:
@@ -339,13 +341,12 @@ def _per_cycle(sums: _Sums) -> Iterator[tuple[str, float]]:
     launch = sums.timed
     cycles, cores, partitions = launch_cycles(launch), launch.device.needed("cores"), launch.partitions
     active = cycles * cores * launch.balance
-    units, lanes = launch.device.load_store_units, launch.device.needed("warp_size")
-    issue_of_loads = lanes / units if units else 1.0
-    accesses, requests = sum(sums.accesses.values()), sums.accesses[MemorySpace.GLOBAL, "load"]
+    taken = Timing(launch.device).least * sum(sums.accesses.values())
+    requests = sums.accesses[MemorySpace.GLOBAL, "load"]
     yield "smsp__cycles_active.avg.pct_of_peak_sustained_elapsed", 100 * launch.balance
     for metric, share in (
         ("smsp__issue_active", sums.instructions / partitions),
-        ("smsp__inst_executed_pipe_lsu", accesses * issue_of_loads / partitions),
+        ("smsp__inst_executed_pipe_lsu", taken / partitions),
         ("l1tex__t_requests_pipe_lsu_mem_global_op_ld", requests),
     ):
         yield f"{metric}.avg.pct_of_peak_sustained_active", 100 * share / active

@@ -144,12 +144,14 @@ class CachedGroups:
         that reside at once touch together.
         """
         group, here = neighbours(self.launch, 1, place), self.residence.on_core
+        if self.launch.groups <= self.residence.cores:  # each has a core of its own
+            return group.moved(self.room / here, ways)
         shared = group.shared(self.residence.cores)
         of_all = float(shared.lines) * LINE
         own = max(float(group.lines) * LINE - of_all, 0.0)
         held = min(1.0, self.room / (own * here + of_all)) if own or of_all else 1.0
         moved = group.moved((self.room + held * of_all * (here - 1)) / here, ways)
-        after_another = max(0.0, 1 - self.residence.cores / self.launch.groups)
+        after_another = 1 - self.residence.cores / self.launch.groups
         for way in moved:
             if way.kind == "load":
                 again = shared.sectors.get(way.array, 0.0)
@@ -188,7 +190,7 @@ class CachedGroups:
         return moved
 
 
-class Shared(NamedTuple):
+class CommonLoads(NamedTuple):
     """What two groups load, both of them."""
 
     sectors: Mapping[str, float]
@@ -251,7 +253,7 @@ class Groups:
         touched = self._sets.touched(self._sets.program, self.window, way.array, kind)
         return float(touched.get(way.array, Touched()).sectors)
 
-    def shared(self, distance: int) -> "Shared":
+    def shared(self, distance: int) -> "CommonLoads":
         """Return what the group loads that the one so many groups after it loads, too: the mean over all groups."""
         sectors: dict[str, float] = {}
         lines = 0.0
@@ -262,7 +264,7 @@ class Groups:
             for array, each in self._sets.common(self.window, after.window, "load").items():
                 sectors[array] = sectors.get(array, 0.0) + weight * float(each.sectors)
                 lines += weight * float(each.lines)
-        return Shared(sectors, lines)
+        return CommonLoads(sectors, lines)
 
     def moved(self, room: float, ways: Collection[Way]) -> dict[Way, float]:
         """Return the sectors that a cache of so many bytes moves for one of them, which it begins empty.
