@@ -10,6 +10,9 @@ from loopyperf.cli.loudness import loudness
 from loopyperf.errors import LoopyperfError, cannot_start
 
 SUMMARIES: Mapping[str, str] = {
+    "advise": (
+        "Say what would make the Loopy kernel that FUNCTION in FILE.py builds faster, with the time after each change."
+    ),
     "cache": ("Show or clear the cache of counts and answers."),
     "calibrate": (
         "Time the measurement kernels on a device, and fit the model that best predicts kernel classes left out."
@@ -24,7 +27,9 @@ SUMMARIES: Mapping[str, str] = {
     "devices": "List the devices that have a description or a fit; where both exist, your own before the bundled ones.",
     "doctor": "Check the installation; exit with status 1 if something essential is broken.",
     "estimate": "Predict the run time of the Loopy kernel that FUNCTION in FILE.py builds, and say what it is made of.",
-    "explain": "Say why the Loopy kernel that FUNCTION in FILE.py builds takes so long: line by line, by all models.",
+    "explain": (
+        "Say why the Loopy kernel that FUNCTION in FILE.py builds takes so long, and what would make it faster."
+    ),
     "fit": "Fit a model to the measurements in ARCHIVE, which `loopyperf calibrate` wrote; it may be compressed.",
     "microbenchmark": "Measure the latencies of instructions and the memories of a device, and write its description.",
     "rank": "Order the kernels VARIANTS in FILE.py by their predicted run times, fastest first.",

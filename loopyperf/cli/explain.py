@@ -16,12 +16,15 @@ from loopyperf.models.result import HEADINGS, Estimate
 from loopyperf.oracle.explanation.about import paragraphs
 from loopyperf.oracle.explanation.explain import explain as ask
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
+from loopyperf.oracle.explanation.first_screen import accesses_table, bar
 from loopyperf.oracle.explanation.notes import notes_on
 from loopyperf.oracle.models_table import models_table
 from loopyperf.oracle.refusals import by_reason
-from loopyperf.sheet import Sheet, Table, called
+from loopyperf.sheet import Sheet, Table
 from loopyperf.units import duration, in_percent, prefixed
 
+SMALL = 0.01
+"""of the time: what lines cost that cost less is not shown"""
 INDENT = 2
 """columns for each loop around a line"""
 ADVISOR = "gpuperf"
@@ -30,18 +33,19 @@ ADVISOR = "gpuperf"
 
 @click.command(epilog="\b\nExample: loopyperf explain matmul.py:tiled --set n=4096 --device nvidia-v100")
 @settings.explaining
+@click.option("--details", is_flag=True, help="Print all models, the roofline, GPUPerf's advice and all notes, too.")
 @settings.as_json
-def explain(as_json: bool, **asked: Any) -> None:
-    """Say why the Loopy kernel that FUNCTION in FILE.py builds takes so long: line by line, by all models.
+def explain(as_json: bool, details: bool, **asked: Any) -> None:
+    """Say why the Loopy kernel that FUNCTION in FILE.py builds takes so long, and what would make it faster.
 
-    Lines and parts are those of the model that is shown first; --model names another one. `loopyperf report` makes a
-    page of the same, in which models are switched.
+    The first screen has the time and its cause, how busy each part of the device is, and the three changes that help
+    most, each simulated; below are the lines of the source with their costs. `loopyperf report` makes a page of it.
     """
     answer = explained(**asked)
     if as_json:
         print_json(answer.to_dict())
     else:
-        show_explanation(answer)
+        show_explanation(answer, details=details)
 
 
 def explained(
@@ -53,6 +57,7 @@ def explained(
     model: str | None,
     models: tuple[str, ...],
     fit: str | None,
+    findings: bool,
 ) -> Explanation:
     """Return what there is to say of the kernel that the options of :func:`loopyperf.cli.settings.explaining` name."""
     program = load_program(kernel)
@@ -64,51 +69,70 @@ def explained(
             models=models or None,
             fit=fit,
             about=words_on(kernel),
+            findings=findings,
             typical=typical,
             parameters=sizes,
         )
 
 
-def show_explanation(answer: Explanation) -> None:
-    """Print *answer*, device by device."""
+def show_explanation(answer: Explanation, *, details: bool = False) -> None:
+    """Print *answer*, device by device; all of it with *details*."""
     for paragraph in paragraphs(answer.about):
         show(paragraph, hanging="")
-    for number, sheet in enumerate(_sheets(answer)):
+    for number, sheet in enumerate(_sheets(answer, details)):
         if number or answer.about:
             show("")
         show_sheet(sheet)
 
 
-def _sheets(answer: Explanation) -> Iterator[Sheet]:
-    """Yield what there is to print, one below the other."""
-    if len(answer.devices) > 1:
-        yield Sheet("The devices", tables=[_devices_table(answer)])
+def _sheets(answer: Explanation, details: bool) -> Iterator[Sheet]:
+    """Yield what there is to print, one below the other; all of it with *details*."""
     for on in answer.devices:
-        shown, said = on.estimate, notes_on(on)
-        where = on.name if on.name == on.device else f"{on.name} ({on.device})"
-        asked = f"{called(answer.kernel, answer.sizes, answer.typical)} on {where}, model {on.first}"
+        screen = on.sheet()
         least = [f"the roofline says {duration(on.least)} at least"] if on.is_under_the_roof(on.first) else []
-        yield Sheet(asked, shown.sheet().answer, [_source_table(answer, on)], remarks=least)
-        if shown.breakdown.rows:
-            yield Sheet("What the time is made of", tables=[_parts_table(shown)])
-        yield from _listed(_whose(on), [_said_by(names, sentence, on) for sentence, names in said.items()])
-        yield Sheet("The models", tables=[models_table(on.estimates, on.clock)])
-        yield from _listed("No answer", _reasons(on.refusals))
-        if on.roofline is not None:
-            yield _under_roofs(on, on.roofline, said)
-        yield from _listed("What would help", [on.beyond_advice] if on.beyond_advice else [])
-        for advice in on.advice:
-            sheet = advice.sheet()
-            yield replace(sheet, asked=f"What would help {sheet.asked}, by {ADVISOR}{_beside(on)}")
-        missing = [name for name, reason in on.gaps.items() if reason not in on.refusals.values()]
-        yield from _listed("Missing", [f"{name}: {on.gaps[name]}" for name in missing])
-    yield Sheet("What the models assume", tables=[_summaries(answer)])
+        yield replace(screen, remarks=[*screen.remarks, *least])
+        yield Sheet("", tables=[_source_table(answer, on)])
+        yield from _memory(on)
+        if details:
+            yield from _details(on)
+    if details:
+        yield Sheet("What the models assume", tables=[_summaries(answer)])
     yield from _listed("No answer", _reasons(answer.refusals))
 
 
-def _devices_table(answer: Explanation) -> Table:
-    rows = [(on.name, on.estimate.time_in_words, on.first, on.estimate.bound) for on in answer.devices]
-    return Table(("device", "time", "model", "most of it for"), rows, text=1, last=2)
+def _details(on: OnDevice) -> Iterator[Sheet]:
+    """Yield what the first screen has no room for."""
+    said = notes_on(on)
+    if on.estimate.breakdown.rows:
+        yield Sheet("What the time is made of", tables=[_parts_table(on.estimate)])
+    yield from _waiting(on)
+    yield from _listed(_whose(on), [_said_by(names, sentence, on) for sentence, names in said.items()])
+    yield Sheet("The models", tables=[models_table(on.estimates, on.clock)])
+    yield from _listed("No answer", _reasons(on.refusals))
+    if on.roofline is not None:
+        yield _under_roofs(on, on.roofline, said)
+    for advice in on.advice:
+        sheet = advice.sheet()
+        yield replace(sheet, asked=f"What would help {sheet.asked}, by {ADVISOR}{_beside(on)}")
+    missing = [name for name, reason in on.gaps.items() if reason not in on.refusals.values()]
+    yield from _listed("Missing", [f"{name}: {on.gaps[name]}" for name in missing])
+
+
+def _memory(on: OnDevice) -> Iterator[Sheet]:
+    """Yield what each access of the longest launch asks of memory, and what device memory moves."""
+    if on.diagnosis is not None and on.diagnosis.launches:
+        longest, words = on.diagnosis.longest, on.diagnosis.words
+        yield Sheet("", tables=[accesses_table(longest, words)], remarks=[longest.traffic.in_words])
+
+
+def _waiting(on: OnDevice) -> Iterator[Sheet]:
+    """Yield what the warps of each launch wait for."""
+    if on.diagnosis is not None:
+        for launch in on.diagnosis.launches:
+            if launch.waiting is not None:
+                rows = [(cause, bar(share), in_percent(share)) for cause, share in launch.waiting.total.items()]
+                asked = f"What the {on.diagnosis.words.warp}s of {launch.name} wait for"
+                yield Sheet(asked, tables=[Table(("", "", "share"), rows, text=2)])
 
 
 def _listed(title: str, sentences: Sequence[str]) -> Iterator[Sheet]:
@@ -171,22 +195,15 @@ def _parts_table(estimate: Estimate) -> Table:
 
 
 def _source_table(answer: Explanation, on: OnDevice) -> Table:
-    """Return the source, as Loopy writes it, with what each line costs: advice has the instructions' ids."""
+    """Return the source, as Loopy writes it, with what each line costs and what its warps wait for."""
     whole = float(on.estimate.seconds)
     rows: list[tuple[str, str, str, str]] = []
     for cost in answer.lines(on.estimate):
         line = cost.line
-        if line.kind == "other" and not cost.parts:
+        if line.kind == "other" and not (cost.parts and abs(cost.seconds) >= SMALL * whole):
             continue
         name = f"  {{id={line.source}}}" if line.kind == "instruction" else ""
-        time = duration(cost.seconds) if cost.parts else ""
-        share = in_percent(cost.seconds / whole) if cost.parts and whole else ""
-        rows.append((" " * INDENT * line.depth + line.text + name, time, share, _parts(cost.parts)))
-    return Table(("source", "time", "share", "most of it for"), rows, last=1)
-
-
-def _parts(parts: Mapping[str, float]) -> str:
-    """Return what a line's time is for; of several parts, each with its own."""
-    if len(parts) <= 1:
-        return ", ".join(parts)
-    return ", ".join(f"{name} {duration(seconds)}" for name, seconds in parts.items())
+        is_shown = bool(cost.parts and whole) and abs(cost.seconds) >= SMALL * whole
+        time, share = (duration(cost.seconds), in_percent(cost.seconds / whole)) if is_shown else ("", "")
+        rows.append((" " * INDENT * line.depth + line.text + name, time, share, on.waits_at(line.source)))
+    return Table(("source", "time", "share", "waits for (share of all waiting)"), rows, last=1)

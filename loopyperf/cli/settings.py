@@ -128,7 +128,10 @@ counting = click.option("--counting", type=click.Choice(COUNTINGS), default="exe
 
 def explaining(command: Declared) -> Declared:
     """Declare of which kernel, on which devices and by which models *command* shows all that there is to say."""
-    return kernel(sizes(typical(several_devices(first_model(only(fit_of_one(command)))))))
+    findings = click.option(
+        "--findings/--no-findings", default=True, help="Whether to simulate changes that may make it faster."
+    )
+    return kernel(sizes(typical(several_devices(first_model(only(fit_of_one(findings(command))))))))
 
 
 def measuring(command: Declared) -> Declared:

@@ -297,8 +297,12 @@ class Estimate(_ExplainedLater, Shown):
         batch = number_of(self.seconds.size, "run time") if isinstance(self.seconds, np.ndarray) else ""
         if not np.size(self.seconds):
             return batch
-        said = f"{batch} {self.time_in_words}{self.without}{self._between()}, {self.most_of_it}"
-        return said.lstrip()
+        return f"{batch} {self.time_and_interval}, {self.most_of_it}".lstrip()
+
+    @property
+    def time_and_interval(self) -> str:
+        """Return the run time as displays have it, with what it leaves out and its interval, where there is one."""
+        return f"{self.time_in_words}{self.without}{self._between()}"
 
     @property
     def time_in_words(self) -> str:

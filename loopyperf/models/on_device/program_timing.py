@@ -230,7 +230,7 @@ class _LaunchTiming:
             same = next((each for each in alike if each.requests == requests), None)
             if same is None:
                 asked = zip(graph.instructions, requests, strict=True)
-                times = tuple([_timed(timing, balance, balances, known, *each) for each in asked])
+                times = tuple([times_of(timing, balance, balances, known, *each) for each in asked])
                 same = TimedWarps(alike[0].graph if alike else _bare(graph), times, requests, start)
                 alike.append(same)
             found[program] = same
@@ -334,7 +334,7 @@ def _bare(graph: Idg) -> Idg:
     return coded_graph(replace(graph, instructions=instructions))
 
 
-def _timed(
+def times_of(
     timing: Timing,
     balance: float,
     balances: Mapping[str, float],

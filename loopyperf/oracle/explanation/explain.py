@@ -12,16 +12,18 @@ from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError
 from loopyperf.kernel import Program
-from loopyperf.models.catalog import find_model
+from loopyperf.models.catalog import DEVICE_MODELS, find_model
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.advice import advice_at
 from loopyperf.oracle.explanation.costs import with_others
+from loopyperf.oracle.explanation.diagnosis import Diagnosis, diagnosed
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
 from loopyperf.oracle.explanation.listing import Line, listing_of
 from loopyperf.oracle.roofline import roofline_at
 from loopyperf.predict.cache.recent import Kind, kind_of_json
 from loopyperf.predict.case import Case, admitted_sizes, found_once, one_size, prepared
 from loopyperf.predict.choice import WITHOUT_FIT, FitChoice, device_or_error, usual_answer
+from loopyperf.predict.estimate import predictor
 from loopyperf.predict.several import (
     answers_by,
     check_is_asked,
@@ -45,11 +47,16 @@ def explain(
     models: Iterable[str] | None = None,
     fit: FitChoice | Learned | None = None,
     about: str = "",
+    findings: bool = True,
     typical: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> Explanation:
-    """Return what there is to say of the run time of *program* at one size, in seconds: its parts, and what would help.
+    """Return why *program* takes so long at one size, in seconds, and what would make it faster.
+
+    On each device, :attr:`~OnDevice.diagnosis` says how busy each pipeline and memory level is, what warps wait for,
+    and in :attr:`~loopyperf.oracle.explanation.diagnosis.Diagnosis.findings` what each change would gain: at most
+    eight changed programs are simulated by the model that is shown, none with ``findings=False``.
 
     *device* is one, or several. *model* is the one that is shown first: by default that of *fit*, or of the best fit
     for the device, else ``"pipeline"``; where it has no answer, the first that has one. *models* are all that are
@@ -69,7 +76,7 @@ def explain(
     first = None if model is None else find_model(model).name
     names = models_named(models)
     record = record_among(fit, names)
-    question = _Question(Case(program, merged, typical), names, first, record)
+    question = _Question(Case(program, merged, typical), names, first, record, findings)
     asked = _several(record.slug if record is not None and device is None else device)
     check_is_asked(record, (device_or_error(choice)[0] for choice in asked))
     found: list[OnDevice] = []
@@ -116,6 +123,7 @@ class _Question:
     models: Sequence[str]
     first: str | None
     record: Fit | Learned | None
+    findings: bool
 
     def on(self, choice: DeviceChoice | None) -> OnDevice:
         """Return what there is to say on a device; raises :class:`LoopyperfError` where no model has an answer."""
@@ -137,19 +145,30 @@ class _Question:
 
         estimates, refusals = predictions(self.models, self.case, slug, device, self.record)
         roofline, advice = on_device(roofline_at), on_device(advice_at)
-        found = {"roofline": roofline, "advice": advice}
+        first = self._shown_first(slug, estimates)
+        diagnosis = on_device(partial(self._diagnosed, slug, first))
+        found = {"roofline": roofline, "advice": advice, "diagnosis": diagnosis}
         known = None if isinstance(device, UnknownDeviceError) else device
         return OnDevice(
             device=slug,
             name=slug if known is None else known.name,
-            first=self._shown_first(slug, estimates),
+            first=first,
             estimates=estimates,
             refusals=refusals,
             clock=None if known is None else known.clock,
             roofline=None if isinstance(roofline, LoopyperfError) else roofline,
             advice=() if isinstance(advice, LoopyperfError) else advice[1],
             gaps={name: str(error) for name, error in found.items() if isinstance(error, LoopyperfError)},
+            diagnosis=None if isinstance(diagnosis, LoopyperfError) else diagnosis,
         )
+
+    def _diagnosed(self, slug: str, first: str, case: Case, device: Device) -> Diagnosis:
+        """Return what limits *case* on *device* by the model that is shown *first*."""
+        if answers_by(self.record, first, slug):
+            by = predictor(model=first, fit=self.record)
+        else:
+            by = predictor(model=first, device=device if first in DEVICE_MODELS else slug)
+        return diagnosed(case, device, by, findings=self.findings)
 
     def _shown_first(self, slug: str, estimates: Mapping[str, Estimate]) -> str:
         if self.record is not None and answers_by(self.record, self.record.model, slug):

@@ -1,7 +1,7 @@
 """An :class:`Explanation`: what there is to say of a kernel's time on some devices, as plain values."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from typing import Any
 
@@ -9,14 +9,18 @@ from loopyperf.models.literature.advice import UNMODELLED, Advice
 from loopyperf.models.on_device.roofs import Roofline
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.explanation.costs import LineCost, line_costs
+from loopyperf.oracle.explanation.diagnosis import NOTHING, Diagnosis
+from loopyperf.oracle.explanation.first_screen import bars, findings_table
 from loopyperf.oracle.explanation.listing import Line
-from loopyperf.oracle.models_table import below_roofline, is_below, models_table
+from loopyperf.oracle.models_table import below_roofline, is_below
 from loopyperf.oracle.refusals import unanswered
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
-from loopyperf.units import duration, in_percent
+from loopyperf.units import in_percent, number_of
 
-COSTLIEST = 5
-"""lines of the source that are shown of an explanation"""
+WAITED = 0.01
+"""of all waiting: what less is waited for is not shown"""
+SHOWN = 3
+"""findings on the first screen"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -40,12 +44,19 @@ class OnDevice(Shown):
     advice: tuple[Advice, ...]
     """of each launch"""
     gaps: Mapping[str, str]
-    """``"roofline"`` or ``"advice"`` -> why there is none"""
+    """``"roofline"``, ``"advice"`` or ``"diagnosis"`` -> why there is none"""
+    diagnosis: Diagnosis | None = None
+    """what limits the kernel, and what would make it faster; None where :attr:`gaps` says why"""
 
     @property
     def estimate(self) -> Estimate:
         """Return the estimate that is shown first."""
         return self.estimates[self.first]
+
+    @property
+    def cause(self) -> str:
+        """Return why the kernel takes so long, in a sentence without its period."""
+        return self.estimate.most_of_it if self.diagnosis is None else self.diagnosis.cause
 
     @property
     def least(self) -> float:
@@ -75,14 +86,51 @@ class OnDevice(Shown):
         return below_roofline(self.estimates, self.least)
 
     def sheet(self) -> Sheet:
-        """Return what each model says, and why others have no answer."""
-        shown = self.estimate
+        """Return the first screen: the time and its cause, how full each resource is, and what would help."""
+        shown, diagnosis = self.estimate, self.diagnosis
+        tables: list[Table] = []
+        if diagnosis is not None and diagnosis.launches:
+            tables = [bars(diagnosis.longest, diagnosis), findings_table(diagnosis.findings[:SHOWN], diagnosis)]
         return Sheet(
-            asked=f"{called(shown.kernel, shown.sizes, shown.typical)} on {self.name}",
-            answer=f"{shown.time_in_words} by {self.first}, {shown.most_of_it}",
-            tables=[models_table(self.estimates, self.clock)],
-            remarks=unanswered(self.refusals),
+            asked=f"{called(shown.kernel, shown.sizes, shown.typical)} on {self.called}, model {self.first}",
+            answer=f"{shown.time_and_interval}, {self.cause}",
+            tables=[table for table in tables if table.rows],
+            remarks=[f"or: {each}" for each in shown.alternatives] + [*self._beside_findings(), *self._other_models()],
+            notes=shown.notes,
         )
+
+    def waits_at(self, line: str) -> str:
+        """Return what the warps wait for at a *line* of the source, and its share of all waiting; empty for little."""
+        launches = () if self.diagnosis is None or not line else self.diagnosis.launches
+        for launch in launches:
+            waits = None if launch.waiting is None else launch.waiting.by_source.get(line)
+            if waits is not None and sum(waits.values()) >= WAITED:
+                cause = max(waits, key=lambda cause: waits[cause])
+                return f"{cause} {in_percent(sum(waits.values()))}"
+        return ""
+
+    @property
+    def called(self) -> str:
+        """Return its full name, and its short one where that is another."""
+        return self.name if self.name == self.device else f"{self.name} ({self.device})"
+
+    def _beside_findings(self) -> Iterator[str]:
+        """Yield what there is beside the findings on the first screen."""
+        if self.diagnosis is not None and not self.diagnosis.findings:
+            yield NOTHING
+        elif self.diagnosis is not None and len(self.diagnosis.findings) > SHOWN:
+            yield f"{number_of(len(self.diagnosis.findings) - SHOWN, 'finding')} more that would help less"
+
+    def _other_models(self) -> Iterator[str]:
+        """Yield in a line what the other models say."""
+        others = {name: each for name, each in self.estimates.items() if name != self.first}
+        if len(others) == 1:
+            ((name, other),) = others.items()
+            yield f"another model, {name}: {other.time_in_words}"
+        elif others:
+            ends = (pick(others, key=lambda name: float(others[name])) for pick in (min, max))
+            low, high = (f"{others[name].time_in_words} ({name})" for name in ends)
+            yield f"{len(others)} other models: {low} to {high}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values that JSON can hold."""
@@ -96,6 +144,7 @@ class OnDevice(Shown):
             "roofline": None if self.roofline is None else _plain(self.roofline),
             "advice": [each.to_dict() for each in self.advice],
             "gaps": dict(self.gaps),
+            "diagnosis": None if self.diagnosis is None else self.diagnosis.to_dict(),
         }
 
 
@@ -123,27 +172,11 @@ class Explanation(Shown):
         return tuple(line_costs(estimate, self.listing))
 
     def sheet(self) -> Sheet:
-        """Return what is shown first on each device, and the lines that cost most on the first one."""
-        first = self.devices[0]
-        devices = [(on.name, on.first, on.estimate.bound, on.estimate.time_in_words) for on in self.devices]
-        return Sheet(
-            asked=called(self.kernel, self.sizes, self.typical),
-            answer=f"{first.estimate.time_in_words} on {first.name} by {first.first}",
-            tables=[
-                Table(("device", "model", "most of it for", "time"), devices, text=3),
-                Table((f"costliest lines on {first.device}", "time", "share"), self._costliest(first.estimate)),
-            ],
-            remarks=unanswered(self.refusals),
-        )
-
-    def _costliest(self, estimate: Estimate) -> list[tuple[str, str, str]]:
-        costs = sorted(self.lines(estimate), key=lambda cost: -abs(cost.seconds))[:COSTLIEST]
-        whole = float(estimate.seconds)
-        return [
-            (cost.line.text, duration(cost.seconds), in_percent(cost.seconds / whole) if whole else "")
-            for cost in costs
-            if cost.parts
-        ]
+        """Return the first screen: of the first device, and in a line of each other one."""
+        first, *others = self.devices
+        screen = first.sheet()
+        beside = [f"on {on.name}: {on.estimate.time_in_words}, {on.cause}" for on in others]
+        return replace(screen, remarks=[*beside, *screen.remarks, *unanswered(self.refusals)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as plain values that JSON can hold."""

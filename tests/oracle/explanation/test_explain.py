@@ -63,7 +63,7 @@ def test_who_has_no_answer_is_listed_with_the_reason(own_data: Path):
     (mine,) = lpp.explain(doubled(), n=4096, device="mine").devices
     assert list(mine.estimates) == ["linear"]
     assert "does not state throughput.f32" in mine.refusals["pipeline"]
-    assert (mine.advice, mine.roofline, set(mine.gaps)) == ((), None, {"advice", "roofline"})
+    assert (mine.advice, mine.roofline, set(mine.gaps)) == ((), None, {"advice", "diagnosis", "roofline"})
 
 
 def test_a_device_with_a_fit_and_no_description_answers_by_its_fit(own_data: Path):

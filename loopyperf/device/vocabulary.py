@@ -1,0 +1,60 @@
+"""What engineers call the parts of a device: NVIDIA's words, AMD's, and those for processors."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from loopyperf.device.description import Device
+from loopyperf.device.parts import Lanes, Pipeline
+
+LOAD_STORE = "load/store"
+LOCAL_MEMORY = "local memory"
+ISSUE = "issue"
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The words for one kind of device."""
+
+    warp: str
+    """work-items that execute together"""
+    core: str
+    """what executes groups"""
+    local: str
+    """memory of a group"""
+    sector: str
+    """the least that memory moves"""
+
+    def resource(self, name: str) -> str:
+        """Return what pipeline or memory level *name* is called, e.g. ``"shared memory and L1"``."""
+        resources: Mapping[str, str] = {
+            LOAD_STORE: f"{self.local} and L1",
+            LOCAL_MEMORY: self.local,
+            Pipeline.ALU: "f32 arithmetic",
+            Pipeline.FP64: "f64 arithmetic",
+            Pipeline.SFU: "special functions",
+            Pipeline.INTEGER: "integer arithmetic",
+            Pipeline.CONTROL: "branches",
+            Pipeline.BARRIER: "barriers",
+            ISSUE: "instruction issue",
+        }
+        return resources.get(name, name)
+
+    def limit(self, name: str, of_local: float) -> str:
+        """Return what a kernel is bound by whose busiest resource is *name*, in the words of the field.
+
+        *of_local* is the share of local memory in what that resource does.
+        """
+        if name in (LOAD_STORE, LOCAL_MEMORY):
+            return f"{self.local} bandwidth" if of_local > 1 / 2 else "L1 throughput (load/store units)"
+        if name in (*Pipeline, ISSUE):
+            return self.resource(name)
+        return f"{name} bandwidth"
+
+
+def vocabulary(device: Device) -> Vocabulary:
+    """Return the words for *device*."""
+    if device.lanes == Lanes.IN_TURN:
+        return Vocabulary("vector", "core", "local memory", "cache line")
+    if device.vendor == "AMD":
+        return Vocabulary("wavefront", "CU", "LDS", "sector")
+    return Vocabulary("warp", "SM", "shared memory", "sector")

@@ -1,0 +1,440 @@
+"""What limits a launch: how busy each resource is, what warps wait for, what is moved, how many groups reside.
+
+All of it is arithmetic on the launch and on the cycles that a model says it takes; waiting is counted in the trace of
+a short part of the simulation.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopyperf.compiler.machine_program import MachineLaunch
+from loopyperf.counts.item import MemorySpace
+from loopyperf.device.description import Device
+from loopyperf.device.lambdas import DRAM
+from loopyperf.device.occupancy import occupancy
+from loopyperf.device.parts import Lanes
+from loopyperf.errors import LoopyperfError, OccupancyError
+from loopyperf.idg.program import Instruction, Opcode
+from loopyperf.memory.kernel_profile import AccessProfile
+from loopyperf.memory.sectors import SECTOR
+from loopyperf.models.analytic import last_core
+from loopyperf.models.on_device.demand import LaunchDemand, once
+from loopyperf.models.on_device.timing import Timing, is_of_device
+from loopyperf.models.pipeline import explicit_part
+from loopyperf.models.workload import START
+from loopyperf.pipeline.core import ABLE, OPENED, PLACE, REASON, RESULT, SOURCE, TIME, VACATED, WARP
+from loopyperf.pipeline.python_core import AT_BARRIER
+from loopyperf.pipeline.simulator import executed
+from loopyperf.pipeline.timed_program import Request, TimedLaunch
+from loopyperf.units import prefixed
+
+ISSUES = 12_000
+"""instructions that are traced to find what warps wait for"""
+ALIKE = 1.05
+"""times: what is moved and what is touched are then about the same"""
+FULL = 0.999
+"""of the warp slots: nothing more would fit"""
+
+# {{{ how busy each resource is
+
+
+def utilization(launch: TimedLaunch, cycles: float) -> dict[str, float]:
+    """Return pipeline or memory level -> the share of the device's peak that *launch* takes, the busiest first.
+
+    *cycles* are those of one execution. A core that waits for others to end is idle: its pipelines count as idle.
+    """
+    core = last_core(launch)
+    busy = once(core, LaunchDemand).busy
+    warps = core.groups * core.warps_per_group
+    shares = {
+        name: each * warps / cycles * (1.0 if is_of_device(name, launch) else launch.balance)
+        for name, each in busy.items()
+        if name != START and cycles
+    }
+    return {name: min(1.0, shares[name]) for name in sorted(shares, key=lambda name: -shares[name])}
+
+
+# }}}
+
+
+# {{{ what warps wait for
+
+
+Wait = Literal["pipeline busy", "memory latency", "dependency", "barrier", "issue"]
+"""for a pipeline that others use; for a load; for another result; for other warps of the group; for an issue slot"""
+WAITS: tuple[Wait, ...] = get_args(Wait)
+OF_MEMORY = (MemorySpace.GLOBAL, MemorySpace.PRIVATE)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """For what the warps of a core wait, in shares of all of their waiting, by the instruction that waits."""
+
+    by_source: Mapping[str, Mapping[Wait, float]]
+    """line of the source -> for what its instructions wait -> share"""
+
+    @property
+    def total(self) -> dict[Wait, float]:
+        """Return for what warps wait -> its share, the greatest first."""
+        found = {cause: sum((each.get(cause, 0.0) for each in self.by_source.values()), 0.0) for cause in WAITS}
+        order: list[Wait] = sorted(WAITS, key=lambda cause: -found[cause])
+        return {cause: found[cause] for cause in order if found[cause]}
+
+
+def waiting_of(launch: TimedLaunch) -> Waiting:
+    """Return for what warps wait in the part of *launch* that is simulated instruction by instruction.
+
+    Raises :class:`MissingNumberError` for a latency that the device's description lacks.
+    """
+    scenario = explicit_part(launch, ISSUES).simulation.scenario
+    trace = executed(scenario, is_traced=True).trace
+    instructions = [each for graph in scenario.graphs for each in graph.instructions]
+    loads = _loads(launch)
+    found: dict[str, dict[Wait, float]] = {}
+    for cause, rows, ticks in _waits(trace, np.array([_identity(each) in loads for each in instructions])):
+        by_place = np.bincount(trace[rows, PLACE], weights=ticks, minlength=len(instructions))
+        for place in np.flatnonzero(by_place):
+            own = found.setdefault(instructions[place].label, {})
+            own[cause] = own.get(cause, 0.0) + float(by_place[place])
+    every = sum(sum(each.values()) for each in found.values()) or 1.0
+    return Waiting({source: {cause: each / every for cause, each in own.items()} for source, own in found.items()})
+
+
+def _waits(
+    trace: NDArray[np.int64], is_load: NDArray[np.bool_]
+) -> Iterator[tuple[Wait, NDArray[np.bool_], NDArray[np.int64]]]:
+    """Yield causes, each with the issues that waited for it and for how many ticks, one after the other."""
+    order = np.argsort(trace[:, WARP], kind="stable")
+    before = np.empty(len(trace), dtype=np.int64)
+    before[order[1:]] = trace[order[:-1], TIME]
+    is_first = np.ones(len(trace), dtype=bool)
+    is_first[order[1:]] = trace[order[1:], WARP] != trace[order[:-1], WARP]
+    at_barrier = (trace[:, REASON] == AT_BARRIER) & ~is_first
+    moment = np.where(at_barrier, before, trace[:, ABLE])
+    of_memory = (trace[:, SOURCE] >= 0) & is_load[np.maximum(trace[:, SOURCE], 0)]
+    steps: tuple[tuple[int, Wait], ...] = (
+        (ABLE, "barrier"), (RESULT, "dependency"), (VACATED, "pipeline busy"), (OPENED, "issue")
+    )  # fmt: skip
+    for column, cause in steps:
+        until = np.maximum(moment, trace[:, column])
+        waited = until > moment
+        parts: list[tuple[Wait, NDArray[np.bool_]]] = [(cause, waited)]
+        if cause == "dependency":
+            parts = [("memory latency", waited & of_memory), (cause, waited & ~of_memory)]
+        for name, rows in parts:
+            if rows.any():
+                yield name, rows, (until - moment)[rows]
+        moment = until
+
+
+def _loads(launch: TimedLaunch) -> frozenset[tuple[str, str, int | None]]:
+    """Return the loads from beyond the core, each by what parts of it on several pipelines have in common."""
+    return frozenset(
+        _identity(each)
+        for _, program in launch.shared()
+        for each in program.graph.instructions
+        if each.kind == Opcode.LOAD and each.subsystem in OF_MEMORY
+    )
+
+
+def _identity(instruction: Instruction) -> tuple[str, str, int | None]:
+    return instruction.source, instruction.text, instruction.origin
+
+
+# }}}
+
+
+# {{{ what is moved
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What all executions of a launch move, in bytes."""
+
+    moved: Mapping[str, float]
+    """level of memory -> bytes of global and local (stack) memory by way of it, the nearest level first"""
+    compulsory: float
+    """bytes that device memory moves at least: each sector that is touched, once in each direction"""
+    capacity: Mapping[str, int]
+    """cache -> bytes that it holds, where that is known"""
+
+    @property
+    def in_words(self) -> str:
+        """Return what device memory moves, beside what it moves at least, in a clause."""
+        moved, least = (prefixed(each, "B") for each in (self.moved.get(DRAM, 0.0), self.compulsory))
+        times = f": {self.excess:.2g} times" if self.excess > ALIKE else ""
+        return f"DRAM moves {moved}, the arrays touched are {least}{times}"
+
+    @property
+    def excess(self) -> float:
+        """Return how many times the compulsory traffic device memory moves; 1 where nothing is touched."""
+        return self.moved.get(DRAM, 0.0) / self.compulsory if self.compulsory else 1.0
+
+
+def traffic_of(launch: TimedLaunch) -> Traffic:
+    """Return what all executions of *launch* move by way of each level of memory, in bytes."""
+    warps = launch.all_groups * launch.warps_per_group * launch.times
+    moved: dict[str, float] = {}
+    for share, program in launch.shared():
+        for level, sectors in program.moved.items():
+            moved[level] = moved.get(level, 0.0) + share * sectors * SECTOR * warps
+    capacity = {each.name: int(each.size) for each in launch.device.memory if each.size and each.name in moved}
+    return Traffic(moved, launch.sectors * SECTOR * launch.times, capacity)
+
+
+# }}}
+
+
+# {{{ how many groups reside on a core
+
+
+@dataclass(frozen=True, slots=True)
+class Residents:
+    """How many groups of a launch reside on a core at once, and what one more would need."""
+
+    warps: int
+    """that reside on a core at once"""
+    slots: int
+    """warps that a core has room for"""
+    groups: int
+    """that reside at once; fewer than fit where the grid has no more"""
+    fitting: int
+    """groups that a core has room for"""
+    total: int
+    """groups that the core with most groups executes"""
+    registers: int
+    """of a work-item"""
+    spilled: int
+    """registers of a work-item that local (stack) memory holds"""
+    limited_by: tuple[str, ...]
+    """the resources that have no room for another group; ``"grid"`` where there are no more groups"""
+    fewer_registers: int | None
+    """of a work-item, with which one group more fits, if nothing but registers has to change"""
+    less_local_memory: int | None
+    """bytes of a group, with which one group more fits, if nothing but local memory has to change"""
+
+    @property
+    def share(self) -> float:
+        """Return the occupancy: warps that reside over those that a core has room for."""
+        return self.warps / self.slots
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether every warp slot of the core is taken."""
+        return self.share > FULL
+
+
+def residents_of(machine: MachineLaunch, launch: TimedLaunch) -> Residents:
+    """Return how many groups of a launch reside on a core at once, and what one more would need."""
+    execution, room = launch.execution, machine.room
+    at_once = min(execution.concurrent_groups, execution.total_groups)
+    has_room = execution.total_groups <= execution.concurrent_groups
+    limited_by = ("grid",) if has_room and at_once < room.groups else room.bound_by
+    fits = _Fits(launch.device, launch.work_items, launch.local_memory, room.groups + 1)
+    return Residents(
+        warps=at_once * launch.warps_per_group,
+        slots=room.warp_slots,
+        groups=at_once,
+        fitting=room.groups,
+        total=execution.total_groups,
+        registers=launch.registers,
+        spilled=launch.spilled,
+        limited_by=tuple(limited_by),
+        fewer_registers=fits.registers(launch.registers) if room.bound_by == ("registers",) else None,
+        less_local_memory=fits.local_bytes(launch.registers) if room.bound_by == ("local memory",) else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Fits:
+    """What groups may take of a core of which so many are to fit."""
+
+    device: Device
+    work_items: int
+    local_memory: int
+    groups: int
+
+    def registers(self, most: int) -> int | None:
+        return next((each for each in range(most - 1, 0, -1) if self._has_room(each, self.local_memory)), None)
+
+    def local_bytes(self, registers: int) -> int | None:
+        low, high = 0, self.local_memory
+        if not self._has_room(registers, low):
+            return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._has_room(registers, middle) else (low, middle)
+        return low
+
+    def _has_room(self, registers: int, local_memory: int) -> bool:
+        try:
+            return occupancy(self.device, self.work_items, registers, local_memory).groups >= self.groups
+        except OccupancyError:
+            return False
+
+
+# }}}
+
+
+# {{{ what each access asks for
+
+
+@dataclass(frozen=True, slots=True)
+class AccessReview:
+    """The accesses of an array by a line of the source: what one execution by a warp asks for, on average."""
+
+    line: str
+    """of the source"""
+    kind: str
+    """``"load"`` or ``"store"``"""
+    array: str
+    space: str
+    """a :class:`~loopyperf.counts.item.MemorySpace`"""
+    executions: float
+    """by a warp, on average over all warps of the launch"""
+    sectors: float
+    """of global and local (stack) memory; 0 of a group's memory"""
+    fewest_sectors: float
+    """that its elements fill"""
+    wavefronts: float
+    """passes through the banks"""
+    fewest_wavefronts: float
+    """without bank conflicts"""
+    reached: Mapping[str, float]
+    """level of memory -> share of the sectors that are moved from there, 1 of the nearest"""
+
+    def hit_rate(self, level: str) -> float | None:
+        """Return the share of what *level* is asked for that it has; None for a level that nothing reaches."""
+        names = list(self.reached)
+        if level not in names or not self.reached[level] or level == names[-1]:
+            return None
+        return 1 - self.reached[names[names.index(level) + 1]] / self.reached[level]
+
+
+def accesses_of(machine: MachineLaunch, launch: TimedLaunch) -> tuple[AccessReview, ...]:
+    """Return what the accesses of *launch* ask for, those that move most first."""
+    sources = machine.representative.accesses
+    found: dict[tuple[str, str, str, str], list[tuple[float, Request, float, float]]] = {}
+    for executions, each, request in launch.requested():
+        source = None if each.origin is None else sources.get(each.origin)
+        profile = None
+        if source is not None and not source.refusal and each.dtype:
+            profile = source.wider.get(each.bits, source.profile)
+        sectors, wavefronts = _fewest(request, profile)
+        key = each.label, each.kind, request.array, each.subsystem
+        found.setdefault(key, []).append((executions, request, sectors, wavefronts))
+    rows = [_access(*key, every) for key, every in found.items()]
+    return tuple(sorted(rows, key=lambda row: -row.executions * max(row.sectors, row.wavefronts)))
+
+
+def _fewest(request: Request, profile: AccessProfile | None) -> tuple[float, float]:
+    """Return the sectors that the elements of an access fill, and its wavefronts without conflicts."""
+    if profile is None or not profile.number:
+        return request.sectors, request.wavefronts
+    if request.served is not None:
+        return max(1.0, ceil(float(profile.mean("distinct")) / SECTOR)), request.wavefronts
+    return 0.0, float(profile.mean("ideal_wavefronts"))
+
+
+def _access(
+    line: str, kind: str, array: str, space: str, every: Sequence[tuple[float, Request, float, float]]
+) -> AccessReview:
+    executions = sum(number for number, *_ in every)
+    shares = [number / executions if executions else 0.0 for number, *_ in every]
+
+    def mean(numbers: Iterable[float]) -> float:
+        return sum(share * number for share, number in zip(shares, numbers, strict=True))
+
+    served = next((request.served for _, request, *_ in every if request.served is not None), None)
+    sectors = mean(request.sectors for _, request, *_ in every)
+    reached = {} if served is None else served.reaching(kind)
+    return AccessReview(
+        line=line,
+        kind=kind,
+        array=array,
+        space=space,
+        executions=executions,
+        sectors=sectors,
+        fewest_sectors=min(sectors, mean(fewest for _, _, fewest, _ in every)),
+        wavefronts=mean(request.wavefronts for _, request, *_ in every),
+        fewest_wavefronts=mean(fewest for *_, fewest in every),
+        reached=reached,
+    )
+
+
+# }}}
+
+
+# {{{ all of it
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchReview:
+    """What limits a launch, in numbers."""
+
+    name: str
+    """of the device program"""
+    seconds: float
+    """of all executions, without what launching costs"""
+    utilization: Mapping[str, float]
+    """pipeline or memory level -> share of the device's peak, the busiest first"""
+    pipeline_of_local: str
+    """the pipeline of local memory"""
+    of_local: float
+    """the share of local memory in what that pipeline does; 1 where it does nothing"""
+    balance: float
+    """share of the time in which the mean core has work: 1 where all cores have as much"""
+    waiting: Waiting | None
+    """what warps wait for; None where a core cannot be simulated"""
+    traffic: Traffic
+    residents: Residents
+    accesses: tuple[AccessReview, ...]
+    """of memory, those that move most first"""
+
+    @property
+    def busiest(self) -> str:
+        """Return the pipeline or memory level that is busiest; empty where nothing is."""
+        return next(iter(self.utilization), "")
+
+    def waits_for(self, cause: Wait) -> float:
+        """Return which share of all waiting is for *cause*; 0 where that is not known."""
+        return 0.0 if self.waiting is None else self.waiting.total.get(cause, 0.0)
+
+
+def review_of(machine: MachineLaunch, launch: TimedLaunch, seconds: float) -> LaunchReview:
+    """Return what limits *launch*, which takes so many *seconds* in all its executions."""
+    cycles = seconds * launch.device.needed("clock") / launch.times
+    pipeline = Timing(launch.device).pipeline_of("local")
+    try:
+        waiting = waiting_of(launch) if launch.device.lanes == Lanes.TOGETHER else None
+    except LoopyperfError:
+        waiting = None
+    return LaunchReview(
+        name=launch.name,
+        seconds=seconds,
+        utilization=utilization(launch, cycles),
+        pipeline_of_local=pipeline,
+        of_local=_of_local(launch, pipeline),
+        balance=launch.balance,
+        waiting=waiting,
+        traffic=traffic_of(launch),
+        residents=residents_of(machine, launch),
+        accesses=accesses_of(machine, launch),
+    )
+
+
+def _of_local(launch: TimedLaunch, pipeline: str) -> float:
+    every = of_local = 0.0
+    for executions, instruction, times in launch.executed():
+        busy = sum(float(time.issue) for time in times if time.pipeline == pipeline) * executions
+        every += busy
+        of_local += busy if instruction.subsystem == MemorySpace.LOCAL else 0.0
+    return of_local / every if every else 1.0
+
+
+# }}}

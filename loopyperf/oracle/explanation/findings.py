@@ -1,0 +1,162 @@
+"""What would make a kernel faster: changes, each simulated by the model that is shown, the greatest gain first."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from loopyperf.compiler.machine_program import MachineLaunch, MachineProgram, machine_program
+from loopyperf.errors import LoopyperfError
+from loopyperf.models.on_device import execution_candidates, memory_candidates
+from loopyperf.models.on_device.candidates import Candidate, ChangeKind, LaunchSeen, MachineChange
+from loopyperf.models.on_device.changes import in_more_groups, in_parts
+from loopyperf.models.on_device.program_timing import timed_program
+from loopyperf.models.on_device.review import LaunchReview
+from loopyperf.oracle.explanation.in_loopy import InLoopy, Recipe
+from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
+from loopyperf.predict.stages import Stages
+
+SIMULATIONS = 8
+"""of changed programs, at most"""
+SMALL = 0.02
+"""of the time: what gains less is no finding"""
+FINDERS: tuple[Callable[[LaunchSeen], Iterator[Candidate]], ...] = (
+    memory_candidates.uncoalesced,
+    memory_candidates.conflicting,
+    memory_candidates.in_short_rows,
+    execution_candidates.uneven,
+    execution_candidates.crowded,
+    execution_candidates.spilled,
+    execution_candidates.synchronized,
+    memory_candidates.repeated,
+    memory_candidates.loaded_often,
+    memory_candidates.of_tiles,
+    execution_candidates.sparse,
+    memory_candidates.narrow,
+    execution_candidates.rolled,
+)
+"""what finds changes, the likeliest to help first"""
+IN_STEPS = (ChangeKind.OCCUPANCY, ChangeKind.FEWER_VALUES)
+"""changes that may go more or less far"""
+Seconds = Callable[[TimedProgram], float]
+"""how long a kernel takes by the model that is shown, in seconds"""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A change of a kernel, and how long it takes then by the model that is shown."""
+
+    launch: str
+    """name of the device program that changes"""
+    kind: str
+    """a :class:`~loopyperf.models.on_device.candidates.ChangeKind`"""
+    change: str
+    """what to do, as a command"""
+    evidence: str
+    """what is wasted without it, with its numbers"""
+    lines: tuple[str, ...]
+    """the instructions of the source that it concerns, by id"""
+    recipe: Recipe
+    """how to do it in Loopy"""
+    seconds: float
+    """of the whole kernel after the change"""
+    gain: float
+    """seconds that it saves"""
+
+    @property
+    def speedup(self) -> float:
+        """Return how many times as fast the kernel is then."""
+        return (self.seconds + self.gain) / self.seconds if self.seconds else 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the finding as plain values that JSON can hold."""
+        return {
+            "launch": self.launch,
+            "kind": str(self.kind),
+            "change": self.change,
+            "evidence": self.evidence,
+            "lines": list(self.lines),
+            "how": list(self.recipe.how),
+            "seconds": self.seconds,
+            "gain": self.gain,
+            "speedup": self.speedup,
+        }
+
+
+def findings_of(
+    stages: Stages, reviews: Sequence[LaunchReview], seconds: float, time: Seconds, loopy: InLoopy
+) -> tuple[Finding, ...]:
+    """Return what would make a kernel faster that takes so many *seconds* by *time*, the greatest gain first.
+
+    At most :data:`SIMULATIONS` changed programs are timed; those that gain less than a hundredth or two are left out.
+    """
+    found: list[Finding] = []
+    for number, candidate in islice(_all_candidates(stages, reviews, loopy.rows), SIMULATIONS):
+        launch = stages.timed.launches[number]
+        try:
+            after = time(_changed(stages, number, candidate))
+        except LoopyperfError:  # a change that the device cannot do, e.g. for lack of local memory
+            continue
+        if seconds - after > SMALL * seconds:
+            recipe = loopy.recipe(stages.machine.launches[number], candidate)
+            found.append(_finding(launch.name, candidate, recipe, seconds, after))
+    return tuple(_without_lesser(sorted(found, key=lambda each: each.seconds)))
+
+
+def _finding(launch: str, candidate: Candidate, recipe: Recipe, seconds: float, after: float) -> Finding:
+    return Finding(
+        launch=launch,
+        kind=candidate.kind,
+        change=recipe.change,
+        evidence=candidate.evidence,
+        lines=candidate.lines,
+        recipe=recipe,
+        seconds=after,
+        gain=seconds - after,
+    )
+
+
+def _all_candidates(
+    stages: Stages, reviews: Sequence[LaunchReview], rows: Mapping[str, int]
+) -> Iterator[tuple[int, Candidate]]:
+    """Yield the changes of all launches, each with the number of its launch, those of the longest launches first."""
+    order = sorted(range(len(reviews)), key=lambda number: -reviews[number].seconds)
+    for number in order:
+        machine, launch = stages.machine.launches[number], stages.timed.launches[number]
+        profile = next(each for each in stages.profile.launches if each.name == launch.name)
+        seen = LaunchSeen(profile, machine, launch, reviews[number], rows)
+        yield from ((number, each) for find in FINDERS for each in find(seen))
+
+
+def _changed(stages: Stages, number: int, candidate: Candidate) -> TimedProgram:
+    """Return the program of the kernel with the change of *candidate* in launch *number*."""
+    after = candidate.after()
+    launch = _remade(stages, number, after) if isinstance(after, MachineChange) else after
+    launches = tuple(launch if place == number else each for place, each in enumerate(stages.timed.launches))
+    return replace(stages.timed, launches=launches)
+
+
+def _remade(stages: Stages, number: int, change: MachineChange) -> TimedLaunch:
+    """Return launch *number* timed once more for what the compiler makes of it, or for how many groups reside."""
+    machine: MachineProgram = stages.machine
+    launch: MachineLaunch = machine.launches[number]
+    if change.compiled is not None or change.parts > 1:
+        compiled = None if change.compiled is None else {launch.name: change.compiled}
+        source = next(each for each in stages.profile.launches if each.name == launch.name)
+        profile = replace(stages.profile, launches=(in_parts(source, change.loop, change.parts),))
+        launch = machine_program(profile, stages.timed.device, machine.placement, compiled=compiled).launches[0]
+    if change.concurrent_groups is not None:
+        launch = replace(launch, execution=replace(launch.execution, concurrent_groups=change.concurrent_groups))
+    alone = replace(machine, launches=(launch,))
+    timed = timed_program(alone, stages.timed.device).launches[0]
+    return timed if change.parts == 1 else in_more_groups(timed, change.parts, timed.warps_per_group)
+
+
+def _without_lesser(found: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield *found* without steps to the same change that gain less than a further one."""
+    known: set[tuple[str, str]] = set()
+    for each in found:
+        key = each.launch, each.kind if each.kind in IN_STEPS else each.change
+        if key not in known:
+            known.add(key)
+            yield each
