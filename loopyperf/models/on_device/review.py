@@ -4,13 +4,9 @@ All of it is arithmetic on the launch and on the cycles that a model says it tak
 a short part of the simulation.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Literal, get_args
-
-import numpy as np
-from numpy.typing import NDArray
 
 from loopyperf.compiler.machine_program import MachineLaunch
 from loopyperf.counts.item import MemorySpace
@@ -19,22 +15,16 @@ from loopyperf.device.lambdas import DRAM
 from loopyperf.device.occupancy import occupancy
 from loopyperf.device.parts import Lanes
 from loopyperf.errors import LoopyperfError, OccupancyError
-from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.memory.kernel_profile import AccessProfile
 from loopyperf.memory.sectors import SECTOR
 from loopyperf.models.analytic import last_core
 from loopyperf.models.on_device.demand import LaunchDemand, once
 from loopyperf.models.on_device.timing import Timing, is_of_device
-from loopyperf.models.pipeline import explicit_part
+from loopyperf.models.on_device.waiting import Wait, Waiting, waiting_of
 from loopyperf.models.workload import START
-from loopyperf.pipeline.core import ABLE, OPENED, PLACE, REASON, RESULT, SOURCE, TIME, VACATED, WARP
-from loopyperf.pipeline.python_core import AT_BARRIER
-from loopyperf.pipeline.simulator import executed
 from loopyperf.pipeline.timed_program import Request, TimedLaunch
 from loopyperf.units import prefixed
 
-ISSUES = 12_000
-"""instructions that are traced to find what warps wait for"""
 ALIKE = 1.05
 """times: what is moved and what is touched are then about the same"""
 FULL = 0.999
@@ -57,93 +47,6 @@ def utilization(launch: TimedLaunch, cycles: float) -> dict[str, float]:
         if name != START and cycles
     }
     return {name: min(1.0, shares[name]) for name in sorted(shares, key=lambda name: -shares[name])}
-
-
-# }}}
-
-
-# {{{ what warps wait for
-
-
-Wait = Literal["pipeline busy", "memory latency", "dependency", "barrier", "issue"]
-"""for a pipeline that others use; for a load; for another result; for other warps of the group; for an issue slot"""
-WAITS: tuple[Wait, ...] = get_args(Wait)
-OF_MEMORY = (MemorySpace.GLOBAL, MemorySpace.PRIVATE)
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """For what the warps of a core wait, in shares of all of their waiting, by the instruction that waits."""
-
-    by_source: Mapping[str, Mapping[Wait, float]]
-    """line of the source -> for what its instructions wait -> share"""
-
-    @property
-    def total(self) -> dict[Wait, float]:
-        """Return for what warps wait -> its share, the greatest first."""
-        found = {cause: sum((each.get(cause, 0.0) for each in self.by_source.values()), 0.0) for cause in WAITS}
-        order: list[Wait] = sorted(WAITS, key=lambda cause: -found[cause])
-        return {cause: found[cause] for cause in order if found[cause]}
-
-
-def waiting_of(launch: TimedLaunch) -> Waiting:
-    """Return for what warps wait in the part of *launch* that is simulated instruction by instruction.
-
-    Raises :class:`MissingNumberError` for a latency that the device's description lacks.
-    """
-    scenario = explicit_part(launch, ISSUES).simulation.scenario
-    trace = executed(scenario, is_traced=True).trace
-    instructions = [each for graph in scenario.graphs for each in graph.instructions]
-    loads = _loads(launch)
-    found: dict[str, dict[Wait, float]] = {}
-    for cause, rows, ticks in _waits(trace, np.array([_identity(each) in loads for each in instructions])):
-        by_place = np.bincount(trace[rows, PLACE], weights=ticks, minlength=len(instructions))
-        for place in np.flatnonzero(by_place):
-            own = found.setdefault(instructions[place].label, {})
-            own[cause] = own.get(cause, 0.0) + float(by_place[place])
-    every = sum(sum(each.values()) for each in found.values()) or 1.0
-    return Waiting({source: {cause: each / every for cause, each in own.items()} for source, own in found.items()})
-
-
-def _waits(
-    trace: NDArray[np.int64], is_load: NDArray[np.bool_]
-) -> Iterator[tuple[Wait, NDArray[np.bool_], NDArray[np.int64]]]:
-    """Yield causes, each with the issues that waited for it and for how many ticks, one after the other."""
-    order = np.argsort(trace[:, WARP], kind="stable")
-    before = np.empty(len(trace), dtype=np.int64)
-    before[order[1:]] = trace[order[:-1], TIME]
-    is_first = np.ones(len(trace), dtype=bool)
-    is_first[order[1:]] = trace[order[1:], WARP] != trace[order[:-1], WARP]
-    at_barrier = (trace[:, REASON] == AT_BARRIER) & ~is_first
-    moment = np.where(at_barrier, before, trace[:, ABLE])
-    of_memory = (trace[:, SOURCE] >= 0) & is_load[np.maximum(trace[:, SOURCE], 0)]
-    steps: tuple[tuple[int, Wait], ...] = (
-        (ABLE, "barrier"), (RESULT, "dependency"), (VACATED, "pipeline busy"), (OPENED, "issue")
-    )  # fmt: skip
-    for column, cause in steps:
-        until = np.maximum(moment, trace[:, column])
-        waited = until > moment
-        parts: list[tuple[Wait, NDArray[np.bool_]]] = [(cause, waited)]
-        if cause == "dependency":
-            parts = [("memory latency", waited & of_memory), (cause, waited & ~of_memory)]
-        for name, rows in parts:
-            if rows.any():
-                yield name, rows, (until - moment)[rows]
-        moment = until
-
-
-def _loads(launch: TimedLaunch) -> frozenset[tuple[str, str, int | None]]:
-    """Return the loads from beyond the core, each by what parts of it on several pipelines have in common."""
-    return frozenset(
-        _identity(each)
-        for _, program in launch.shared()
-        for each in program.graph.instructions
-        if each.kind == Opcode.LOAD and each.subsystem in OF_MEMORY
-    )
-
-
-def _identity(instruction: Instruction) -> tuple[str, str, int | None]:
-    return instruction.source, instruction.text, instruction.origin
 
 
 # }}}

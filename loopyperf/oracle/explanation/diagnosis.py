@@ -20,6 +20,7 @@ from loopyperf.predict.case import Case, found_once, prepared
 from loopyperf.predict.on_device import SIMULATED, DevicePredictor
 from loopyperf.predict.predictor import Predictor
 from loopyperf.predict.stages import stages_of
+from loopyperf.sheet import plain
 from loopyperf.units import in_percent
 
 FULL = 0.8
@@ -69,7 +70,8 @@ DIAGNOSIS: Kind[Diagnosis] = kind_of_json("diagnosis", 64, Diagnosis)
 
 def _plain(review: LaunchReview) -> dict[str, Any]:
     fields = asdict(review)
-    waiting = {} if review.waiting is None else {"total": review.waiting.total, **fields["waiting"]}
+    seen = review.waiting
+    waiting = {} if seen is None else {"total": seen.total, "by_source": plain(seen.by_source)}
     return {**fields, "waiting": waiting, "excess traffic": review.traffic.excess}
 
 
