@@ -9,7 +9,7 @@ from matplotlib.artist import Artist
 from matplotlib.patches import FancyArrowPatch
 
 from loopyperf.errors import ParameterError
-from loopyperf.models.on_device.roofs import LaunchUnderRoofs, Roofline, without_roofs
+from loopyperf.models.on_device.roofs import LaunchUnderRoofs, Roofline
 from loopyperf.plots.figures import (
     POINTS,
     PRINTS,
@@ -27,8 +27,8 @@ from loopyperf.plots.styles import HALVES, PointStyle, hollow, point_styles
 from loopyperf.sheet import called
 from loopyperf.units import in_percent, number_of
 
-ALIKE = 0.02
-"""relative difference of places that look the same"""
+ALIKE = 0.15
+"""relative difference of places whose markers would cover each other"""
 PRINT, LETTER, LINE = PRINTS[1]
 MARKER = 6.0
 """points; a launch around another one is larger"""
@@ -83,7 +83,7 @@ class RooflinePoint:
     def label(self) -> str:
         """Return what the legend says of it."""
         share = "" if self.launch.share is None else f", {in_percent(self.launch.share)} of attainable"
-        return f"{self.name}, bound: {self.launch.bound}{share}"
+        return f"{self.name}, bound: {self.launch.bound}{'' if self.launch.roof else ' (no roof)'}{share}"
 
     def is_at_the_place_of(self, other: "RooflinePoint") -> bool:
         """Return whether its marker lies on that of the *other* one."""
@@ -138,8 +138,6 @@ def plot_roofline(roofline: Rooflines, *, measured: Measured | None = None, ax: 
 
 def _remarks(points: Sequence[RooflinePoint], drawn: Sequence[RooflinePoint]) -> Iterator[str]:
     """Yield what the legend says of the whole chart."""
-    if below := without_roofs((point.name, point.launch) for point in points):
-        yield below
     if not drawn:
         yield "no launch does floating-point operations"
     elif len(drawn) < len(points):

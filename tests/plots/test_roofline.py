@@ -108,7 +108,7 @@ def test_a_bar_ends_the_arrow_of_what_no_roof_is_of() -> None:
     # No memory binds: the arrow is at the one farthest from the core.
     assert (list(bar.get_xdata()), list(bar.get_ydata())) == ([0.5], [5e10])
     assert arrows(ax) == [((0.5, 2.5e10), (0.5, 5e10))]
-    assert in_legend(ax)[-1] == "load/store has no roof: what k can attain lies below all of them"
+    assert "k, bound: load/store (no roof), 50 % of attainable" in in_legend(ax)
 
 
 def test_a_launch_without_a_predicted_time_is_hollow_on_its_roof() -> None:

@@ -114,16 +114,6 @@ class LaunchUnderRoofs:
         return {**asdict(self), **derived, "intensities": self.intensities}
 
 
-def without_roofs(launches: Iterable[tuple[str, LaunchUnderRoofs]]) -> str:
-    """Return a sentence on those of *launches*, by name, that are bound by what no roof is of; empty if none are."""
-    below = [(name, launch.bound) for name, launch in launches if launch.flops and not launch.roof]
-    if not below:
-        return ""
-    bounds = list(dict.fromkeys(bound for _, bound in below))
-    have, names = "has" if len(bounds) == 1 else "have", ", ".join(name for name, _ in below)
-    return f"{' and '.join(bounds)} {have} no roof: what {names} can attain lies below all of them"
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class Roofline(Shown):
     """The roofs of a device, and the launches of a kernel under them."""
@@ -150,7 +140,12 @@ class Roofline(Shown):
     @property
     def below_all_roofs(self) -> str:
         """Return a sentence on the launches that are bound by what no roof is of; empty where there are none."""
-        return without_roofs((launch.name, launch) for launch in self.launches)
+        below = [launch for launch in self.launches if launch.flops and not launch.roof]
+        if not below:
+            return ""
+        bounds = list(dict.fromkeys(launch.bound for launch in below))
+        have, names = "has" if len(bounds) == 1 else "have", ", ".join(launch.name for launch in below)
+        return f"{' and '.join(bounds)} {have} no roof: what {names} can attain lies below all of them"
 
     def sheet(self) -> Sheet:
         """Return the launches with what bounds them, and the roofs."""
