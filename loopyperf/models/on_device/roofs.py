@@ -220,7 +220,7 @@ def _intensities(launch: LaunchUnderRoofs, memories: Iterable[str]) -> Iterator[
 def roofline_of(kernel: TimedProgram, model: str, predict: LaunchPredictor) -> Roofline:
     """Return the data of the chart of *kernel*, with the times of launches that *predict* has by *model*.
 
-    A launch that has none lies on its roof, and a note says why. Sizes and typical values are those of whoever asks.
+    A launch that has none lies on its roof, and a note says why. Sizes and typical values are left to the caller.
 
     Raises :class:`MissingNumberError` for a number that the description of the device lacks and the roofs need.
     """
