@@ -128,20 +128,17 @@ def plot_roofline(roofline: Rooflines, *, measured: Measured | None = None, ax: 
         below,
     )
     _draw_points(ax, drawn)
-    if len(drawn) == 1:
-        _name_memories(ax, drawn[0])
-    for words in _remarks(points, drawn):
-        say_in_legend(ax, words)
+    _say_what_is_not_drawn(ax, len(points), len(drawn))
     legend_above(ax)
     return figure_of(ax)
 
 
-def _remarks(points: Sequence[RooflinePoint], drawn: Sequence[RooflinePoint]) -> Iterator[str]:
-    """Yield what the legend says of the whole chart."""
+def _say_what_is_not_drawn(ax: Axes, launches: int, drawn: int) -> None:
+    """Let the legend say how many *launches* are not drawn."""
     if not drawn:
-        yield "no launch does floating-point operations"
-    elif len(drawn) < len(points):
-        yield f"without {number_of(len(points) - len(drawn), 'launch')} of no such operations"
+        say_in_legend(ax, "no launch does floating-point operations")
+    elif drawn < launches:
+        say_in_legend(ax, f"without {number_of(launches - drawn, 'launch')} of no such operations")
 
 
 # {{{ what is drawn
@@ -230,6 +227,8 @@ def _draw_points(ax: Axes, points: Sequence[RooflinePoint]) -> None:
         for mark in [*_draw_markers(ax, point, style, markersize), *way]:
             mark.set_gid(mark_of("launch", point.number))
         ways += way
+    if len(points) == 1:
+        _name_memories(ax, points[0])
     known = [(point, point.measured) for point in points if point.measured is not None]
     for number, (point, seconds) in enumerate(known):
         label = None if number else "measured"
