@@ -29,7 +29,13 @@ def pictures() -> dict[str, Callable[[], Figure]]:
     fury = lpp.estimate(knl, n=4096, device="amd-r9-fury")
     sizes = lpp.estimate(knl, n=np.array([256, 512, 1024, 2048]), device=DEVICE, model="pipeline")
     return {
-        "roofline.svg": lambda: plots.plot_roofline(lpp.roofline(knl, n=4096, device=DEVICE)),
+        "roofline.svg": lambda: plots.plot_roofline(lpp.roofline(knl, n=128, device=DEVICE)),
+        "roofline_variants.svg": lambda: plots.plot_roofline(
+            {f"tiles of {tile}": lpp.roofline(tiled(tile), n=128, device=DEVICE) for tile in (4, 8, 16)}
+        ),
+        "roofline_devices.svg": lambda: plots.plot_roofline(
+            [lpp.roofline(knl, n=128, device=each) for each in (DEVICE, "amd-r9-fury")]
+        ),
         "breakdown.svg": lambda: plots.plot_breakdown(fury),
         "sizes.svg": lambda: plots.plot_sizes(sizes, "n"),
         "occupancy.svg": lambda: plots.plot_over_occupancy(lpp.compare_occupancies(knl, n=1024, device=DEVICE)),

@@ -6,12 +6,19 @@ from typing import Any
 
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
+from loopyperf.errors import ParameterError
 from loopyperf.kernel import Program
-from loopyperf.models.on_device.roofs import Roofline, roofline_of
+from loopyperf.models.interface import LAUNCH_COST
+from loopyperf.models.on_device.roofs import LaunchPredictor, PredictedLaunch, Roofline, roofline_of
+from loopyperf.models.result import NO_INTERVAL
+from loopyperf.models.workload import FURTHER_LAUNCHES, LAUNCHES
+from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
 from loopyperf.predict.cache.recent import Kind, kind_of_json
-from loopyperf.predict.case import Case, merged_sizes
+from loopyperf.predict.case import Case, found_once, merged_sizes
 from loopyperf.predict.choice import chosen_device
-from loopyperf.predict.stages import found_on_device
+from loopyperf.predict.estimate import given_or_named
+from loopyperf.predict.on_device import SIMULATED, DevicePredictor
+from loopyperf.predict.predictor import Predictor
 
 ROOFLINE: Kind[Roofline] = kind_of_json("roofline", 256, Roofline)
 """without sizes and typical values, which are those of who asks"""
@@ -22,6 +29,7 @@ def roofline(
     /,
     *,
     device: DeviceChoice | None = None,
+    predictor: Predictor | None = None,
     typical: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
@@ -29,17 +37,57 @@ def roofline(
     """Return the roofs of *device*, in flop/s and B/s, and the flop and bytes of each launch of *program* at one size.
 
     :func:`loopyperf.plots.plot_roofline` draws it. The bytes are found from the kernel's addresses, as for all models
-    of a device. Sizes are single integers; *device*, *typical* and *parameters* are those of
-    :func:`loopyperf.estimate` with a model of a device.
+    of a device. Of each launch there are the seconds that the model ``"pipeline"`` predicts, and those that it takes at
+    least by the model ``"roofline"``, both without what launching costs. *predictor*, of another model of a device or a
+    fit of its pipelines, takes the place of *device* and of that model (see :func:`loopyperf.predictor`). A launch of
+    which the model has no answer lies on its roof, and the ``notes`` say why. Sizes are single integers; *device*,
+    *typical* and *parameters* are those of :func:`loopyperf.estimate` with a model of a device.
 
-    Raises :class:`KernelError`, :class:`UncountableError`, :class:`ParameterError`, :class:`UnknownDeviceError`,
-    :class:`MissingNumberError` and :class:`OccupancyError` as :func:`loopyperf.estimate` does. Source: Williams et al.,
-    2009; Yang et al., 2020.
+    Raises :class:`ParameterError` for a predictor that is of no device; and it, :class:`KernelError`,
+    :class:`UncountableError`, :class:`UnknownDeviceError`, :class:`MissingNumberError` and :class:`OccupancyError` as
+    :func:`loopyperf.estimate` does. Source: Williams et al., 2009; Yang et al., 2020.
     """
-    return roofline_at(Case(program, merged_sizes(parameters, sizes), typical), chosen_device(device))
+    case = Case(program, merged_sizes(parameters, sizes), typical)
+    if predictor is None:
+        return roofline_at(case, chosen_device(device))
+    given = _of_device(given_or_named(predictor, device=device))
+    return roofline_at(case, given.parameters, given)
 
 
-def roofline_at(case: Case, device: Device) -> Roofline:
-    """Return *case* under the roofs of *device*; see :func:`roofline`."""
-    found = found_on_device(ROOFLINE, case, device, lambda kernel: roofline_of(kernel, {}))
+def roofline_at(case: Case, device: Device, predictor: Predictor | None = None) -> Roofline:
+    """Return *case* under the roofs of *device*, or of that of *predictor*, which predicts then; see :func:`roofline`.
+
+    Raises :class:`ParameterError` for a predictor that is not of a model of a device.
+    """
+    by = DevicePredictor(SIMULATED, device.slug, parameters=device) if predictor is None else _of_device(predictor)
+    asked = (by.parameters, case.typical, case.sizes, *by.depends_on)
+
+    def find() -> Roofline:
+        kernel, notes = by.timed(case)
+        found = roofline_of(kernel, by.model, _without_launching(by, kernel))
+        return replace(found, notes=tuple(dict.fromkeys([*found.notes, *by.notes, *notes])))
+
+    found = found_once(ROOFLINE, case.kernel, asked, find)
     return replace(found, sizes=dict(case.sizes), typical=dict(case.typical or {}))
+
+
+def _of_device(given: Predictor) -> DevicePredictor:
+    if isinstance(given, DevicePredictor):
+        return given
+    raise ParameterError(
+        f"a roofline needs the time of each launch: give a predictor of a model of a device, such as {SIMULATED!r}, or "
+        f"of a fit of pipelines; received one of {given.model!r}"
+    )
+
+
+def _without_launching(by: DevicePredictor, kernel: TimedProgram) -> LaunchPredictor:
+    """Return what predicts a launch of *kernel* alone, without what launching it costs."""
+
+    def predict(launch: TimedLaunch) -> PredictedLaunch:
+        launched = tuple(each for each in kernel.launched if each[0] == launch.name)
+        answer = by.time(replace(kernel, launches=(launch,), launched=launched))
+        launching = (row.seconds for row in answer.breakdown.rows if row.property in (LAUNCHES, FURTHER_LAUNCHES))
+        notes = (note for note in answer.notes if not note.startswith((NO_INTERVAL, LAUNCH_COST)))
+        return float(answer.seconds) - float(sum(launching)), tuple(notes)
+
+    return predict

@@ -1,16 +1,17 @@
 """The roofline chart: what the memories and the arithmetic of a device allow, and the launches of a kernel below."""
 
-from collections.abc import Mapping, Sequence
-from itertools import cycle
-from math import inf, isclose
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isclose, log
+from typing import cast
 
-from matplotlib.lines import Line2D
+from matplotlib.artist import Artist
+from matplotlib.patches import FancyArrowPatch
 
 from loopyperf.errors import ParameterError
 from loopyperf.models.on_device.roofs import LaunchUnderRoofs, Roofline
 from loopyperf.plots.figures import (
-    NARROW,
+    POINTS,
     PRINTS,
     Axes,
     Figure,
@@ -20,108 +21,184 @@ from loopyperf.plots.figures import (
     ink,
     legend_above,
     say_in_legend,
-    width_of,
 )
-from loopyperf.plots.levels import name_levels, names_in_lines
-from loopyperf.plots.styles import DASHES, HALVES, PointStyle, hollow, point_styles
-from loopyperf.units import number_of, prefixed
+from loopyperf.plots.roofs import draw_roofs, mark_of, roofs_of
+from loopyperf.plots.styles import HALVES, PointStyle, hollow, point_styles
+from loopyperf.sheet import called
+from loopyperf.units import in_percent, number_of
 
-MARGIN = 4.0
-"""times: how far the axes go beyond the launches and the ridges"""
-BEYOND = 1.5
-"""times: how far level lines go beyond what is farthest right"""
-ALIKE = 0.02
-"""relative difference of places that look the same"""
-PRINT, _, LINE = PRINTS[1]
+ALIKE = 0.15
+"""relative difference of places whose markers would cover each other"""
+PRINT, LETTER, LINE = PRINTS[1]
 MARKER = 6.0
 """points; a launch around another one is larger"""
-Kind = Literal["memory", "peak", "launch"]
+VISIBLE = 9.0
+"""points, from the middle of a marker: from there on there is room for an arrow above it"""
+APART = 3.0
+"""points: heights that are seen to be different"""
+OF_AXES = 0.7
+"""of the height of axes before the layout is known: what a legend above them leaves"""
+MOST_BELOW = 0.45
+"""of the height of the axes: the room that names of memories have at most"""
+Rooflines = Roofline | Sequence[Roofline] | Mapping[str, Roofline]
+Measured = Mapping[str, float] | Mapping[str, Mapping[str, float]]
 
 
-def mark_of(kind: Kind, number: int) -> str:
-    """Return the id (``Artist.get_gid``) of what is drawn of a memory, of peaks that look the same, or of a launch.
+@dataclass(frozen=True, slots=True)
+class RooflinePoint:
+    """A launch in a chart."""
 
-    The *number* is that in the order of :attr:`Roofline.bandwidths`, of the peaks by height as they first appear in
-    :attr:`Roofline.peaks`, or of :attr:`Roofline.launches`.
-    """
-    return f"{kind}-{number}"
+    roofline: Roofline
+    """that it is one of"""
+    launch: LaunchUnderRoofs
+    """what is drawn"""
+    name: str
+    """that it has in the chart"""
+    number: int
+    """of all launches of the chart, for :func:`mark_of`"""
+    measured: float | None
+    """seconds of all its executions"""
+
+    @property
+    def intensity(self) -> float:
+        """Return the flop/B of the memory that binds it, or of the one farthest from the core where none does."""
+        found = self.launch.intensities
+        if self.launch.memory in found:
+            return found[self.launch.memory]
+        return next((found[name] for name in reversed(list(self.roofline.bandwidths)) if name in found), 1.0)
+
+    @property
+    def roof_height(self) -> float | None:
+        """Return how high the roof is that bounds it, in flop/s; None where none does."""
+        slopes, roof = self.roofline.bandwidths, self.launch.roof
+        return slopes[roof] * self.intensity if roof in slopes else self.roofline.peaks.get(roof)
+
+    @property
+    def heights(self) -> list[float]:
+        """Return all heights at which something is drawn of it, in flop/s."""
+        measured = [] if self.measured is None else [self.launch.flops / self.measured]
+        return [self.launch.performance, self.launch.attainable, *measured]
+
+    @property
+    def label(self) -> str:
+        """Return what the legend says of it."""
+        share = "" if self.launch.share is None else f", {in_percent(self.launch.share)} of attainable"
+        return f"{self.name}, bound: {self.launch.bound}{'' if self.launch.roof else ' (no roof)'}{share}"
+
+    def is_at_the_place_of(self, other: "RooflinePoint") -> bool:
+        """Return whether its marker lies on that of the *other* one."""
+        mine, its = (self.intensity, self.launch.performance), (other.intensity, other.launch.performance)
+        return all(isclose(one, two, rel_tol=ALIKE) for one, two in zip(mine, its, strict=True))
 
 
-def roofs_in_words(roofline: Roofline) -> dict[str, str]:
-    """Return what each roof is and how high, by :func:`mark_of` it, as in ``"DRAM, 900 GB/s"``."""
-    words = {
-        mark_of("memory", number): f"{memory}, {prefixed(bandwidth, 'B/s')}"
-        for number, (memory, bandwidth) in enumerate(roofline.bandwidths.items())
-    }
-    for number, (height, names) in enumerate(_same_peaks(roofline).items()):
-        words[mark_of("peak", number)] = f"{_joined(names)}, {height}"
-    return words
-
-
-def _same_peaks(roofline: Roofline) -> dict[str, list[str]]:
-    """Return height, as it is written -> the names of the peaks that have it: one line is drawn for them."""
-    found: dict[str, list[str]] = {}
-    for name, peak in roofline.peaks.items():
-        found.setdefault(prefixed(peak, "flop/s"), []).append(name)
-    return found
-
-
-def _joined(names: Sequence[str]) -> str:
-    return " and ".join(names)
-
-
-def plot_roofline(roofline: Roofline, *, measured: Mapping[str, float] | None = None, ax: Axes | None = None) -> Figure:
+def plot_roofline(roofline: Rooflines, *, measured: Measured | None = None, ax: Axes | None = None) -> Figure:
     """Return the chart of performance (y, flop/s) over intensity (x, flop/B), on logarithmic axes.
 
     Slopes are the bandwidths of memories, level lines the peaks of multiply-adds, special functions and issues, all of
-    the device's description at its clock under load. Of each launch there is a point at its intensity for each memory,
-    at the height that the roofline model says is attainable: solid for the one farthest from the core, hollow for
-    others; where there is one launch alone, each is named. The memory whose slope a launch's point of it touches is its
-    bound; a level binds what does such operations; what is bound by something else, such as the number of requests,
-    lies below all roofs, and the legend says so. *measured* are the seconds of launches by name, all executions of one
-    together; they are crosses. A launch without floating-point operations has no place.
+    the device's description at its clock under load. Of each launch there is a marker at its intensity for each memory,
+    at the performance that its model predicts (:attr:`Roofline.model`). The marker of the memory that binds is filled,
+    or that of the memory farthest from the core where none binds; the others are hollow. An arrow leads from it up to
+    what is attainable: its roof, or a short bar where what bounds it, such as the number of requests, allows less than
+    any roof. A launch for which the model has no answer lies at what is attainable, and is hollow. Where there is one
+    launch alone, each memory is named. A launch without floating-point operations has no place.
+
+    *roofline* is one, or several: a sequence, or a mapping from the names that they have in the legend. Variants on one
+    device have its roofs in common. Several devices have lines of different widths and shades, each with the level of
+    multiply-adds in single precision, and with those that bind a launch of the chart.
+
+    *measured* are the seconds of launches by name, all executions of one together, in a mapping by names of rooflines
+    where there are several; they are crosses.
 
     :raises ParameterError: *roofline* is none, or *measured* has a time of what is no launch, or that is not above 0.
 
     See :func:`loopyperf.oracle.roofline.roofline`. Source: Williams et al., Roofline, 2009; with points for several
     memories, Yang et al., Hierarchical Roofline Analysis for GPUs, 2020.
     """
-    check_drawn(roofline, Roofline, "loopyperf.roofline")
-    _check_measured(roofline, measured or {})
+    points = launches_of(roofline, measured)
+    drawn = [each for each in points if each.launch.flops]
     ax = axes(ax)
-    drawn = {number: launch for number, launch in enumerate(roofline.launches) if launch.flops}
-    launches = list(drawn.values())
     ax.set(xscale="log", yscale="log", xlabel="intensity (flop/B)", ylabel="performance (flop/s)")
-    memories = list(roofline.bandwidths)
-    levels = _levels(ax, roofline)
-    names, share = names_in_lines(ax, list(levels))
-    end = _set_limits(ax, roofline, launches, measured or {}, share)
-    _draw_roofs(ax, roofline, end)
-    written = name_levels(ax, dict(zip(names, levels.values(), strict=True)), end)
-    for number, name in enumerate(names):
-        written[name].set_gid(mark_of("peak", number))
-    for place, (number, style) in enumerate(zip(drawn, point_styles(HALVES), strict=False)):
-        inside = sum(_is_at_the_same_place(drawn[number], other, memories) for other in launches[place + 1 :])
-        for mark in _draw_launch(ax, drawn[number], style, memories, MARKER + 4 * min(inside, 4)):
-            mark.set_gid(mark_of("launch", number))
-    known = [(launch, measured[launch.name]) for launch in launches if measured and launch.name in measured]
-    for number, (launch, seconds) in enumerate(known):
-        at = [_farthest(launch, memories)[1]]
-        label = None if number else "measured"
-        ax.plot(at, [launch.flops / seconds], "x", color=ink(ax), linestyle="none", label=label, zorder=4)
-    if len(launches) == 1:
-        _name_memories(ax, launches[0])
-    if any(len(launch.intensities) > 1 for launch in launches):
-        ax.plot([], [], "o", color="grey", fillstyle="none", label="by nearer memories")
-    if roofline.below_all_roofs:
-        say_in_legend(ax, roofline.below_all_roofs)
-    if not launches:
-        say_in_legend(ax, "no launch does floating-point operations")
-    elif len(launches) < len(roofline.launches):
-        others = number_of(len(roofline.launches) - len(launches), "launch")
-        say_in_legend(ax, f"without {others} of no such operations")
+    across = [each for point in drawn for each in point.launch.intensities.values()]
+    below = _room_for_names(ax, drawn[0]) if len(drawn) == 1 else 0.0
+    draw_roofs(
+        ax,
+        roofs_of(rooflines_by_name(roofline).values()),
+        across,
+        [up for point in drawn for up in point.heights],
+        below,
+    )
+    _draw_points(ax, drawn)
+    _say_what_is_not_drawn(ax, len(points), len(drawn))
     legend_above(ax)
     return figure_of(ax)
+
+
+def _say_what_is_not_drawn(ax: Axes, launches: int, drawn: int) -> None:
+    """Let the legend say how many *launches* are not drawn."""
+    if not drawn:
+        say_in_legend(ax, "no launch does floating-point operations")
+    elif drawn < launches:
+        say_in_legend(ax, f"without {number_of(launches - drawn, 'launch')} of no such operations")
+
+
+# {{{ what is drawn
+
+
+def launches_of(roofline: Rooflines, measured: Measured | None = None) -> list[RooflinePoint]:
+    """Return the launches of *roofline*, one or several, as :func:`plot_roofline` numbers and names them.
+
+    Raises :class:`ParameterError` as that does.
+    """
+    charted = rooflines_by_name(roofline)
+    known = _measured_of(charted, measured or {})
+    found = [(label, each, launch) for label, each in charted.items() for launch in each.launches]
+    points: list[RooflinePoint] = []
+    for number, (label, each, launch) in enumerate(found):
+        name = f"{label}: {launch.name}" if label and len(each.launches) > 1 else label or launch.name
+        points.append(RooflinePoint(each, launch, name, number, known.get(label, {}).get(launch.name)))
+    return points
+
+
+def rooflines_by_name(given: Rooflines) -> dict[str, Roofline]:
+    """Return *given*, one or several, by names for a legend; raises :class:`ParameterError` for anything else."""
+    if isinstance(given, Mapping):
+        names, every = list(given), list(given.values())
+    else:
+        names, every = None, list(given) if isinstance(given, list | tuple) else [cast("Roofline", given)]
+    for each in every:
+        check_drawn(each, Roofline, "loopyperf.roofline")
+    if not every:
+        raise ParameterError("no roofline to draw: give one at least, from loopyperf.roofline")
+    if isinstance(given, Roofline):
+        return {"": given}
+    return dict(zip(_names_of(every) if names is None else names, every, strict=True))
+
+
+def _names_of(every: Sequence[Roofline]) -> list[str]:
+    """Return what tells *every* roofline from the others: kernel, sizes, device, or else its number."""
+    kernels = [called(each.kernel, each.sizes, each.typical) for each in every]
+    if len(set(kernels)) == len({each.kernel for each in every}):
+        kernels = [each.kernel for each in every]
+    devices = [each.device for each in every]
+    both = [f"{name} on {device}" for name, device in zip(kernels, devices, strict=True)]
+    alternatives = [devices] if len(set(kernels)) == 1 else [kernels, both]
+    numbered = [f"{name}, {number}" for number, name in enumerate(both if len(set(devices)) > 1 else kernels, 1)]
+    return next((names for names in alternatives if len(set(names)) == len(names)), numbered)
+
+
+def _measured_of(charted: Mapping[str, Roofline], measured: Measured) -> dict[str, Mapping[str, float]]:
+    """Return the checked times of the launches of each roofline; raises :class:`ParameterError`."""
+    if list(charted) == [""]:
+        given = {"": cast("Mapping[str, float]", measured)}
+    else:
+        given = cast("Mapping[str, Mapping[str, float]]", measured)
+    for name, times in given.items():
+        if name not in charted or not isinstance(times, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ParameterError(
+                f"measured= of several rooflines has seconds by launch, by {', '.join(charted)}; received {name!r}"
+            )
+        _check_measured(charted[name], times)
+    return dict(given)
 
 
 def _check_measured(roofline: Roofline, measured: Mapping[str, float]) -> None:
@@ -134,93 +211,120 @@ def _check_measured(roofline: Roofline, measured: Mapping[str, float]) -> None:
         raise ParameterError(f"the launch {wrong!r} cannot have taken {measured[wrong]!r} s: give seconds above 0")
 
 
-def _levels(ax: Axes, roofline: Roofline) -> dict[str, float]:
-    """Return the names of the levels: one for peaks that are the same, with the number where there is room."""
-    is_narrow, words = width_of(ax) <= NARROW, roofs_in_words(roofline)
-    return {
-        _joined(names) if is_narrow else words[mark_of("peak", number)]: roofline.peaks[names[0]]
-        for number, names in enumerate(_same_peaks(roofline).values())
-    }
+# }}}
 
 
-def _set_limits(
-    ax: Axes,
-    roofline: Roofline,
-    launches: Sequence[LaunchUnderRoofs],
-    measured: Mapping[str, float],
-    names: float,
-) -> float:
-    """Show all launches, and the ridge of each memory with the highest peak; return where level lines end.
-
-    To the right, a share of the width is left for *names*.
-    """
-    highest = max(roofline.peaks.values(), default=1.0)
-    ridges = [highest / bandwidth for bandwidth in roofline.bandwidths.values()]
-    across = [*ridges, *(each for launch in launches for each in launch.intensities.values())] or [1.0]
-    up = [*roofline.peaks.values(), *(launch.performance for launch in launches)] or [1.0]
-    up += [launch.flops / measured[launch.name] for launch in launches if launch.name in measured]
-    left, end = min(across) / MARGIN, max(across) * BEYOND
-    ax.set_xlim(left, left * (end / left) ** (1 / (1 - names)))
-    ax.set_ylim(min(up) / MARGIN, highest * MARGIN)
-    return end
+# {{{ launches
 
 
-def _draw_roofs(ax: Axes, roofline: Roofline, end: float) -> None:
-    left, top = ax.get_xlim()[0], ax.get_ylim()[1]
-    highest, words = max(roofline.peaks.values(), default=top), roofs_in_words(roofline)
-    for number, (bandwidth, dash) in enumerate(zip(roofline.bandwidths.values(), cycle(DASHES), strict=False)):
-        across, up, gid = [left, highest / bandwidth], [left * bandwidth, highest], mark_of("memory", number)
-        ax.plot(across, up, color=ink(ax), linewidth=1, linestyle=dash, label=words[gid], gid=gid)
-    steepest = max(roofline.bandwidths.values(), default=highest / left)
-    for number, names in enumerate(_same_peaks(roofline).values()):
-        for peak in (roofline.peaks[name] for name in names):
-            ax.plot([peak / steepest, end], [peak, peak], color=ink(ax), linewidth=0.6, gid=mark_of("peak", number))
+def _draw_points(ax: Axes, points: Sequence[RooflinePoint]) -> None:
+    """Draw the markers of *points*, their arrows and what was measured, and say in the legend what these are."""
+    ways: list[Artist] = []
+    for place, (point, style) in enumerate(zip(points, point_styles(HALVES), strict=False)):
+        inside = sum(point.is_at_the_place_of(other) for other in points[place + 1 :])
+        markersize = MARKER + 4 * min(inside, 4)
+        way = list(_draw_way_up(ax, point, style["color"], markersize))
+        for mark in [*_draw_markers(ax, point, style, markersize), *way]:
+            mark.set_gid(mark_of("launch", point.number))
+        ways += way
+    if len(points) == 1:
+        _name_memories(ax, points[0])
+    known = [(point, point.measured) for point in points if point.measured is not None]
+    for number, (point, seconds) in enumerate(known):
+        label = None if number else "measured"
+        height = point.launch.flops / seconds
+        ax.plot([point.intensity], [height], "x", color=ink(ax), linestyle="none", label=label, zorder=4)
+    if any(len(point.launch.intensities) > 1 for point in points):
+        ax.plot([], [], "o", color="grey", fillstyle="none", label="by other memories")
+    if ways:
+        ax.plot(
+            [], [], linestyle="none", marker=r"$\uparrow$", markersize=8, color="grey", label="to what is attainable"
+        )
 
 
-def _draw_launch(
-    ax: Axes, launch: LaunchUnderRoofs, style: PointStyle, memories: Sequence[str], markersize: float
-) -> list[Line2D]:
-    """Draw *launch*, and return its marks."""
-    farthest, at = _farthest(launch, memories)
-    others = [each for memory, each in launch.intensities.items() if memory != farthest]
-    height = launch.performance
-    label = f"{launch.name}, bound: {launch.bound}"
-    return [
-        *ax.plot([min([at, *others]), at], [height, height], color=style["color"], linewidth=1, linestyle=":"),
-        *ax.plot(others, [height] * len(others), **hollow(style), linestyle="none", zorder=3),
-        *ax.plot([at], [height], **style, markersize=markersize, linestyle="none", label=label, zorder=3),
-    ]
+def _draw_markers(ax: Axes, point: RooflinePoint, style: PointStyle, markersize: float) -> Iterator[Artist]:
+    """Draw the markers of *point*, filled where its time is predicted and the memory binds, and yield them."""
+    at, height = point.intensity, point.launch.performance
+    others = [each for each in point.launch.intensities.values() if each != at]
+    ends = [min([at, *others]), max([at, *others])]
+    yield from ax.plot(ends, [height, height], color=style["color"], linewidth=1, linestyle=":")
+    yield from ax.plot(others, [height] * len(others), **hollow(style), linestyle="none", zorder=3)
+    binding = hollow(style) if point.launch.predicted is None else style
+    label = point.label
+    yield from ax.plot([at], [height], **binding, markersize=markersize, linestyle="none", label=label, zorder=3)
 
 
-def _name_memories(ax: Axes, launch: LaunchUnderRoofs) -> None:
-    """Write above each point of *launch*, upwards, which memory it is of; those close together have one name."""
+def _draw_way_up(ax: Axes, point: RooflinePoint, color: str, markersize: float) -> Iterator[Artist]:
+    """Draw how far it is from *point* to what is attainable, where that is seen, and yield what was drawn."""
+    at, launch = point.intensity, point.launch
+    if launch.predicted is None or _points_between(ax, launch.performance, launch.attainable) < VISIBLE:
+        return
+    arrow = FancyArrowPatch(
+        (at, launch.performance), (at, launch.attainable), arrowstyle="-|>", mutation_scale=8, color=color, linewidth=1,
+        shrinkA=markersize / 2, shrinkB=0, zorder=2.5,
+    )  # fmt: skip
+    yield ax.add_patch(arrow)
+    roof = point.roof_height
+    if roof is None or _points_between(ax, launch.attainable, roof) > APART:
+        yield from ax.plot([at], [launch.attainable], "_", color=color, markersize=12, markeredgewidth=1.5, zorder=2.5)
+
+
+def _points_between(ax: Axes, low: float, high: float) -> float:
+    """Return about how far apart two heights are, in points; less than 0 where the second is lower."""
+    bottom, top = ax.get_ylim()
+    return log(high / low) / log(top / bottom) * _height_of(ax) * POINTS
+
+
+def _height_of(ax: Axes) -> float:
+    """Return about how tall *ax* is, in inches, before the layout is known."""
+    return float(ax.get_position().height * figure_of(ax).get_figheight() * OF_AXES)
+
+
+# }}}
+
+
+# {{{ names of memories
+
+
+def _memory_names(ax: Axes, launch: LaunchUnderRoofs) -> dict[float, str]:
+    """Return place along x -> what is written there; memories whose places are close have one name."""
     left, right = ax.get_xlim()
     close = (right / left) ** (LINE / (ax.get_position().width * figure_of(ax).get_figwidth()))
     names: dict[float, list[str]] = {}
     for memory, intensity in sorted(launch.intensities.items(), key=lambda item: item[1]):
         place = next((at for at in names if intensity < at * close), intensity)
         names.setdefault(place, []).append(memory)
-    for place, of_place in names.items():
+    return {
+        place: "all memories" if len(each) == len(launch.intensities) > 2 else " and ".join(each)
+        for place, each in names.items()
+    }
+
+
+def _room_for_names(ax: Axes, point: RooflinePoint) -> float:
+    """Return the share of the height of *ax* that names of memories have below *point*."""
+    if point.measured is not None:
+        return 0.0
+    longest = max(map(len, point.launch.intensities), default=0)
+    return min(MOST_BELOW, (longest * LETTER + 2 * MARKER / POINTS) / _height_of(ax))
+
+
+def _name_memories(ax: Axes, point: RooflinePoint) -> None:
+    """Write which memory each marker of *point* is of, upwards: below it, or above where there is a measured time."""
+    is_below, launch = point.measured is None, point.launch
+    for place, name in _memory_names(ax, launch).items():
+        is_binding = isclose(place, point.intensity, rel_tol=ALIKE)
         ax.annotate(
-            "all memories" if len(of_place) == len(launch.intensities) > 2 else _joined(of_place),
-            (place, launch.performance),
-            xytext=(0, MARKER),
+            name,
+            (place, max(point.heights) if is_binding and not is_below else launch.performance),
+            xytext=(0, -MARKER if is_below else MARKER),
             textcoords="offset points",
             rotation="vertical",
             ha="center",
-            va="bottom",
+            va="top" if is_below else "bottom",
             fontsize=PRINT,
             # A slope that passes here would make the name unreadable.
             bbox={"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5},
         )
 
 
-def _is_at_the_same_place(one: LaunchUnderRoofs, other: LaunchUnderRoofs, memories: Sequence[str]) -> bool:
-    across = isclose(_farthest(one, memories)[1], _farthest(other, memories)[1], rel_tol=ALIKE)
-    return across and isclose(one.performance, other.performance, rel_tol=ALIKE)
-
-
-def _farthest(launch: LaunchUnderRoofs, memories: Sequence[str]) -> tuple[str, float]:
-    """Return the memory farthest from the core that the launch moves anything by way of, and its intensity."""
-    found = launch.intensities
-    return next(((name, found[name]) for name in reversed(memories) if name in found), ("nothing", 1.0))
+# }}}

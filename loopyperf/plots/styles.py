@@ -79,3 +79,12 @@ def area_styles() -> Iterator[AreaStyle]:
     """Yield a style for each sort of areas, as long as there are any to draw."""
     for color, hatch in zip(cycle(COLORS), cycle(HATCHES)):
         yield AreaStyle(facecolor=color, hatch=hatch, edgecolor="white")
+
+
+def line_weights(ink: str) -> Iterator[tuple[str, float]]:
+    """Yield the shade and the width in points of the lines of each device: the thicker, the paler, none in a hue.
+
+    The first are in *ink*, the colour of what is written.
+    """
+    for number, shade in zip(count(1), cycle((ink, *SHADES))):
+        yield shade, 0.25 + 0.75 * number

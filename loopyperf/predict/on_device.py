@@ -77,11 +77,23 @@ class DevicePredictor(Predictor):
         """Return the parameters that the model uses."""
         return self.parameters
 
-    def _answer(self, case: Case) -> Answer:
-        """Return the kernel's name, and what the model says of it at one size; it is cached by all it depends on."""
+    @property
+    def depends_on(self) -> tuple[object, ...]:
+        """Return all that times depend on beside the kernel and the device: the model, the fit, and the compiler."""
         fit = None if self.fit is None else structs.replace(self.fit, created=None)
         by = () if self.compiler == "model" else (self.compiler, *installed_compilers())
-        asked = (self.model, fit, self.alternatives, self.parameters, case.typical, case.sizes, *by)
+        return self.model, fit, *by
+
+    def timed(self, case: Case) -> tuple[TimedProgram, tuple[str, ...]]:
+        """Return what a core executes of *case*, and notes of what the compiler made of it."""
+        profile = profile_of(case, self.parameters)
+        machine, _, notes = compiled_machine(case, profile, self.parameters, self.compiler)
+        return timed_of(machine, self.parameters), notes
+
+    def _answer(self, case: Case) -> Answer:
+        """Return the kernel's name, and what the model says of it at one size; it is cached by all it depends on."""
+        model, fit, *by = self.depends_on
+        asked = (model, fit, self.alternatives, self.parameters, case.typical, case.sizes, *by)
         return found_once(ANSWERS, case.kernel, asked, lambda: self._through_all_stages(case))
 
     def _through_all_stages(self, case: Case) -> Answer:

@@ -100,7 +100,9 @@ FACTS: dict[str, Words | None] = {
     "devices.roofline.peaks.*": None,
     "devices.roofline.launches.intensities.*": None,
     "devices.roofline.launches.performance": lambda number: prefixed(number, "flop/s"),
-    "devices.roofline.launches.has_roof": None,  # a sentence says of which it has none
+    "devices.roofline.launches.predicted": duration,
+    "devices.roofline.launches.roof": str,
+    "devices.roofline.launches.memory": str,
     "devices.roofline.launches.name": str,
     "devices.roofline.launches.flops": lambda number: prefixed(number, "flop"),
     "devices.roofline.launches.moved.*": lambda number: prefixed(number, "B"),

@@ -7,22 +7,57 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
 from matplotlib.text import Text
 
 from loopyperf.errors import ParameterError
 from loopyperf.models.on_device.roofs import LaunchUnderRoofs, Roofline
 from loopyperf.plots import plot_roofline
 from loopyperf.plots.levels import spread
+from loopyperf.plots.roofline import launches_of
 
-LAUNCH = LaunchUnderRoofs("k", flops=1e9, moved={"L2": 4e9, "DRAM": 2e9}, seconds=1e-2, bound="DRAM")
+LAUNCH = LaunchUnderRoofs(
+    "k", flops=1e9, moved={"L2": 4e9, "DRAM": 2e9}, seconds=1e-2, bound="DRAM", predicted=4e-2, roof="DRAM",
+    memory="DRAM",
+)  # fmt: skip
 DATA = Roofline("k", {}, "d", {"L2": 1e12, "DRAM": 2e11}, {"f32 multiply-adds": 4e12}, (LAUNCH,), ())
 
 
-def test_slopes_rise_to_the_highest_level_and_points_stand_at_their_intensities() -> None:
+OTHER = replace(DATA, device="e", bandwidths={"L2": 3e12, "DRAM": 5e11}, peaks={"f32 multiply-adds": 9e12})
+
+
+def markers(ax: Axes, fill: str) -> list[tuple[list[float], list[float]]]:
+    """Return the places of launches' markers with that filling."""
+    launches = [line for line in ax.lines if str(line.get_gid()).startswith("launch") and line.get_marker() in "osD^"]
+    return [(list(line.get_xdata()), list(line.get_ydata())) for line in launches if line.get_fillstyle() == fill]
+
+
+def slopes(ax: Axes) -> list[float]:
+    """Return the bandwidths whose slopes are drawn."""
+    lines = [line for line in ax.lines if str(line.get_gid()).startswith("memory")]
+    return [float(line.get_ydata()[1] / line.get_xdata()[1]) for line in lines]
+
+
+def levels(ax: Axes) -> list[float]:
+    """Return the heights of levels that are drawn."""
+    return [float(line.get_ydata()[0]) for line in ax.lines if str(line.get_gid()).startswith("peak")]
+
+
+def arrows(ax: Axes) -> list[tuple[tuple[float, float], tuple[float, float]]]:
+    """Return where arrows start and end, in the units of the axes."""
+    return [tuple(each._posA_posB) for each in ax.patches if isinstance(each, FancyArrowPatch)]
+
+
+def in_legend(ax: Axes) -> list[str]:
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_slopes_rise_to_the_highest_level_where_its_name_stands() -> None:
     (ax,) = plot_roofline(DATA).axes
-    l2, dram, level, between, nearer, farthest, _ = ax.lines
+    l2, dram, level = ax.lines[:3]
     for slope, bandwidth in ((l2, 1e12), (dram, 2e11)):
         x, y = slope.get_xdata(), slope.get_ydata()
         assert [up / across for across, up in zip(x, y, strict=True)] == pytest.approx([bandwidth] * 2)
@@ -31,27 +66,125 @@ def test_slopes_rise_to_the_highest_level_and_points_stand_at_their_intensities(
     assert ax.texts[0].xy == (level.get_xdata()[1], 4e12)
     assert list(level.get_ydata()) == [4e12, 4e12]
     assert level.get_xdata()[0] == pytest.approx(4.0)
-    # 1e9 flop in 10 ms, over 2e9 and 4e9 bytes.
-    assert (list(farthest.get_xdata()), list(farthest.get_ydata())) == ([0.5], [1e11])
-    assert (list(nearer.get_xdata()), list(nearer.get_ydata())) == ([0.25], [1e11])
-    assert (farthest.get_fillstyle(), nearer.get_fillstyle()) == ("full", "none")
-    assert list(between.get_xdata()) == [0.25, 0.5]
     assert [text.get_text() for text in ax.texts] == ["f32 multiply-adds, 4 Tflop/s", "L2", "DRAM"]
-    assert [text.xy for text in ax.texts[1:]] == [(0.25, 1e11), (0.5, 1e11)]
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
-        "L2, 1 TB/s",
-        "DRAM, 200 GB/s",
-        "k, bound: DRAM",
-        "by nearer memories",
-    ]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("intensity (flop/B)", "performance (flop/s)")
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
 
 
-def test_a_measured_time_is_a_cross_below_what_is_attainable() -> None:
+def test_markers_are_at_flop_over_predicted_seconds_and_that_of_the_memory_that_binds_is_filled() -> None:
+    (ax,) = plot_roofline(DATA).axes
+    # 1e9 flop in 40 ms, over 2e9 bytes of DRAM, which binds, and 4e9 of L2.
+    assert markers(ax, "full") == [([0.5], [2.5e10])]
+    assert markers(ax, "none") == [([0.25], [2.5e10])]
+    assert [text.xy for text in ax.texts[1:]] == [(0.25, 2.5e10), (0.5, 2.5e10)]
+    assert in_legend(ax) == [
+        "L2, 1 TB/s",
+        "DRAM, 200 GB/s",
+        "k, bound: DRAM, 25 % of attainable",
+        "by other memories",
+        "to what is attainable",
+    ]
+    (ax,) = plot_roofline(replace(DATA, launches=(replace(LAUNCH, bound="L2", roof="L2", memory="L2"),))).axes
+    assert markers(ax, "full") == [([0.25], [2.5e10])]
+
+
+def test_an_arrow_leads_from_the_filled_marker_to_the_roof() -> None:
+    (ax,) = plot_roofline(DATA).axes
+    # 0.5 flop/B by 200 GB/s, which is 1e9 flop in 10 ms.
+    assert arrows(ax) == [((0.5, 2.5e10), (0.5, 1e11))]
+    assert [line for line in ax.lines if line.get_marker() == "_"] == []
+
+
+def test_where_the_distance_cannot_be_seen_there_is_no_arrow() -> None:
+    (ax,) = plot_roofline(replace(DATA, launches=(replace(LAUNCH, predicted=1.05e-2),))).axes
+    assert arrows(ax) == []
+    assert "to what is attainable" not in in_legend(ax)
+
+
+def test_a_bar_ends_the_arrow_of_what_no_roof_is_of() -> None:
+    launch = replace(LAUNCH, seconds=2e-2, bound="load/store", roof="", memory="")
+    (ax,) = plot_roofline(replace(DATA, launches=(launch,))).axes
+    (bar,) = [line for line in ax.lines if line.get_marker() == "_"]
+    # No memory binds: the arrow is at the one farthest from the core.
+    assert (list(bar.get_xdata()), list(bar.get_ydata())) == ([0.5], [5e10])
+    assert arrows(ax) == [((0.5, 2.5e10), (0.5, 5e10))]
+    assert "k, bound: load/store (no roof), 50 % of attainable" in in_legend(ax)
+
+
+def test_a_launch_without_a_predicted_time_is_hollow_on_its_roof() -> None:
+    (ax,) = plot_roofline(replace(DATA, launches=(replace(LAUNCH, predicted=None),))).axes
+    assert markers(ax, "full") == []
+    assert ([0.5], [1e11]) in markers(ax, "none")
+    assert arrows(ax) == []
+    assert "k, bound: DRAM" in in_legend(ax)
+
+
+def test_each_launch_has_one_filled_marker() -> None:
+    launches = [replace(LAUNCH, name=name, predicted=each) for name, each in (("a", 2e-2), ("b", 4e-2), ("c", 8e-2))]
+    (ax,) = plot_roofline(replace(DATA, launches=tuple(launches))).axes
+    assert markers(ax, "full") == [([0.5], [5e10]), ([0.5], [2.5e10]), ([0.5], [1.25e10])]
+    assert len(arrows(ax)) == 3
+
+
+def test_a_measured_time_is_a_cross() -> None:
     (ax,) = plot_roofline(DATA, measured={"k": 2e-2}).axes
     (cross,) = [line for line in ax.lines if line.get_marker() == "x"]
     assert (list(cross.get_xdata()), list(cross.get_ydata())) == ([0.5], [5e10])
+
+
+def test_variants_on_one_device_have_its_roofs_in_common() -> None:
+    faster = replace(DATA, launches=(replace(LAUNCH, predicted=2e-2),))
+    (ax,) = plot_roofline({"slow": DATA, "fast": faster}).axes
+    assert slopes(ax) == pytest.approx([1e12, 2e11])
+    assert levels(ax) == [4e12]
+    assert markers(ax, "full") == [([0.5], [2.5e10]), ([0.5], [5e10])]
+    named = ["slow, bound: DRAM, 25 % of attainable", "fast, bound: DRAM, 50 % of attainable"]
+    assert in_legend(ax)[2:4] == named
+    measured = {"fast": {"k": 1.0}}
+    (ax,) = plot_roofline({"slow": DATA, "fast": faster}, measured=measured).axes
+    (cross,) = [line for line in ax.lines if line.get_marker() == "x"]
+    assert list(cross.get_ydata()) == [1e9]
+    with pytest.raises(ParameterError, match="has seconds by launch, by slow, fast; received 'k'"):
+        plot_roofline({"slow": DATA, "fast": faster}, measured={"k": 1.0})
+
+
+def test_two_devices_in_one_chart_have_both_their_roofs_told_apart_without_colour() -> None:
+    (ax,) = plot_roofline([DATA, OTHER]).axes
+    assert slopes(ax) == pytest.approx([1e12, 2e11, 3e12, 5e11])
+    assert levels(ax) == [4e12, 9e12]
+    gids = [line.get_gid() for line in ax.lines if line.get_gid()]
+    assert {f"memory-{number}" for number in range(4)} | {"peak-0", "peak-1", "launch-0", "launch-1"} == set(gids)
+    widths = {str(line.get_label()): line.get_linewidth() for line in ax.lines if "roofs of" in str(line.get_label())}
+    assert list(widths) == ["roofs of d", "roofs of e"]
+    assert len(set(widths.values())) == 2
+    assert in_legend(ax)[2:6] == [
+        "memory: L2",
+        "memory: DRAM",
+        *(f"{each}, bound: DRAM, 25 % of attainable" for each in "de"),
+    ]
+    assert [text.get_text() for text in ax.texts] == ["f32 multiply-adds, d", "f32 multiply-adds, e"]
+
+
+def test_of_several_devices_levels_are_those_of_single_precision_and_those_that_bind() -> None:
+    peaks = {"f32 multiply-adds": 4e12, "f64 multiply-adds": 2e12, "special functions": 1e12}
+    bound = replace(LAUNCH, bound="sfu", roof="special functions", memory="")
+    (ax,) = plot_roofline([replace(DATA, peaks=peaks), replace(OTHER, launches=(bound,))]).axes
+    assert levels(ax) == [4e12, 1e12, 9e12]
+
+
+@pytest.mark.parametrize(
+    ("others", "names"),
+    [
+        ([{"sizes": {"n": 1}}, {"sizes": {"n": 2}}], ["k(n=1)", "k(n=2)"]),
+        ([{"device": "d"}, {"device": "e"}], ["d", "e"]),
+        ([{"kernel": "k"}, {"kernel": "l"}], ["k", "l"]),
+        ([{}, {}], ["k, 1", "k, 2"]),
+        ([{"kernel": "k"}, {"kernel": "l"}, {"kernel": "k", "device": "e"}], ["k on d", "l on d", "k on e"]),
+    ],
+)
+def test_a_sequence_is_named_by_what_tells_its_rooflines_apart(others: list[dict], names: list[str]) -> None:
+    found = launches_of([replace(DATA, **each) for each in others])
+    assert [each.name for each in found] == names
 
 
 def test_a_time_of_what_is_no_launch_is_refused() -> None:
@@ -66,8 +199,11 @@ def test_a_launch_cannot_have_taken_no_time(seconds: float) -> None:
 
 
 def test_what_is_no_roofline_is_refused() -> None:
-    with pytest.raises(ParameterError, match=r"drawn is Roofline, from loopyperf.roofline; received str"):
-        plot_roofline("knl")  # type: ignore[arg-type]
+    for wrong in ("knl", ["knl"], {"a": "knl"}):
+        with pytest.raises(ParameterError, match=r"drawn is Roofline, from loopyperf.roofline; received str"):
+            plot_roofline(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="no roofline to draw"):
+        plot_roofline([])
 
 
 def test_a_launch_without_flop_has_no_place_and_roofs_have() -> None:
@@ -96,7 +232,7 @@ def test_memories_that_share_a_point_have_a_name_that_stays_within_a_narrow_char
     FigureCanvasAgg(figure).draw()
     (name,) = [text for text in ax.texts if text.get_rotation()]
     assert name.get_text() == "all memories"
-    assert name.get_window_extent().y1 <= ax.get_window_extent().y1
+    assert name.get_window_extent().y0 >= ax.get_window_extent().y0
 
 
 def test_peaks_that_are_the_same_have_one_name() -> None:
@@ -108,7 +244,7 @@ def test_peaks_that_are_the_same_have_one_name() -> None:
 
 def test_launches_at_the_same_place_are_around_each_other() -> None:
     launches = [replace(LAUNCH, name=name) for name in "abc"]
-    (ax,) = plot_roofline(replace(DATA, launches=(*launches, replace(LAUNCH, name="d", seconds=1.0)))).axes
+    (ax,) = plot_roofline(replace(DATA, launches=(*launches, replace(LAUNCH, name="d", predicted=1.0)))).axes
     sizes = {line.get_label()[0]: line.get_markersize() for line in ax.lines if "bound" in str(line.get_label())}
     assert sizes["a"] > sizes["b"] > sizes["c"] == sizes["d"]
 

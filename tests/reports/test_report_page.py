@@ -24,7 +24,7 @@ from loopyperf.models.result import Alternative
 from loopyperf.reports.folders import sentence_without_folders
 from loopyperf.reports.pictures import REACH, SVG, embedded
 from loopyperf.reports.report import Report
-from loopyperf.units import duration
+from loopyperf.units import duration, prefixed
 
 VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"])
 """elements that have no end"""
@@ -223,9 +223,16 @@ def test_every_roof_and_every_launch_of_a_roofline_says_its_values():
     html = lpp.report(two_launches(), n=2**20, device="amd-r9-fury", models=["roofline"]).html()
     # Two levels of one height are one. A flop of the first launch moves 8 B (a, b), one of the second 12 B (b twice and
     # c): 2^20 of them take 2^20 * 8 B / 512 GB/s and 2^20 * 12 B / 512 GB/s.
+    (on,) = lpp.explain(two_launches(), n=2**20, device="amd-r9-fury", models=["roofline"]).devices
+    by_model = [
+        f"{duration(each.predicted)} by pipeline, {prefixed(each.performance, 'flop/s')}, {each.share_in_words}"
+        for each in on.roofline.launches
+    ]
+    assert all("% of what its roof allows (DRAM)" in each for each in by_model)
     reads = {memory: f"0.0833 flop/B by {memory}" for memory in ("L1", "L2", "DRAM")}
-    second = "42.6 Gflop/s at most, 24.6 µs at least; " + ", ".join(reads.values()) + "; bound: DRAM"
-    first = second.replace("42.6", "64").replace("24.6", "16.4").replace("0.0833", "0.125")
+    second = f"42.6 Gflop/s at most, 24.6 µs at least; {by_model[1]}; {', '.join(reads.values())}; bound: DRAM"
+    nearer = ", ".join(reads.values()).replace("0.0833", "0.125")
+    first = f"64 Gflop/s at most, 16.4 µs at least; {by_model[0]}; {nearer}; bound: DRAM"
     assert set(re.findall("<title>(.*?)</title>", html.partition("<svg")[2])) == {
         "DRAM, 512 GB/s",
         # as on its relatives

@@ -5,19 +5,21 @@
 with the performance P (flop/s), the flop F of a launch, the bytes D_m that it moves by way of the memory m, and its
 bandwidth B_m. Each memory so has an intensity of its own; that of device memory is the one of Williams et al., the
 others are those of the hierarchical roofline (Yang et al.). All is at the clock under load, that of the latencies.
+A launch lies at F over the seconds T that a model predicts, below the F/T_min of the model ``roofline``, which is
+attainable.
 
 S. Williams, A. Waterman and D. Patterson, Roofline, 2009; C. Yang, T. Kurth and S. Williams, Hierarchical Roofline
 Analysis for GPUs, 2020; Lemeire, section 2.1.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from loopyperf.device.description import Device
 from loopyperf.device.lambdas import level_issue
 from loopyperf.device.substitutes import completed
-from loopyperf.errors import MissingNumberError
+from loopyperf.errors import LoopyperfError, MissingNumberError
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.memory.sectors import SECTOR
 from loopyperf.models import roofline
@@ -26,8 +28,8 @@ from loopyperf.models.on_device.demand import LaunchDemand, once
 from loopyperf.models.on_device.timing import WAVEFRONT, Timing, notes_of
 from loopyperf.models.workload import ISSUE, busy_sides
 from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
-from loopyperf.sheet import Sheet, Shown, Table, called
-from loopyperf.units import duration, number_of, prefixed
+from loopyperf.sheet import Sheet, Shown, Table, called, plain
+from loopyperf.units import duration, in_percent, number_of, prefixed
 
 FLOPS: Mapping[str, int] = {
     Opcode.ADD: 1,
@@ -41,14 +43,22 @@ FLOPS: Mapping[str, int] = {
 """kind of a machine instruction of a floating-point type -> flop of a lane"""
 MULTIPLY_ADD = 2
 """flop"""
+MULTIPLY_ADDS, SPECIAL, ISSUE_LIMIT = "{} multiply-adds", "special functions", "issue limit"
+"""names of peaks; the first is that of a type"""
+OF_MULTIPLY_ADDS = frozenset({Opcode.ADD, Opcode.MUL, Opcode.FMA})
+"""kinds of machine instructions that multiply-adds are a peak of"""
 OF_ALL_LANES = "flop of lanes that a condition turns off count as well"
 TOUCHING = 0.1
 """of the time: a memory that is busy so much less is not what bounds; cores with fewer groups make small differences"""
+PredictedLaunch = tuple[float, tuple[str, ...]]
+"""the seconds of all executions of a launch, without what launching costs, and what they rest on, in sentences"""
+LaunchPredictor = Callable[[TimedLaunch], PredictedLaunch]
+"""raises :class:`LoopyperfError` for a launch that it cannot predict"""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchUnderRoofs:
-    """What a launch does, in all its executions, and how long that takes at least."""
+    """What a launch does in all its executions, how long that takes by a model, and at least."""
 
     name: str
     """of the device program"""
@@ -60,18 +70,48 @@ class LaunchUnderRoofs:
     """by the model ``roofline``: the core with most groups is busy so long; without what a launch costs"""
     bound: str
     """the subsystem that is busy longest"""
-    has_roof: bool = True
-    """whether that is what a roof is of: a memory by its bytes, arithmetic or issues; else it lies below all roofs"""
+    predicted: float | None = None
+    """seconds by :attr:`Roofline.model`, without what launching costs; None where the model has no answer"""
+    roof: str = ""
+    """the memory or the peak whose roof bounds it; empty where what is busy longest has no roof"""
+    memory: str = ""
+    """the memory that is busy longest; empty where something else is"""
+
+    @property
+    def attainable(self) -> float:
+        """Return what the roofs allow, in flop/s; 0 for a launch that takes no time, which does nothing."""
+        return self.flops / self.seconds if self.seconds else 0.0
 
     @property
     def performance(self) -> float:
-        """Return what is attainable, in flop/s; 0 for a launch that takes no time, which does nothing."""
-        return self.flops / self.seconds if self.seconds else 0.0
+        """Return what is predicted, in flop/s; what is attainable where the model has no answer."""
+        return self.flops / self.predicted if self.predicted else self.attainable
+
+    @property
+    def share(self) -> float | None:
+        """Return which share of what is attainable is predicted; None where the model has no answer.
+
+        It is above 1 where the model sees less than the roofline.
+        """
+        return self.seconds / self.predicted if self.predicted else None
+
+    @property
+    def share_in_words(self) -> str:
+        """Return the share in percent with what bounds the launch; empty where the model has no answer."""
+        if self.share is None:
+            return ""
+        allows = f"its roof allows ({self.roof})" if self.roof else f"{self.bound} allows, which has no roof"
+        return f"{in_percent(self.share)} of what {allows}"
 
     @property
     def intensities(self) -> dict[str, float]:
         """Return memory -> flop for each byte that is moved by way of it."""
         return {memory: self.flops / moved for memory, moved in self.moved.items() if moved}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the launch as plain values that JSON can hold, with what follows from them."""
+        derived = {"attainable": self.attainable, "performance": self.performance, "share": self.share}
+        return {**asdict(self), **derived, "intensities": self.intensities}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -94,53 +134,82 @@ class Roofline(Shown):
     """roofs that the device's description does not state, and what was assumed, in sentences"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """what was stated of what the source does not tell"""
+    model: str = "pipeline"
+    """the model that predicts the times of launches"""
 
     @property
     def below_all_roofs(self) -> str:
         """Return a sentence on the launches that are bound by what no roof is of; empty where there are none."""
-        below = [launch for launch in self.launches if launch.flops and not launch.has_roof]
+        below = [launch for launch in self.launches if launch.flops and not launch.roof]
         if not below:
             return ""
-        bounds, names = list(dict.fromkeys(launch.bound for launch in below)), [launch.name for launch in below]
-        have, lie = "has" if len(bounds) == 1 else "have", "lies" if len(names) == 1 else "lie"
-        return f"{' and '.join(bounds)} {have} no roof: {', '.join(names)} {lie} below all of them"
+        bounds = list(dict.fromkeys(launch.bound for launch in below))
+        have, names = "has" if len(bounds) == 1 else "have", ", ".join(launch.name for launch in below)
+        return f"{' and '.join(bounds)} {have} no roof: what {names} can attain lies below all of them"
 
     def sheet(self) -> Sheet:
         """Return the launches with what bounds them, and the roofs."""
-        launches, seconds = number_of(len(self.launches), "launch"), sum(launch.seconds for launch in self.launches)
         roofs = [(name, prefixed(each, "B/s")) for name, each in self.bandwidths.items()]
         roofs += [(name, prefixed(each, "flop/s")) for name, each in self.peaks.items()]
         return Sheet(
             asked=f"{called(self.kernel, self.sizes, self.typical)} under the roofs of {self.device}",
-            answer=f"{launches}, {duration(seconds)} at least beside what launching takes",
-            tables=[
-                self._launches(),
-                Table(("roof", "at most"), roofs),
-            ],
+            answer=f"{number_of(len(self.launches), 'launch')}, {self._seconds} beside what launching takes",
+            tables=[self._launches(), self._of_memories(), Table(("roof", "at most"), roofs)],
             remarks=list(filter(None, [self.below_all_roofs])),
             notes=self.notes,
         )
 
+    @property
+    def _seconds(self) -> str:
+        """Return how long all launches take by the model, if it has an answer for all of them, and at least."""
+        at_least = f"{duration(sum(each.seconds for each in self.launches))} at least"
+        known = [each.predicted for each in self.launches if each.predicted is not None]
+        return at_least if len(known) < len(self.launches) else f"{duration(sum(known))} by {self.model}, {at_least}"
+
     def _launches(self) -> Table:
-        """Return the launches with their intensities, or with what they move where none does any flop."""
-        found = [(each.name, each.bound, duration(each.seconds)) for each in self.launches]
-        headings, memories = ("launch", "bound", "at least"), tuple(self.bandwidths)
+        """Return how long each launch takes, by the model and at least, and what bounds it."""
+        headings = ("launch", "bound", "roof", "predicted", "at least", "share")
+        return Table(headings, [_times(each) for each in self.launches], text=3)
+
+    def _of_memories(self) -> Table:
+        """Return performances and intensities of the launches, or what they move where none does any flop."""
+        memories = tuple(self.bandwidths)
         if not any(each.flops for each in self.launches):
-            moved = [(*row, *_moved(each, memories)) for row, each in zip(found, self.launches, strict=True)]
-            return Table((*headings, *(f"moved, {name}" for name in memories)), moved, text=2)
-        rows = [
-            (*row, _attainable(each), *_intensities(each, memories))
-            for row, each in zip(found, self.launches, strict=True)
-        ]
-        return Table((*headings, "attainable", *(f"flop/B, {name}" for name in memories)), rows, text=2)
+            moved = [(each.name, *_moved(each, memories)) for each in self.launches]
+            return Table(("launch", *(f"moved, {name}" for name in memories)), moved)
+        rows = [(each.name, *_performances(each), *_intensities(each, memories)) for each in self.launches]
+        return Table(("launch", "performance", "attainable", *(f"flop/B, {name}" for name in memories)), rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain values that JSON can hold; times are in seconds."""
+        return {
+            "kernel": self.kernel,
+            "sizes": plain(self.sizes),
+            "typical": plain(self.typical),
+            "device": self.device,
+            "model": self.model,
+            "bandwidths": dict(self.bandwidths),
+            "peaks": dict(self.peaks),
+            "launches": [each.to_dict() for each in self.launches],
+            "notes": list(self.notes),
+        }
+
+
+def _times(launch: LaunchUnderRoofs) -> tuple[str, ...]:
+    predicted = "" if launch.predicted is None else duration(launch.predicted)
+    share = "" if launch.share is None else in_percent(launch.share)
+    return launch.name, launch.bound, launch.roof or "none", predicted, duration(launch.seconds), share
+
+
+def _performances(launch: LaunchUnderRoofs) -> tuple[str, str]:
+    if not launch.flops:
+        return "", ""
+    predicted = "" if launch.predicted is None else prefixed(launch.performance, "flop/s")
+    return predicted, prefixed(launch.attainable, "flop/s")
 
 
 def _moved(launch: LaunchUnderRoofs, memories: Iterable[str]) -> Iterator[str]:
     return (prefixed(launch.moved[memory], "B") if memory in launch.moved else "" for memory in memories)
-
-
-def _attainable(launch: LaunchUnderRoofs) -> str:
-    return prefixed(launch.performance, "flop/s") if launch.seconds else ""
 
 
 def _intensities(launch: LaunchUnderRoofs, memories: Iterable[str]) -> Iterator[str]:
@@ -148,18 +217,31 @@ def _intensities(launch: LaunchUnderRoofs, memories: Iterable[str]) -> Iterator[
     return (f"{found[memory]:.3g}" if memory in found else "" for memory in memories)
 
 
-def roofline_of(kernel: TimedProgram, sizes: Mapping[str, Any], typical: Mapping[str, Any] | None = None) -> Roofline:
-    """Return the data of the chart of *kernel*, at *sizes* and with *typical* values as they were asked for.
+def roofline_of(kernel: TimedProgram, model: str, predict: LaunchPredictor) -> Roofline:
+    """Return the data of the chart of *kernel*, with the times of launches that *predict* has by *model*.
 
-    Raises :class:`MissingNumberError` for a number that the description of the device lacks.
+    A launch that has none lies on its roof, and a note says why. Sizes and typical values are left to the caller.
+
+    Raises :class:`MissingNumberError` for a number that the description of the device lacks and the roofs need.
     """
     roofs = _Roofs(kernel.device)
     bandwidths, peaks = roofs.bandwidths(), roofs.peaks()
-    launches = tuple(_under_roofs(launch, roofs, bandwidths) for launch in kernel.launches)
+    predicted = [_predicted(launch, model, predict) for launch in kernel.launches]
+    pairs = zip(kernel.launches, predicted, strict=True)
+    launches = tuple(_under_roofs(launch, roofs, bandwidths, peaks, seconds) for launch, (seconds, _) in pairs)
     missing = (f"{name} is not described: there is no such roof" for name in roofs.missing)
-    notes = [*missing, *notes_of(kernel, ())]
-    stated, name, slug = dict(typical or {}), kernel.kernel, kernel.device.slug
-    return Roofline(name, dict(sizes), slug, bandwidths, peaks, launches, tuple(notes), stated)
+    notes = dict.fromkeys([*missing, *notes_of(kernel, ()), *(note for _, said in predicted for note in said)])
+    return Roofline(kernel.kernel, {}, kernel.device.slug, bandwidths, peaks, launches, tuple(notes), model=model)
+
+
+def _predicted(launch: TimedLaunch, model: str, predict: LaunchPredictor) -> tuple[float | None, tuple[str, ...]]:
+    try:
+        seconds, notes = predict(launch)
+    except LoopyperfError as error:
+        return None, (f"{launch.name} lies on its roof, as {model} has no answer: {error}",)
+    if seconds > 0:
+        return seconds, notes
+    return None, (*notes, f"{launch.name} lies on its roof, as {model} predicts {duration(seconds)}")
 
 
 # {{{ the device
@@ -200,10 +282,10 @@ class _Roofs:
         """Return what is limited -> flop/s."""
         lanes, device = self.device.needed("warp_size") * self.cycles, self.device
         asked: dict[str, Callable[[], float]] = {
-            "f32 multiply-adds": lambda: MULTIPLY_ADD * lanes / device.issue_latency("fma", "f32"),
-            "f64 multiply-adds": lambda: MULTIPLY_ADD * lanes / device.issue_latency("fma", "f64"),
-            "special functions": lambda: lanes / device.issue_latency("special", "f32"),
-            "issue limit": lambda: MULTIPLY_ADD * lanes * device.needed("issue_limit"),
+            MULTIPLY_ADDS.format("f32"): lambda: MULTIPLY_ADD * lanes / device.issue_latency("fma", "f32"),
+            MULTIPLY_ADDS.format("f64"): lambda: MULTIPLY_ADD * lanes / device.issue_latency("fma", "f64"),
+            SPECIAL: lambda: lanes / device.issue_latency("special", "f32"),
+            ISSUE_LIMIT: lambda: MULTIPLY_ADD * lanes * device.needed("issue_limit"),
         }
         found = {name: self._stated(f"the throughput of {name}", peak) for name, peak in asked.items()}
         return {name: peak for name, peak in found.items() if peak is not None}
@@ -222,29 +304,49 @@ class _Roofs:
 # {{{ launches
 
 
-def _under_roofs(launch: TimedLaunch, roofs: _Roofs, bandwidths: Mapping[str, float]) -> LaunchUnderRoofs:
+def _under_roofs(
+    launch: TimedLaunch,
+    roofs: _Roofs,
+    bandwidths: Mapping[str, float],
+    peaks: Collection[str],
+    predicted: float | None,
+) -> LaunchUnderRoofs:
     groups = launch.all_groups * launch.times
-    warps = groups * launch.warps_per_group
-    work_items = groups * launch.work_items
-    executed = list(launch.executed())
-    flops = sum(executions * _flops(each) for executions, each, _ in executed) * work_items
-    arithmetic = {each.subsystem for _, each, _ in executed if _flops(each)}
+    flops = sum(executions * _flops(each) for executions, each, _ in launch.executed()) * groups * launch.work_items
     moved: dict[str, float] = {}
     for level, of_warp in _moved_by_warp(launch):
         memory = roofs.memory(level)
-        moved[memory] = moved.get(memory, 0.0) + of_warp * warps
+        moved[memory] = moved.get(memory, 0.0) + of_warp * groups * launch.warps_per_group
     busy = once(launch, LaunchDemand).busy
     bound = max(busy, key=lambda name: busy[name])
     seconds = launch_cycles(roofline.cycles, launch, busy_sides) * launch.times / launch.device.needed("clock")
-    slopes = [moved[memory] / bandwidth for memory, bandwidth in bandwidths.items() if memory in moved]
+    slopes = {memory: moved[memory] / each for memory, each in bandwidths.items() if memory in moved}
+    peak = _peak_of(launch, bound, peaks)
+    nearest = max(slopes, key=lambda name: slopes[name], default="")
+    is_touched = not peak and slopes.get(nearest, 0.0) > (1 - TOUCHING) * seconds
     return LaunchUnderRoofs(
         name=launch.name,
         flops=flops,
         moved={memory: moved[memory] for memory in map(" and ".join, roofs.levels.values()) if memory in moved},
         seconds=seconds,
         bound=bound,
-        has_roof=bound in arithmetic or bound == ISSUE or max(slopes, default=0.0) > (1 - TOUCHING) * seconds,
+        predicted=predicted,
+        roof=nearest if is_touched else peak,
+        memory=nearest if is_touched else " and ".join(roofs.levels.get(bound, ())),
     )
+
+
+def _peak_of(launch: TimedLaunch, bound: str, peaks: Collection[str]) -> str:
+    """Return which of *peaks* bounds *launch* if *bound* is busy longest; empty where that does no flop."""
+    if bound == ISSUE:
+        return ISSUE_LIMIT
+    found: dict[str, float] = {}
+    for executions, each, times in launch.executed():
+        if (flops := _flops(each)) and any(time.pipeline == bound for time in times):
+            name = MULTIPLY_ADDS.format(each.dtype) if each.kind in OF_MULTIPLY_ADDS else SPECIAL
+            found[name] = found.get(name, 0.0) + executions * flops
+    known = [name for name in found if name in peaks]
+    return max(known, key=lambda name: found[name], default=next(iter(peaks), "") if found else "")
 
 
 def _flops(instruction: Instruction) -> int:

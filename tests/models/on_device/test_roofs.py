@@ -1,15 +1,20 @@
 """The roofline chart's data: roofs from the device's description, launches whose flop and bytes are known by hand."""
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import doubled
+from kernels import doubled, two_launches
 
 import loopyperf as lpp
 from loopyperf.device.description import MemoryLevel
-from loopyperf.models.on_device.roofs import LaunchUnderRoofs
+from loopyperf.errors import MissingNumberError, ParameterError
+from loopyperf.models.on_device.roofs import LaunchUnderRoofs, PredictedLaunch, roofline_of
+from loopyperf.pipeline.timed_program import TimedLaunch
+from loopyperf.units import duration, in_percent
 
 V100 = lpp.load_device("nvidia-v100")
 N = 2**22
@@ -45,9 +50,9 @@ def test_a_stream_moves_eight_bytes_for_a_flop_by_way_of_all_memories(group: int
 def test_a_stream_is_at_the_roof_of_device_memory() -> None:
     found = lpp.roofline(doubled(group=256), n=N, device=V100)
     (launch,) = found.launches
-    assert launch.bound == "DRAM"
+    assert (launch.bound, launch.roof, launch.memory) == ("DRAM", "DRAM", "DRAM")
     # The core with most groups has 205 of them, the mean core 204.8; latencies are told to a 64th of a cycle.
-    assert launch.performance == pytest.approx(found.bandwidths["DRAM"] / 8, rel=0.01)
+    assert launch.attainable == pytest.approx(found.bandwidths["DRAM"] / 8, rel=0.01)
 
 
 def test_the_time_is_that_of_the_roofline_model() -> None:
@@ -55,6 +60,115 @@ def test_the_time_is_that_of_the_roofline_model() -> None:
     estimate = lpp.estimate(doubled(), n=N, device=V100, model="roofline")
     # The V100's description states no launch overhead.
     assert sum(launch.seconds for launch in found.launches) == pytest.approx(estimate.seconds)
+
+
+def sums() -> lp.TranslationUnit:
+    """Return b = a·(a + 2), a thousand times: multiply-adds on little data."""
+    code = "b[i] = sum(j, a[i]*(a[i] + 2))"
+    arrays = [lp.GlobalArg("a, b", np.float32, shape="n"), ...]
+    known = {"name": "sums", "assumptions": "n >= 256 and n mod 256 = 0", "lang_version": (2018, 2)}
+    unit = lp.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < 1000}", code, arrays, **known)
+    return lp.split_iname(unit, "i", 256, outer_tag="g.0", inner_tag="l.0")
+
+
+@pytest.mark.parametrize("device", ["nvidia-v100", "nvidia-a100", "amd-r9-fury"])
+@pytest.mark.parametrize("build", [lambda: doubled(group=256), sums])
+def test_no_launch_lies_above_its_roof_for_the_simulator_is_no_faster_than_the_roofline(
+    build: Callable[[], lp.TranslationUnit], device: str
+) -> None:
+    found = lpp.roofline(build(), n=2**20, device=device)
+    assert found.model == "pipeline"
+    (launch,) = found.launches
+    assert launch.performance == launch.flops / launch.predicted
+    assert launch.attainable == launch.flops / launch.seconds
+    assert launch.share == pytest.approx(launch.performance / launch.attainable)
+    assert 0 < launch.share <= 1 + 1e-9
+    slopes = [each * launch.intensities[memory] for memory, each in found.bandwidths.items() if memory in launch.moved]
+    roofs = [*slopes, *([found.peaks[launch.roof]] if launch.roof in found.peaks else [])]
+    assert launch.performance <= min(roofs) * (1 + 1e-9)
+
+
+def test_arithmetic_has_a_roof_and_no_memory_that_binds() -> None:
+    (launch,) = lpp.roofline(sums(), n=2**20, device=V100).launches
+    assert (launch.bound, launch.roof, launch.memory) == ("alu", "f32 multiply-adds", "")
+
+
+def test_predicted_times_are_those_of_the_model_without_what_launching_costs() -> None:
+    device = replace(V100, launch_overhead=1e-3)
+    found = lpp.roofline(two_launches(), n=2**20, device=device)
+    estimate = lpp.estimate(two_launches(), n=2**20, device=device, model="pipeline")
+    assert sum(launch.predicted for launch in found.launches) == pytest.approx(float(estimate) - 2e-3)
+
+
+def test_a_predictor_takes_the_place_of_the_device_and_of_the_simulator() -> None:
+    asked = {"device": "nvidia-v100", "model": "volkov"}
+    found = lpp.roofline(doubled(), n=N, predictor=lpp.predictor(**asked))
+    assert (found.model, found.device) == ("volkov", "nvidia-v100")
+    (launch,) = found.launches
+    assert launch.predicted == pytest.approx(float(lpp.estimate(doubled(), n=N, **asked)))
+    assert launch.seconds == lpp.roofline(doubled(), n=N, device=V100).launches[0].seconds
+    with pytest.raises(ParameterError, match="predictor= already has a device"):
+        lpp.roofline(doubled(), n=N, device=V100, predictor=lpp.predictor(**asked))
+
+
+def test_a_fit_of_pipelines_predicts_launches_too_and_the_cost_of_launching_is_not_in_them() -> None:
+    unit = doubled(group=256)
+    (known,) = lpp.roofline(unit, n=N, device=V100).launches
+    weights = {"DRAM": 2.0, "launches": 1e-2, "further launches": 1.0}
+    fit = lpp.Fit(
+        model="linear", device="V100", slug="nvidia-v100", counting="executed", weights=weights, basis="pipelines"
+    )
+    found = lpp.roofline(unit, n=N, predictor=lpp.predictor(device="nvidia-v100", fit=fit))
+    # DRAM takes twice as long as described; the fit has no other weights.
+    assert found.launches[0].predicted == pytest.approx(2 * known.seconds)
+    assert found.model == "linear"
+
+
+def test_a_predictor_that_is_of_no_device_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"give a predictor of a model of a device.*received one of 'linear'"):
+        lpp.roofline(doubled(), n=N, predictor=lpp.predictor(device="amd-r9-fury", model="linear"))
+
+
+def test_a_launch_that_the_model_cannot_predict_lies_on_its_roof_and_a_note_says_why() -> None:
+    def refuses(launch: TimedLaunch) -> PredictedLaunch:
+        raise MissingNumberError("latency of DRAM is not described")
+
+    kernel = lpp.timed_program(doubled(), n=N, device=V100)
+    found = roofline_of(kernel, "pipeline", refuses)
+    (launch,) = found.launches
+    assert (launch.predicted, launch.share, launch.share_in_words) == (None, None, "")
+    assert launch.performance == launch.attainable > 0
+    assert "doubled lies on its roof, as pipeline has no answer: latency of DRAM is not described" in found.notes
+    assert "at least beside what launching takes" in found.sheet().answer
+    assert "pipeline" not in found.sheet().answer
+
+
+def test_a_time_that_is_not_above_zero_is_no_answer() -> None:
+    kernel = lpp.timed_program(doubled(), n=N, device=V100)
+    found = roofline_of(kernel, "linear", lambda _: (-1e-3, ()))
+    assert found.launches[0].predicted is None
+    assert "doubled lies on its roof, as linear predicts -1 ms" in found.notes
+
+
+def test_plain_values_have_what_follows_from_the_fields_and_json_holds_them() -> None:
+    found = lpp.roofline(doubled(group=256), n=N, device=V100)
+    said = found.to_dict()
+    assert json.loads(json.dumps(said)) == said
+    (launch,), (plain,) = found.launches, said["launches"]
+    assert (said["model"], said["device"], said["sizes"]) == ("pipeline", "nvidia-v100", {"n": N})
+    assert plain["attainable"] == launch.attainable > plain["performance"] == launch.flops / plain["predicted"]
+    assert (plain["roof"], plain["share"]) == ("DRAM", launch.share)
+
+
+def test_the_sheet_says_predicted_times_shares_and_roofs() -> None:
+    found = lpp.roofline(doubled(group=256), n=N, device=V100)
+    (launch,) = found.launches
+    assert launch.share_in_words == f"{100 * launch.share:.0f} % of what its roof allows (DRAM)"
+    read = str(found)
+    predicted, least = (duration(each) for each in (launch.predicted, launch.seconds))
+    assert f"{predicted} by pipeline, {least} at least beside what launching takes" in " ".join(read.split())
+    row = next(line.split() for line in read.splitlines() if line.startswith("  doubled"))
+    assert row == ["doubled", "DRAM", "DRAM", *predicted.split(), *least.split(), *in_percent(launch.share).split()]
 
 
 def test_what_no_roof_is_of_is_said_to_lie_below_all_of_them() -> None:
@@ -69,10 +183,10 @@ def test_what_no_roof_is_of_is_said_to_lie_below_all_of_them() -> None:
     rows = lp.split_iname(rows, "i", 16, outer_tag="g.1", inner_tag="l.0")
     found = lpp.roofline(lp.split_iname(rows, "j", 16, outer_tag="g.0", inner_tag="l.1"), n=2048, device=V100)
     (launch,) = found.launches
-    assert launch.bound == "load/store"
-    assert found.below_all_roofs == "load/store has no roof: rows lies below all of them"
+    assert (launch.bound, launch.roof, launch.memory) == ("load/store", "", "local and L1")
+    assert found.below_all_roofs == "load/store has no roof: what rows can attain lies below all of them"
     slopes = [launch.intensities[memory] * each for memory, each in found.bandwidths.items()]
-    assert launch.performance < 0.9 * min(slopes)
+    assert launch.attainable < 0.9 * min(slopes)
     assert found.below_all_roofs in str(found).replace("\n    ", " ")
 
 
@@ -83,12 +197,12 @@ def test_a_copy_has_no_flop() -> None:
     (launch,) = lpp.roofline(
         lp.split_iname(copy, "i", 256, outer_tag="g.0", inner_tag="l.0"), n=N, device=V100
     ).launches
-    assert (launch.flops, launch.performance) == (0, 0)
+    assert (launch.flops, launch.performance, launch.attainable) == (0, 0, 0)
 
 
 def test_a_launch_that_takes_no_time_has_no_performance() -> None:
     nothing = LaunchUnderRoofs("empty", 0.0, {}, 0.0, "issues")
-    assert nothing.performance == 0
+    assert (nothing.performance, nothing.attainable, nothing.share) == (0, 0, None)
 
 
 def without_bandwidth(level: MemoryLevel) -> MemoryLevel:
