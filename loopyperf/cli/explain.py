@@ -41,7 +41,8 @@ def explain(as_json: bool, details: bool, **asked: Any) -> None:
     The first screen has the time and its cause, how busy each part of the device is, and the three changes that help
     most, each simulated; below are the lines of the source with their costs. `loopyperf report` makes a page of it.
     """
-    answer = explained(**asked)
+    models = asked.pop("models") or (tuple(MODELS) if details else ())
+    answer = explained(models=models, **asked)
     if as_json:
         print_json(answer.to_dict())
     else:
@@ -58,6 +59,7 @@ def explained(
     models: tuple[str, ...],
     fit: str | None,
     findings: bool,
+    code: bool = False,
 ) -> Explanation:
     """Return what there is to say of the kernel that the options of :func:`loopyperf.cli.settings.explaining` name."""
     program = load_program(kernel)
@@ -70,6 +72,7 @@ def explained(
             fit=fit,
             about=words_on(kernel),
             findings=findings,
+            code=code,
             typical=typical,
             parameters=sizes,
         )
@@ -198,7 +201,7 @@ def _source_table(answer: Explanation, on: OnDevice) -> Table:
     """Return the source, as Loopy writes it, with what each line costs and what its warps wait for."""
     whole = float(on.estimate.seconds)
     rows: list[tuple[str, str, str, str]] = []
-    for cost in answer.lines(on.estimate):
+    for cost in answer.lines_on(on):
         line = cost.line
         if line.kind == "other" and not (cost.parts and abs(cost.seconds) >= SMALL * whole):
             continue

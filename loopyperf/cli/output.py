@@ -31,12 +31,15 @@ class Output(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Return the path; raises :class:`LoopyperfError` where it cannot, or is not to be, written."""
-        path = Path(value)
         option = "the output" if param is None else f"--{param.name}"
+        return self.checked(Path(value), option, is_named=_is_named(param, ctx))
+
+    def checked(self, path: Path, option: str, *, is_named: bool) -> Path:
+        """Return *path*, or raise :class:`LoopyperfError`; one that is not *named* is overwritten if it is of ours."""
         reason = why_unwritable(path, self.is_folder, self.makes_folders)
         if reason:
             raise LoopyperfError(f"{option} {path} cannot be written: {reason}; give another path")
-        if not _is_named(param, ctx) and is_there(path) and not _has(path, self.mark):
+        if not is_named and is_there(path) and not _has(path, self.mark):
             raise LoopyperfError(
                 f"{path} exists and was not written by loopyperf; name it with {option} to overwrite it, or give "
                 "another path"

@@ -108,7 +108,14 @@ def explicit_part(launch: TimedLaunch, issues: int) -> Explicit:
     These are groups as a whole, as many at least as reside on the core at once; if even they issue more, with fewer
     passes of their loops, though not less than :data:`loopyperf.pipeline.timed_graph.FEW`.
     """
-    return _Core(last_core(launch)).explicit_part(issues)
+    core = _Core(last_core(launch))
+    scenario, is_shortened = core.explicit_part(issues)
+    return Explicit(simulated(scenario), scenario.execution.total_groups, is_shortened)
+
+
+def explicit_scenario(launch: TimedLaunch, issues: int) -> Scenario:
+    """Return what :func:`explicit_part` simulates, about so many *issues*, for those who execute it themselves."""
+    return _Core(last_core(launch)).explicit_part(issues)[0]
 
 
 class _Core:
@@ -143,8 +150,8 @@ class _Core:
         whole = each * number
         return cycles + (cycles - before) / (some - fewer) * (whole - some) if some > fewer else cycles / some * whole
 
-    def explicit_part(self, issues: int) -> Explicit:
-        """Return about so many *issues* of the groups that begin first."""
+    def explicit_part(self, issues: int) -> tuple[Scenario, bool]:
+        """Return about so many *issues* of the groups that begin first, and whether their loops are shortened."""
         at_once, number = self.execution.concurrent_groups, self.execution.total_groups
         executed = self._executed_by_group() * min(at_once, number)
         groups = min(number, max(1, int(issues // executed)) * at_once)
@@ -152,7 +159,7 @@ class _Core:
         is_shortened = any(
             short.graph.body != each.graph.body for short, each in zip(programs, self.programs, strict=True)
         )
-        return Explicit(simulated(self._scenario(programs, groups)), groups, is_shortened)
+        return self._scenario(programs, groups), is_shortened
 
     @property
     def _window(self) -> int:

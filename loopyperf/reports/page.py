@@ -6,7 +6,8 @@ carries a content security policy that lets no other script run and nothing be f
 
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -14,20 +15,22 @@ from typing import Any
 
 from loopyperf.errors import LoopyperfError
 from loopyperf.models.catalog import MODELS
-from loopyperf.models.literature.advice import OF_SCATTERED, SCATTERED
-from loopyperf.models.on_device.roofs import OF_ALL_LANES
-from loopyperf.models.result import HEADINGS, LEVEL, NO_INTERVAL, Estimate
+from loopyperf.models.on_device.waiting import WAITS
+from loopyperf.models.result import LEVEL, NO_INTERVAL, Estimate
 from loopyperf.oracle.explanation.about import paragraphs
-from loopyperf.oracle.explanation.costs import LineCost
+from loopyperf.oracle.explanation.diagnosis import FULL, NOTHING, Diagnosis
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
+from loopyperf.oracle.explanation.first_screen import accesses_table, occupancy_in_words
 from loopyperf.oracle.explanation.listing import Line
 from loopyperf.oracle.refusals import by_reason, in_short
 from loopyperf.plots.figures import Figure, style
 from loopyperf.plots.roofline import plot_roofline
 from loopyperf.reports.colours import DARK, LIGHT, coloured, style_sheet
+from loopyperf.reports.drawings import memory_chart, timeline_chart, wait_class
 from loopyperf.reports.folders import without_folders
 from loopyperf.reports.hover import said_of_roofline
 from loopyperf.reports.pictures import embedded
+from loopyperf.sheet import Table
 from loopyperf.units import amount, duration, in_percent, prefixed, unbroken
 
 try:
@@ -39,17 +42,52 @@ except ImportError as error:
     ) from error
 
 TEMPLATE = Path(__file__).parent / "template"
-SCRIPTS = ("sortable.min.js", "page.js")
 CODE = re.compile("`([^`]+)`")
 NUMBER = re.compile(r"[A-Za-z]\w*(?:\.\w+){2,}")
 """as devices' descriptions name theirs, e.g. ``memory.DRAM.latency``"""
 CHART = (4.8, 4.2)
 """inches: on a telephone, its print is still large enough to be read"""
+REFRESHED = 2
+"""seconds after which a page that is watched is loaded again"""
+SHOWN = 0.01
+"""of the time, or of a peak: less has no bar"""
 
 
-def page_of(explanation: Explanation) -> str:
-    """Return *explanation* as an HTML document that needs nothing else."""
+def page_of(explanation: Explanation, *, is_watched: bool = False) -> str:
+    """Return *explanation* as an HTML document that needs nothing else; one that *is_watched* loads itself again."""
     explanation = without_folders(explanation)
+    script = _file("page.js")
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    template = _environment().get_template("page.html")
+    return template.render(
+        report=explanation,
+        paragraphs=paragraphs(explanation.about),
+        sizes=", ".join(_stated(explanation)),
+        level=in_percent(LEVEL),
+        several=len(explanation.devices) > 1,
+        lines=list(_source(explanation)),
+        code=None if explanation.code is None else _code(explanation),
+        assumed=_assumed,
+        amount=prefixed,
+        by_reason=by_reason,
+        bars=_bars,
+        memory_chart=_memory,
+        timeline_chart=_timeline,
+        accesses=_accesses,
+        roofline_chart=_roofline_chart,
+        wait_class=wait_class,
+        waits=WAITS,
+        nothing=NOTHING,
+        summaries={name: model.summary for name, model in MODELS.items()},
+        style=Markup(_style()),
+        script=Markup(script),
+        policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'",
+        refreshed=REFRESHED if is_watched else None,
+        version=version("loopyperf"),
+    )
+
+
+def _environment() -> Environment:
     environment = Environment(loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
     environment.finalize = _unbroken
@@ -62,33 +100,7 @@ def page_of(explanation: Explanation) -> str:
         prose=_prose,
         breakable=_breakable,
     )
-    script = "\n".join(_file(name) for name in SCRIPTS)
-    digest = b64encode(sha256(script.encode()).digest()).decode()
-    first = explanation.devices[0]
-    return environment.get_template("page.html").render(
-        report=explanation,
-        paragraphs=paragraphs(explanation.about),
-        sizes=", ".join(_stated(explanation)),
-        headings=HEADINGS,
-        level=in_percent(LEVEL),
-        first=first,
-        lines=explanation.lines(first.estimate),
-        cell=_cell,
-        assumed=_assumed,
-        amount=prefixed,
-        scattered=SCATTERED,
-        of_scattered=OF_SCATTERED,
-        of_all_lanes=OF_ALL_LANES,
-        by_reason=by_reason,
-        roofline_chart=_roofline_chart,
-        summaries={name: model.summary for name, model in MODELS.items()},
-        models=[name for name in MODELS if any(name in on.estimates for on in explanation.devices)],
-        costs=_costs(explanation),
-        style=Markup(_style()),
-        script=Markup(script),
-        policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'",
-        version=version("loopyperf"),
-    )
+    return environment
 
 
 def _stated(explanation: Explanation) -> Iterator[str]:
@@ -102,34 +114,78 @@ def _assumed(estimate: Estimate) -> list[str]:
     return [note for note in estimate.notes if not note.startswith(NO_INTERVAL)]
 
 
-# {{{ the source with its costs
+# {{{ how busy parts of the device are
 
 
-def _costs(explanation: Explanation) -> dict[str, Any]:
-    """Return for each device and model the cells of the lines that cost anything, by the line's number."""
-    cells = {
-        str(number): {name: _cells(explanation, estimate) for name, estimate in on.estimates.items()}
-        for number, on in enumerate(explanation.devices)
+def _bars(diagnosis: Diagnosis) -> Iterator[Mapping[str, Any]]:
+    """Yield a bar for each resource of the device that the longest launch uses, for idle cores, and for occupancy."""
+    launch, words = diagnosis.longest, diagnosis.words
+    for name, share in launch.utilization.items():
+        if share >= SHOWN:
+            binds = name == launch.busiest and share >= FULL
+            yield {"name": words.resource(name), "share": share, "binds": binds, "note": ""}
+    if launch.balance < 1 - SHOWN:
+        yield {"name": f"{words.core}s with work", "share": launch.balance, "binds": False, "note": ""}
+    residents = launch.residents
+    note = occupancy_in_words(residents, words)
+    yield {"name": "occupancy", "share": residents.share, "binds": False, "note": note}
+
+
+def _memory(diagnosis: Diagnosis) -> Markup:
+    return Markup(memory_chart(diagnosis.longest, diagnosis.words))
+
+
+def _timeline(diagnosis: Diagnosis) -> Markup:
+    waiting = diagnosis.longest.waiting
+    return Markup("" if waiting is None else timeline_chart(waiting.timeline, diagnosis.words))
+
+
+def _accesses(diagnosis: Diagnosis) -> Mapping[str, Any]:
+    return _table(accesses_table(diagnosis.longest, diagnosis.words))
+
+
+# }}}
+
+
+# {{{ the source with its costs, and the code that is made of it
+
+
+def _source(explanation: Explanation) -> Iterator[Mapping[str, Any]]:
+    """Yield each line of the source with a cell for each device; what nothing costs and no line is of, is left out."""
+    costs = [explanation.lines_on(on) for on in explanation.devices]
+    for number, line in enumerate(explanation.listing):
+        pairs = zip(explanation.devices, costs, strict=True)
+        cells = [_cell(on, line, each[number].seconds if each[number].parts else 0.0) for on, each in pairs]
+        if line.kind != "other" or any(cell["time"] for cell in cells):
+            yield {"line": line, "cells": cells}
+
+
+def _cell(on: OnDevice, line: Line, seconds: float) -> Mapping[str, Any]:
+    """Return what a *line* costs on a device: its time and share in words, and its waits."""
+    whole = float(on.estimate.seconds)
+    share = seconds / whole if whole else 0.0
+    is_shown = abs(share) >= SHOWN
+    return {
+        "device": on.device,
+        "share": share if is_shown else 0.0,
+        "time": unbroken(duration(seconds)) if is_shown else "",
+        "percent": unbroken(in_percent(share)) if is_shown else "",
+        "waits": on.waits_at(line.source),
     }
-    return {"first": [on.first for on in explanation.devices], "cells": cells}
 
 
-def _cells(explanation: Explanation, estimate: Estimate) -> dict[int, Sequence[Any]]:
-    lines = explanation.lines(estimate)
-    return {number: _cell(cost, lines, estimate) for number, cost in enumerate(lines) if cost.parts}
+def _code(explanation: Explanation) -> Mapping[str, Any]:
+    """Return the generated code, its lines coloured."""
+    assert explanation.code is not None
+    lines = [(Markup(coloured(each.text)), each.source) for each in explanation.code.lines]
+    return {"language": explanation.code.language, "lines": lines}
 
 
-def _cell(cost: LineCost, lines: Sequence[LineCost], estimate: Estimate) -> Sequence[Any]:
-    """Return a line's seconds, these and their share in words, the length of its bar in percent, and its parts."""
-    if not cost.parts:
-        return "", "", "", 0, ""
-    whole = float(estimate.seconds)
-    longest = max((abs(each.seconds) for each in lines), default=0.0)
-    bar = round(100 * abs(cost.seconds) / longest, 1) if longest else 0
-    share = in_percent(cost.seconds / whole) if whole else ""
-    many = len(cost.parts) > 1
-    parts = ", ".join(f"{name} {duration(seconds)}" if many else name for name, seconds in cost.parts.items())
-    return cost.seconds, unbroken(duration(cost.seconds)), unbroken(share), bar, unbroken(parts)
+def _table(table: Table) -> Mapping[str, Any]:
+    """Return *table* for the template, with which of its columns are numbers."""
+    columns = len(table.headings)
+    is_number = [table.text <= column < columns - table.last for column in range(columns)]
+    return {"headings": table.headings, "rows": table.rows, "is_number": is_number}
 
 
 def _unbroken(value: Any) -> Any:
@@ -158,14 +214,16 @@ def _coloured(line: Line) -> str | Markup:
 # {{{ pictures and files
 
 
-def _roofline_chart(on: OnDevice, number: int) -> Markup:
-    assert on.roofline is not None
-    title = f"Roofline of {on.roofline.kernel} on {on.device}"
+def _roofline_chart(explanation: Explanation) -> Markup:
+    """Return the rooflines of all devices in one chart."""
+    rooflines = {on.name: on.roofline for on in explanation.devices if on.roofline is not None}
+    title = f"Roofline of {explanation.kernel} on {', '.join(on.device for on in explanation.devices)}"
     # The colours of the page take the place of those by default, not of those that somebody draws in.
     with style.context("default"):
         ax = Figure(figsize=CHART, layout="constrained").subplots()
-        figure = plot_roofline(on.roofline, ax=ax)
-        return Markup(embedded(figure, title, f"roofline-{number}-", said_of_roofline(ax, on.roofline)))
+        drawn = rooflines if len(rooflines) > 1 else next(iter(rooflines.values()))
+        figure = plot_roofline(drawn, ax=ax)
+        return Markup(embedded(figure, title, "roofline-", said_of_roofline(ax, drawn)))
 
 
 def _style() -> str:
@@ -173,6 +231,7 @@ def _style() -> str:
     return "\n".join([_file("page.css"), style_sheet(LIGHT), dark])
 
 
+@cache
 def _file(name: str) -> str:
     return (TEMPLATE / name).read_text(encoding="utf-8")
 

@@ -9,6 +9,7 @@ from typing import Any
 from loopyperf.calibration.learning.learned import Learned
 from loopyperf.files import write_file
 from loopyperf.kernel import Program
+from loopyperf.models.catalog import MODELS
 from loopyperf.oracle.explanation.explain import DeviceChoices, explain
 from loopyperf.oracle.explanation.explanation import Explanation
 from loopyperf.predict.choice import FitChoice
@@ -32,9 +33,14 @@ class Report(Shown):
         """Return the page: one HTML document with everything in it, which asks for nothing from a network."""
         return page_of(self.explanation)
 
-    def save(self, path: str | PathLike[str]) -> Path:
-        """Write the page to *path* and return that; raises :class:`ParameterError` where it cannot be written."""
-        return write_file("the report", path, self.html())
+    def save(self, path: str | PathLike[str] | None = None, *, is_watched: bool = False) -> Path:
+        """Write the page to *path*, by default a file named after the kernel, and return that.
+
+        A page that *is_watched* loads itself again every few seconds. Raises :class:`ParameterError` where the page
+        cannot be written.
+        """
+        where = f"{self.explanation.kernel}.html" if path is None else path
+        return write_file("the report", where, page_of(self.explanation, is_watched=is_watched))
 
 
 def report(
@@ -46,6 +52,7 @@ def report(
     models: Iterable[str] | None = None,
     fit: FitChoice | Learned | None = None,
     about: str = "",
+    findings: bool = True,
     typical: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
@@ -59,9 +66,11 @@ def report(
         program,
         device=device,
         model=model,
-        models=models,
+        models=MODELS if models is None else models,
         fit=fit,
         about=about,
+        findings=findings,
+        code=True,
         typical=typical,
         parameters=parameters,
         **sizes,

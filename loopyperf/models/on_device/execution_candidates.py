@@ -183,7 +183,7 @@ def synchronized(seen: LaunchSeen) -> Iterator[Candidate]:
         if not each_time or not isinstance(loop.trips, int) or loop.trips * loop.copies < TWICE:
             continue
         share = in_percent(seen.review.waits_for("barrier"))
-        waited = f"{number_of(each_time, 'barrier')} in each iteration of {loop.name}; {share} of all waiting"
+        waited = f"{number_of(each_time, 'barrier')} in each iteration of {loop.name}, {share} of all waiting"
         if each_time >= TREE:
             yield Candidate(
                 ChangeKind.REDUCE_ONCE,

@@ -15,11 +15,12 @@ from loopyperf.device.lambdas import DRAM
 from loopyperf.device.occupancy import occupancy
 from loopyperf.device.parts import Lanes
 from loopyperf.errors import LoopyperfError, OccupancyError
+from loopyperf.idg.program import Opcode
 from loopyperf.memory.kernel_profile import AccessProfile
 from loopyperf.memory.sectors import SECTOR
 from loopyperf.models.analytic import last_core
 from loopyperf.models.on_device.demand import LaunchDemand, once
-from loopyperf.models.on_device.timing import Timing, is_of_device
+from loopyperf.models.on_device.timing import WAVEFRONT, Timing, is_of_device
 from loopyperf.models.on_device.waiting import Wait, Waiting, waiting_of
 from loopyperf.models.workload import START
 from loopyperf.pipeline.timed_program import Request, TimedLaunch
@@ -59,12 +60,20 @@ def utilization(launch: TimedLaunch, cycles: float) -> dict[str, float]:
 class Traffic:
     """What all executions of a launch move, in bytes."""
 
-    moved: Mapping[str, float]
-    """level of memory -> bytes of global and local (stack) memory by way of it, the nearest level first"""
+    loaded: Mapping[str, float]
+    """level of memory -> bytes of global and local (stack) memory that loads move by way of it, the nearest first"""
+    stored: Mapping[str, float]
+    """the same of stores"""
+    local: float
+    """bytes that pass through the banks of a group's memory: a whole pass for each wavefront"""
     compulsory: float
     """bytes that device memory moves at least: each sector that is touched, once in each direction"""
-    capacity: Mapping[str, int]
-    """cache -> bytes that it holds, where that is known"""
+
+    @property
+    def moved(self) -> dict[str, float]:
+        """Return level of memory -> bytes of loads and stores, the nearest level first."""
+        levels = dict.fromkeys([*self.loaded, *self.stored])
+        return {level: self.loaded.get(level, 0.0) + self.stored.get(level, 0.0) for level in levels}
 
     @property
     def in_words(self) -> str:
@@ -82,12 +91,14 @@ class Traffic:
 def traffic_of(launch: TimedLaunch) -> Traffic:
     """Return what all executions of *launch* move by way of each level of memory, in bytes."""
     warps = launch.all_groups * launch.warps_per_group * launch.times
-    moved: dict[str, float] = {}
-    for share, program in launch.shared():
-        for level, sectors in program.moved.items():
-            moved[level] = moved.get(level, 0.0) + share * sectors * SECTOR * warps
-    capacity = {each.name: int(each.size) for each in launch.device.memory if each.size and each.name in moved}
-    return Traffic(moved, launch.sectors * SECTOR * launch.times, capacity)
+    moved: dict[str, dict[str, float]] = {Opcode.LOAD: {}, Opcode.STORE: {}}
+    local = 0.0
+    for executions, each, request in launch.requested():
+        if request.served is None:
+            local += executions * request.wavefronts * WAVEFRONT * warps
+        for level, sectors in request.reaching(each.kind).items():
+            moved[each.kind][level] = moved[each.kind].get(level, 0.0) + executions * sectors * SECTOR * warps
+    return Traffic(moved[Opcode.LOAD], moved[Opcode.STORE], local, launch.sectors * SECTOR * launch.times)
 
 
 # }}}

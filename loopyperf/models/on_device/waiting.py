@@ -6,6 +6,7 @@ slot. What it waits for an operand is memory latency where a load from beyond th
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.program import Instruction, Opcode
-from loopyperf.models.pipeline import explicit_part
+from loopyperf.models.pipeline import explicit_scenario
 from loopyperf.pipeline.core import ABLE, OPENED, PLACE, REASON, RESULT, SOURCE, TIME, VACATED, WARP
 from loopyperf.pipeline.python_core import AT_BARRIER
 from loopyperf.pipeline.scenario import Scenario
@@ -57,7 +58,7 @@ class Timeline:
     issues: tuple[tuple[int, float], ...]
     """of these warps: which, and when"""
     pipelines: tuple[str, ...]
-    """that are busy"""
+    """that are busy; of those that each partition of the core has, the first one"""
     busy: tuple[Span, ...]
     """of these pipelines, by all warps of the core"""
 
@@ -83,7 +84,7 @@ def waiting_of(launch: TimedLaunch) -> Waiting:
 
     Raises :class:`MissingNumberError` for a latency that the device's description lacks.
     """
-    scenario = explicit_part(launch, ISSUES).simulation.scenario
+    scenario = explicit_scenario(launch, ISSUES)
     traced = _Traced(scenario, executed(scenario, is_traced=True).trace, _loads(launch))
     return Waiting(traced.by_source(), traced.timeline())
 
@@ -96,8 +97,9 @@ class _Traced:
     trace: NDArray[np.int64]
     loads: frozenset[tuple[str, str, int | None]]
 
-    @property
+    @cached_property
     def instructions(self) -> list[Instruction]:
+        """Return those of all programs, numbered as in the trace."""
         return [each for graph in self.scenario.graphs for each in graph.instructions]
 
     def by_source(self) -> dict[str, dict[Wait, float]]:
@@ -169,7 +171,8 @@ class _Traced:
         places: list[int] = seen[:, PLACE].tolist()
         times: list[int] = seen[:, TIME].tolist()
         taken = {instructions[place].subsystem for place in places}
-        rows = {name: row for row, name in enumerate(name for name in names if name in taken)}
+        shown = [name for name in names if name in taken and _partition(name) == 0]
+        rows = {name: row for row, name in enumerate(shown)}
         spans = [
             Span(
                 rows[instructions[place].subsystem],
@@ -178,8 +181,15 @@ class _Traced:
                 instructions[place].label,
             )
             for place, time in zip(places, times, strict=True)
+            if instructions[place].subsystem in rows
         ]
-        return tuple(rows), tuple(spans)
+        return tuple(name.removesuffix(" 0") for name in rows), tuple(spans)
+
+
+def _partition(pipeline: str) -> int:
+    """Return of which partition of the core *pipeline* is; 0 where there is one for all."""
+    number = pipeline.rpartition(" ")[2]
+    return int(number) if number.isdigit() else 0
 
 
 def _loads(launch: TimedLaunch) -> frozenset[tuple[str, str, int | None]]:

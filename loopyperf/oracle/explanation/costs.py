@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from loopyperf.models.on_device.review import LaunchReview
 from loopyperf.models.result import Estimate
+from loopyperf.models.workload import LATENCY
 from loopyperf.oracle.explanation.listing import Line
 
 NOWHERE = "not told apart by source"
@@ -25,15 +27,36 @@ class LineCost:
         return sum(self.parts.values())
 
 
-def line_costs(estimate: Estimate, listing: Sequence[Line]) -> Iterator[LineCost]:
-    """Yield what each line of *listing* costs in *estimate*; a source that has several lines costs at its first."""
+def line_costs(estimate: Estimate, listing: Sequence[Line], reviews: Sequence[LaunchReview] = ()) -> Iterator[LineCost]:
+    """Yield what each line of *listing* costs in *estimate*; a source that has several lines costs at its first.
+
+    The time in which results are waited for is that of the lines which wait, where *reviews* of launches know these;
+    else it stands at the launch.
+    """
     of_source: dict[str, dict[str, float]] = {}
+    stalls = {f"launch of {each.name}": _stalls(each, listing) for each in reviews}
     for row in estimate.breakdown.rows:
-        parts = of_source.setdefault(row.source or NOWHERE, {})
-        parts[row.property] = parts.get(row.property, 0.0) + float(row.seconds)
+        where = stalls.get(row.source, {}) if row.property == LATENCY else {}
+        for source, share in (where or {row.source or NOWHERE: 1.0}).items():
+            parts = of_source.setdefault(source, {})
+            parts[row.property] = parts.get(row.property, 0.0) + float(row.seconds) * share
     for line in listing:
         parts = of_source.pop(line.source, {})
         yield LineCost(line, {name: parts[name] for name in sorted(parts, key=lambda name: -abs(parts[name]))})
+
+
+def _stalls(review: LaunchReview, listing: Sequence[Line]) -> dict[str, float]:
+    """Return line -> its share of the waiting of warps, but for pipelines: these are busy meanwhile."""
+    known = {line.source for line in listing}
+    if review.waiting is None:
+        return {}
+    found = {
+        source: sum(share for cause, share in waits.items() if cause != "pipeline busy")
+        for source, waits in review.waiting.by_source.items()
+        if source in known
+    }
+    every = sum(found.values())
+    return {source: share / every for source, share in found.items() if share} if every else {}
 
 
 def with_others(listing: Sequence[Line], estimates: Iterable[Estimate]) -> tuple[Line, ...]:

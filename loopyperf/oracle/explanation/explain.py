@@ -12,12 +12,13 @@ from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError
 from loopyperf.kernel import Program
-from loopyperf.models.catalog import DEVICE_MODELS, find_model
+from loopyperf.models.catalog import DEVICE_MODELS, MODELS, find_model
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.advice import advice_at
 from loopyperf.oracle.explanation.costs import with_others
 from loopyperf.oracle.explanation.diagnosis import Diagnosis, diagnosed
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
+from loopyperf.oracle.explanation.generated import GeneratedCode, generated_code
 from loopyperf.oracle.explanation.listing import Line, listing_of
 from loopyperf.oracle.roofline import roofline_at
 from loopyperf.predict.cache.recent import Kind, kind_of_json
@@ -33,6 +34,8 @@ from loopyperf.predict.several import (
 )
 
 Found = TypeVar("Found")
+BOUND = "roofline"
+"""the model that is evaluated beside the one that is shown"""
 LISTING: Kind[tuple[str, tuple[Line, ...]]] = kind_of_json("listing", 256, tuple[str, tuple[Line, ...]])
 """the kernel's name, and its source"""
 DeviceChoices = DeviceChoice | Sequence[DeviceChoice]
@@ -48,6 +51,7 @@ def explain(
     fit: FitChoice | Learned | None = None,
     about: str = "",
     findings: bool = True,
+    code: bool = False,
     typical: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
@@ -58,12 +62,14 @@ def explain(
     and in :attr:`~loopyperf.oracle.explanation.diagnosis.Diagnosis.findings` what each change would gain: at most
     eight changed programs are simulated by the model that is shown, none with ``findings=False``.
 
+    With *code*, the answer has the code that Loopy generates, each line linked to its instruction.
+
     *device* is one, or several. *model* is the one that is shown first: by default that of *fit*, or of the best fit
     for the device, else ``"pipeline"``; where it has no answer, the first that has one. *models* are all that are
-    asked, every model unless stated. By *fit*, a fit, a learned model, or the path of one, the model that it is of
-    answers on the device that it is for, which is the one that is meant where none is named; other models, and other
-    devices, answer as they do without it. *about* says in a few words what the kernel is for. Sizes, *typical* and
-    *parameters* are those of :func:`loopyperf.estimate`.
+    evaluated; by default that one and the roofline, which is a bound. By *fit*, a fit, a learned model, or the path of
+    one, the model that it is of answers on the device that it is for, which is the default device then; other models,
+    and other devices, answer as they do without it. *about* says in a few words what the kernel is for. Sizes,
+    *typical* and *parameters* are those of :func:`loopyperf.estimate`.
 
     A model or a device that has no answer is listed with the reason.
 
@@ -74,8 +80,8 @@ def explain(
     merged = one_size(parameters, sizes)
     kernel, lines = found_once(LISTING, program, (merged,), lambda: _listed(program, merged))
     first = None if model is None else find_model(model).name
-    names = models_named(models)
-    record = record_among(fit, names)
+    names = None if models is None else models_named(models)
+    record = record_among(fit, MODELS if names is None else names)
     question = _Question(Case(program, merged, typical), names, first, record, findings)
     asked = _several(record.slug if record is not None and device is None else device)
     check_is_asked(record, (device_or_error(choice)[0] for choice in asked))
@@ -91,7 +97,16 @@ def explain(
     if not found:
         raise failures[0]
     listing = with_others(lines, (each for on in found for each in on.estimates.values()))
-    return Explanation(kernel, merged, about, listing, tuple(found), refusals, dict(typical or {}))
+    generated = _generated(program, merged) if code else None
+    return Explanation(kernel, merged, about, listing, tuple(found), refusals, dict(typical or {}), generated)
+
+
+def _generated(program: Program, sizes: Mapping[str, Any]) -> GeneratedCode | None:
+    """Return the code that Loopy generates; None where it generates none."""
+    try:
+        return generated_code(program, prepared(program, sizes))
+    except LoopyperfError:
+        return None
 
 
 def _listed(program: Program, sizes: Mapping[str, Any]) -> tuple[str, tuple[Line, ...]]:
@@ -120,7 +135,8 @@ class _Question:
     """What is asked of each device."""
 
     case: Case
-    models: Sequence[str]
+    models: Sequence[str] | None
+    """that are evaluated; None for the one that is shown first and the roofline"""
     first: str | None
     record: Fit | Learned | None
     findings: bool
@@ -143,7 +159,7 @@ class _Question:
         def on_device(find: Callable[[Case, Device], Found]) -> Found | LoopyperfError:
             return _or_error(partial(find, self.case, device)) if isinstance(device, Device) else device
 
-        estimates, refusals = predictions(self.models, self.case, slug, device, self.record)
+        estimates, refusals = self._predictions(slug, device)
         roofline, advice = on_device(roofline_at), on_device(advice_at)
         first = self._shown_first(slug, estimates)
         diagnosis = on_device(partial(self._diagnosed, slug, first))
@@ -170,12 +186,31 @@ class _Question:
             by = predictor(model=first, device=device if first in DEVICE_MODELS else slug)
         return diagnosed(case, device, by, findings=self.findings)
 
-    def _shown_first(self, slug: str, estimates: Mapping[str, Estimate]) -> str:
+    def _predictions(
+        self, slug: str, device: Device | UnknownDeviceError
+    ) -> tuple[dict[str, Estimate], dict[str, str]]:
+        """Return model -> what it predicts on a device, and model -> why it has no answer."""
+        if self.models is not None:
+            return predictions(self.models, self.case, slug, device, self.record)
+        wanted = dict.fromkeys(name for name in (self.first, self._usual(slug), WITHOUT_FIT) if name)
+        refusals: dict[str, str] = {}
+        for name in wanted:
+            estimates, refused = predictions([name], self.case, slug, device, self.record)
+            refusals |= refused
+            if estimates:
+                beside, _ = predictions([BOUND], self.case, slug, device, self.record)
+                return estimates | beside, refusals
+        return {}, refusals
+
+    def _usual(self, slug: str) -> str:
+        """Return the model that answers on a device where none is named."""
         if self.record is not None and answers_by(self.record, self.record.model, slug):
-            usual = self.record.model
-        else:
-            found = _or_error(lambda: usual_answer(slug)[0])
-            usual = found.model if isinstance(found, Fit) else WITHOUT_FIT
+            return self.record.model
+        found = _or_error(lambda: usual_answer(slug)[0])
+        return found.model if isinstance(found, Fit) else WITHOUT_FIT
+
+    def _shown_first(self, slug: str, estimates: Mapping[str, Estimate]) -> str:
+        usual = self._usual(slug)
         return next((name for name in (self.first, usual, WITHOUT_FIT, *estimates) if name and name in estimates), "")
 
 

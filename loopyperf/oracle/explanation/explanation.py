@@ -1,7 +1,7 @@
 """An :class:`Explanation`: what there is to say of a kernel's time on some devices, as plain values."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
@@ -11,6 +11,7 @@ from loopyperf.models.result import Estimate
 from loopyperf.oracle.explanation.costs import LineCost, line_costs
 from loopyperf.oracle.explanation.diagnosis import NOTHING, Diagnosis
 from loopyperf.oracle.explanation.first_screen import bars, findings_table
+from loopyperf.oracle.explanation.generated import GeneratedCode
 from loopyperf.oracle.explanation.listing import Line
 from loopyperf.oracle.models_table import below_roofline, is_below
 from loopyperf.oracle.refusals import unanswered
@@ -57,6 +58,13 @@ class OnDevice(Shown):
     def cause(self) -> str:
         """Return why the kernel takes so long, in a sentence without its period."""
         return self.estimate.most_of_it if self.diagnosis is None else self.diagnosis.cause
+
+    @property
+    def has_timeline(self) -> bool:
+        """Return whether it is known what the warps of the longest launch do."""
+        return (
+            self.diagnosis is not None and bool(self.diagnosis.launches) and self.diagnosis.longest.waiting is not None
+        )
 
     @property
     def least(self) -> float:
@@ -141,7 +149,7 @@ class OnDevice(Shown):
             "estimates": {name: each.to_dict() for name, each in self.estimates.items()},
             "refusals": dict(self.refusals),
             "clock": self.clock,
-            "roofline": None if self.roofline is None else _plain(self.roofline),
+            "roofline": None if self.roofline is None else self.roofline.to_dict(),
             "advice": [each.to_dict() for each in self.advice],
             "gaps": dict(self.gaps),
             "diagnosis": None if self.diagnosis is None else self.diagnosis.to_dict(),
@@ -166,10 +174,17 @@ class Explanation(Shown):
     """device -> why no model has an answer for it"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """what was stated of what the source does not tell"""
+    code: GeneratedCode | None = None
+    """that Loopy generates, where it was wanted and there is any"""
 
     def lines(self, estimate: Estimate) -> tuple[LineCost, ...]:
         """Return what each line of the listing costs by *estimate*, one of those here; they add up to its seconds."""
         return tuple(line_costs(estimate, self.listing))
+
+    def lines_on(self, on: OnDevice) -> tuple[LineCost, ...]:
+        """Return what each line costs on a device, by the estimate that is shown: stalls are at the lines that wait."""
+        reviews = () if on.diagnosis is None else on.diagnosis.launches
+        return tuple(line_costs(on.estimate, self.listing, reviews))
 
     def sheet(self) -> Sheet:
         """Return the first screen: of the first device, and in a line of each other one."""
@@ -188,18 +203,5 @@ class Explanation(Shown):
             "listing": [line.to_dict() for line in self.listing],
             "devices": [each.to_dict() for each in self.devices],
             "refusals": dict(self.refusals),
+            "code": None if self.code is None else self.code.to_dict(),
         }
-
-
-def _plain(roofline: Roofline) -> dict[str, Any]:
-    launches = [
-        {**asdict(launch), "performance": launch.performance, "intensities": launch.intensities}
-        for launch in roofline.launches
-    ]
-    return {
-        "typical": plain(roofline.typical),
-        "bandwidths": dict(roofline.bandwidths),
-        "peaks": dict(roofline.peaks),
-        "launches": launches,
-        "notes": list(roofline.notes),
-    }

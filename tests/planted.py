@@ -1,0 +1,124 @@
+"""Five kernels, each slow for one planted cause, and the same kernels with the cause mended by hand."""
+
+import loopy as lp
+import numpy as np
+
+LANG = (2018, 2)
+
+
+def copy(*, mended=False):
+    """b = a, along the rows of which work-items are far apart."""
+    knl = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        "out[i, j] = a[i, j]",
+        assumptions="n >= 256 and n mod 256 = 0",
+        name="copy",
+        lang_version=LANG,
+    )
+    knl = lp.add_dtypes(knl, {"a": np.float32})
+    if mended:
+        knl = lp.split_iname(knl, "j", 256, outer_tag="g.0", inner_tag="l.0")
+        return lp.tag_inames(knl, {"i": "g.1"})
+    knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    return lp.tag_inames(knl, {"j": "g.1"})
+
+
+def product(*, mended=False):
+    """c = a·bᵀ, with a tile of b whose columns lie in few banks."""
+    knl = lp.make_kernel(
+        "{[i, j, k]: 0 <= i, j, k < n}",
+        "c[i, j] = sum(k, a[i, k]*b[j, k])",
+        assumptions="n >= 16 and n mod 16 = 0",
+        name="product",
+        lang_version=LANG,
+    )
+    knl = lp.add_dtypes(knl, {"a": np.float32, "b": np.float32})
+    knl = lp.split_iname(knl, "i", 16, outer_tag="g.1", inner_tag="l.1")
+    knl = lp.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.split_iname(knl, "k", 16)
+    outer = "i_outer, j_outer, k_outer"
+    knl = lp.add_prefetch(knl, "a", ["i_inner", "k_inner"], fetch_outer_inames=outer, default_tag="l.auto")
+    knl = lp.add_prefetch(knl, "b", ["j_inner", "k_inner"], fetch_outer_inames=outer, default_tag="l.auto")
+    if mended:
+        knl = lp.tag_array_axes(knl, "b_fetch", "stride:17, stride:1")
+    return knl
+
+
+def contraction(*, mended=False):
+    """c = a·b, with many columns in the accumulators of a work-item."""
+    width = 60 if mended else 120
+    knl = lp.make_kernel(
+        "{[i, j, k]: 0 <= i < n and 0 <= j < 240 and 0 <= k < m}",
+        "c[j, i] = sum(k, a[k, i]*b[k, j])",
+        assumptions="n >= 128 and n mod 128 = 0 and m >= 1",
+        name="contraction",
+        lang_version=LANG,
+    )
+    knl = lp.add_dtypes(knl, {"a": np.float64, "b": np.float64})
+    knl = lp.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
+    return lp.split_iname(knl, "j", width, outer_tag="g.1", inner_tag="ilp")
+
+
+STAGES = range(1, 9)
+"""of a tree that adds up what 256 work-items have"""
+
+
+def reduction(*, mended=False):
+    """The sum of a row: its work-items add up in a tree, in each iteration of k or, mended, once behind the loop."""
+    within = "" if mended else "inames=g:k:i{each}, "
+    tree = "\n".join(
+        f"t{each}[i{each}] = t{each - 1}[i{each}] + t{each - 1}[i{each} + {256 >> each}]"
+        f" {{{within.format(each=each)}id=stage{each}, dep=stage{each - 1}}}"
+        for each in STAGES
+    )
+    each_time = f"""
+        t0[l] = a[g, k, l] {{id=stage0, inames=g:k:l}}
+        {tree}
+        acc = acc + t8[0] {{id=update, dep=stage8:init, inames=g:k:w}}
+        out[g, w] = acc {{dep=update}}"""
+    once = f"""
+        acc = acc + a[g, k, w] {{id=update, dep=init}}
+        t0[w] = acc {{id=stage0, dep=update}}
+        {tree}
+        out[g, w] = t8[0] {{dep=stage8}}"""
+    lengths = {f"i{each}": 256 >> each for each in STAGES} | ({} if mended else {"l": 256})
+    tiles = [
+        lp.TemporaryVariable(f"t{each}", shape=(256 >> each,), dtype=np.float32, address_space=lp.AddressSpace.LOCAL)
+        for each in (0, *STAGES)
+    ]
+    knl = lp.make_kernel(
+        [
+            "{[g, k, w]: 0 <= g < n and 0 <= k < m and 0 <= w < 256}",
+            *(f"{{[{name}]: 0 <= {name} < {length}}}" for name, length in lengths.items()),
+        ],
+        f"<> acc = 0 {{id=init, inames=g:w}}{once if mended else each_time}",
+        [*tiles, ...],
+        assumptions="n >= 1 and m >= 1",
+        name="reduction",
+        lang_version=LANG,
+    )
+    knl = lp.add_dtypes(knl, {"a": np.float32})
+    return lp.tag_inames(knl, dict.fromkeys([*lengths, "w"], "l.0") | {"g": "g.0"})
+
+
+def tail(*, mended=False):
+    """Sines of 84 large groups, of which a core of a V100 gets one and some get two."""
+    size = 128 if mended else 1024
+    knl = lp.make_kernel(
+        "{[i, k]: 0 <= i < n and 0 <= k < m}",
+        "out[i] = sum(k, sin(a[i]*k))",
+        assumptions="n >= 1024 and n mod 1024 = 0 and m >= 1",
+        name="tail",
+        lang_version=LANG,
+    )
+    knl = lp.add_dtypes(knl, {"a": np.float32})
+    return lp.split_iname(knl, "i", size, outer_tag="g.0", inner_tag="l.0")
+
+
+PLANTED = {
+    "copy": (copy, {"n": 4096}),
+    "product": (product, {"n": 1024}),
+    "contraction": (contraction, {"n": 20480, "m": 512}),
+    "reduction": (reduction, {"n": 2048, "m": 64}),
+    "tail": (tail, {"n": 1024 * 84, "m": 1000}),
+}
