@@ -47,7 +47,7 @@ def kernel_time(kernel: TimedProgram, rows_of: Rows, rows_notes: Notes, sees: Co
             shares = once(launch, AssumedShares.of)
             assumed, stated = assumed + shares.seconds(own), stated + shares.stated
     if (overhead := device.launch_overhead) is None:
-        notes.append(f"what a launch costs on {device.slug} is not described: taken as nothing")
+        notes.append(f"launch overhead of {device.slug} is unknown; assumed 0")
     else:
         for name, times in kernel.launched:
             cost = times * overhead

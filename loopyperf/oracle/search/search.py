@@ -122,7 +122,7 @@ class Search(Shown):
             return f"{place[name]:,}", name, estimate.bound, estimate.time_in_words, f"{trial[name]:,}"
 
         rows = abridged(self.ranking.order, row, called=1)
-        return Table(("", "point", "most of it for", "time", "trial"), rows, text=3)
+        return Table(("", "point", "bound by", "time", "trial"), rows, text=3)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the search as plain values; JSON can hold them where it can hold the choices."""
