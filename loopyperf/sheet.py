@@ -214,7 +214,7 @@ class Tabular(Shown):
         raise NotImplementedError
 
     def to_dataframe(self) -> Any:
-        """Return the rows as a :class:`pandas.DataFrame`; numbers are in base SI units.
+        """Return the rows as a ``pandas.DataFrame``; numbers are in base SI units.
 
         Raises :class:`LoopyperfError` where pandas cannot be imported.
         """

@@ -24,6 +24,7 @@ from loopyperf.device.description import Throughput
 from loopyperf.errors import LoopyperfError
 from loopyperf.idg import Idg
 from loopyperf.models.result import Breakdown, ModelTime, Row
+from loopyperf.oracle.profiled import ComparedCounter
 from loopyperf.oracle.refusals import unanswered
 from loopyperf.oracle.validate import Validation
 from loopyperf.sheet import Shown, Table
@@ -84,6 +85,12 @@ def learned() -> lpp.Learned:
             source="a < b",
         )
     )
+
+
+def counted() -> lpp.CountersComparison:
+    predicted = lpp.counters(doubled(), n=4096, **V100)
+    pairs = (("a < b", 1.0, 1.0), ("c", 1.0, 0.8))
+    return lpp.CountersComparison(predicted, tuple(ComparedCounter("doubled", *each) for each in pairs), ())
 
 
 def plain_graph() -> Idg:
@@ -153,6 +160,18 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
     "a trace": (
         lambda: lpp.trace(doubled(), n=4096, events=500, **V100),
         ["doubled(n=4096) on a core of nvidia-v100", "launch", "cycles"],
+    ),
+    "a launch of a trace": (
+        lambda: lpp.trace(doubled(), n=4096, events=500, **V100).launches[0],
+        ["doubled, a core that executes", "busy", "dependency", "warps waited for", "never used: alu 1"],
+    ),
+    "what a core did": (
+        lambda: lpp.trace(doubled(), n=4096, events=500, **V100).launches[0].profile,
+        ["a core that executes", "cycles", "issue limit", "warp cycles", "idle, by what is waited for"],
+    ),
+    "counters beside a profile": (
+        counted,
+        ["2 metrics, predicted and counted", "+25.0%"],
     ),
     "a search": (
         lambda: lpp.search(grouped, {"group": (16, 32, 4096)}, n=4096, model="roofline", **V100),
@@ -329,15 +348,26 @@ def test_records_are_numbers_in_base_units_that_add_up() -> None:
     assert [row["variant"] for row in ranking().records()] == list(ranking().order)
 
 
+def test_a_notebook_shows_all_counters() -> None:
+    found = lpp.counters(doubled(), n=4096, **V100)
+    page = ElementTree.fromstring(found._repr_html_())
+    read = "".join(page.itertext())
+    assert [metric for metric in found.launches[0].values if metric not in read] == []
+    assert found.records()[0].keys() == {"launch", "metric", "value", "unit"}
+    assert len(found.records()) == len(found.launches[0].values)
+
+
 TABULAR: dict[str, list[str]] = {
     "an estimate": ["property", "source", "count", "weight", "seconds", "share"],
     "an estimate of an array": ["n", "property", "source", "count", "weight", "seconds", "share"],
     "a ranking": ["place", "variant", "seconds", "low", "high", "bound"],
     "a comparison": ["model", "seconds", "cycles", "bound"],
     "a comparison over the occupancy": ["model", "concurrent_groups", "warps", "seconds"],
+    "counters beside a profile": ["launch", "metric", "predicted", "counted", "error"],
     "a validation": ["kernel", "n", "measured", "predicted", "low", "high", "error"],
 }
 """what has a data frame: its columns"""
+FLOATS = ("seconds", "share", "measured", "value", "counted")
 
 
 @pytest.mark.parametrize(("what", "columns"), TABULAR.items(), ids=TABULAR)
@@ -347,7 +377,7 @@ def test_a_data_frame_has_the_records(what: str, columns: list[str]) -> None:
     frame = answer.to_dataframe()
     assert list(frame.columns) == columns
     assert len(frame) == len(answer.records()) > 0
-    assert {kind.kind for name, kind in frame.dtypes.items() if name in ("seconds", "share", "measured")} == {"f"}
+    assert {kind.kind for name, kind in frame.dtypes.items() if name in FLOATS} == {"f"}
 
 
 def test_without_pandas_it_is_said_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
