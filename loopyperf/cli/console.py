@@ -61,13 +61,16 @@ def show_answer(answer: Shown) -> None:
 
 
 def show_whole_or_alone(sheet: Sheet) -> None:
-    """Print *sheet*; with ``--quiet`` only what it says is the answer alone, its tables where it says nothing."""
-    if not is_quiet():
-        show_sheet(sheet)
-    elif sheet.alone or not sheet.tables:
-        show(sheet.alone or sheet.answer)
-    else:
+    """Print *sheet*; with ``--quiet`` the answer alone, which is its tables where it names none.
+
+    Where it has neither, there is no answer, and all of it says why.
+    """
+    if is_quiet() and sheet.alone:
+        click.echo(sheet.alone)
+    elif is_quiet() and sheet.tables:
         _show_tables(sheet, standard_output())
+    else:
+        show_sheet(sheet)
 
 
 def show_sheet(sheet: Sheet) -> None:

@@ -68,6 +68,14 @@ def test_quiet_prints_the_table_of_a_comparison_alone() -> None:
     assert said[14].startswith("  mwp-cwp")
 
 
+def test_quiet_says_why_there_is_no_answer() -> None:
+    asked = ("compare", DOUBLED, *V100, "--model", "linear")
+    refused = run(*asked, "--quiet")
+    assert refused.exit_code == 1
+    assert "there is no fit for the device 'nvidia-v100'" in refused.stdout
+    assert refused.stdout == run(*asked).stdout
+
+
 def test_verbose_has_notes_in_full_that_are_a_line_otherwise() -> None:
     shown, verbose = run("estimate", DOUBLED, *V100), run("estimate", DOUBLED, *V100, "--verbose")
     assert "notes in short: no fit for 'nvidia-v100'," in shown.stdout
