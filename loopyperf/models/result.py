@@ -310,7 +310,7 @@ class Estimate(_ExplainedLater, Tabular):
     def records(self) -> list[dict[str, Any]]:
         """Return the rows of the breakdown, each with its share of the whole time; of a batch, those of each size.
 
-        ``weight`` is in seconds per unit, ``share`` is 1 for the whole.
+        ``weight`` is in seconds per unit, of pipelines of a fit per second; ``share`` is 1 for the whole.
         """
         if not isinstance(self.seconds, np.ndarray):
             return [_record(row, self.seconds) for row in self.breakdown.rows]
