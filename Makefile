@@ -29,7 +29,7 @@ env: $(STAMP)
 # pip puts plain islpy, which loopy asks for, over islpy-barvinok: it comes last, and the proof is a symbolic count.
 $(STAMP): pyproject.toml $(CONSTRAINTS) Makefile hatch_build.py loopyperf/pipeline/core.c loopyperf/pipeline/core.h
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install -c $(CONSTRAINTS) -e ".[opencl,plots,report,learn,search,dask,docs,notebooks,dev]"
+	$(PIP) install -c $(CONSTRAINTS) -e ".[opencl,plots,report,dataframe,learn,search,dask,docs,notebooks,dev]"
 	$(PIP) install --force-reinstall --no-deps $(BARVINOK)
 	$(BIN)/python -c "import islpy; print('counting engine:', islpy.Set('[n] -> {[i]: 0 <= i < n}').card())"
 	touch $@

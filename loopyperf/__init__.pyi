@@ -50,6 +50,7 @@ from .oracle.fit import Measured as Measured
 from .oracle.fit import fit as fit
 from .oracle.profiled import CountersComparison as CountersComparison
 from .oracle.profiled import compare_counters as compare_counters
+from .oracle.progress_bar import ProgressBar as ProgressBar
 from .oracle.ranking.rank import Ranking as Ranking
 from .oracle.ranking.rank import rank as rank
 from .oracle.roofline import roofline as roofline

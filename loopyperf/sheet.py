@@ -3,9 +3,11 @@
 An answer that is :class:`Shown` says in a :class:`Sheet` what there is to read; how it looks is the same for all.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from importlib import import_module
 from textwrap import wrap
 from typing import Any, TypeVar, cast
 
@@ -13,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf import hypertext
+from loopyperf.errors import LoopyperfError
 from loopyperf.hypertext import Cell
 from loopyperf.units import UNBROKEN, number_in_words, unbroken
 
@@ -25,6 +28,12 @@ LONGEST = 30
 """columns: longer words, as those of a formula, may be broken in a table that is too wide otherwise"""
 SHOWN_FIRST, SHOWN_LAST = 9, 3
 """rows of a long table that are shown"""
+SMALL = 0.01
+"""share of a whole: where several parts are smaller, a table has one row for all of them"""
+REPEATED = ("no fit for ", "assumed ", "launch overhead of ", "no prediction interval: ")
+"""how notes begin that stand with each answer for a device, whatever the kernel: of several, one line is shown"""
+OF_DEVICE = re.compile(r" of [\w.-]+")
+"""in the first clause of such a note: the device"""
 ONE_LINE = 120
 """letters of an answer in a list, at most"""
 
@@ -85,6 +94,13 @@ class Table:
         text, width = cell
         return f"{text:<{width}}" if self._is_text(column) else f"{text:>{width}}"
 
+    def markdown(self) -> str:
+        """Return the table as Markdown."""
+        edges = [":--" if self._is_text(column) else "--:" for column in range(len(self.headings))]
+        rows = ([_plain(cell).strip().replace("|", r"\|") for cell in row] for row in (self.headings, *self.rows))
+        head, *body = (f"| {' | '.join(row)} |" for row in rows)
+        return "\n".join([head, f"| {' | '.join(edges)} |", *body])
+
     def html(self) -> str:
         """Return the table as HTML."""
         return hypertext.table(self.headings, self.rows, text=self.text, last=self.last)
@@ -102,7 +118,10 @@ class Sheet:
     remarks: Sequence[str] = ()
     """sentences below the tables; one that begins with spaces belongs to one before"""
     notes: Sequence[str] = ()
-    """what was assumed or left out, in sentences: the last remarks"""
+    """what was assumed or left out, in sentences: the last remarks. Several that begin as :data:`REPEATED` says are one
+    line, which has the first clause of each."""
+    alone: str = ""
+    """the answer without anything else, as ``--quiet`` prints it, e.g. ``"47.4 ms"``; if empty, that is the tables"""
 
     @property
     def head(self) -> str:
@@ -114,25 +133,52 @@ class Sheet:
         """Return all that one line has room for."""
         return self.head if len(self.head) <= ONE_LINE else f"{self.head[: ONE_LINE - 2]} …"
 
-    def text(self, width: int = WIDTH, *, prose: int | None = None) -> str:
+    def text(self, width: int = WIDTH, *, prose: int | None = None, lists: str = ".notes") -> str:
         """Return the sheet as lines of a terminal, none longer than *width* but for single words.
 
-        Sentences may be as long as *prose* says, where that is another length.
+        Sentences may be as long as *prose* says, where that is another length. *lists* names what has all notes in
+        full; where it is empty, the text has them.
         """
         lines = folded(self.head, prose or width, breaks=False)
         for number, table in enumerate(self.tables):
             lines += [*([""] if number else []), *table.lines(width)]
-        for remark in self._remarks():
+        for remark in self.sentences(lists):
             lines += folded(GAP + remark, prose or width, breaks=False)
         return "\n".join(lines)
 
     def html(self) -> str:
         """Return the sheet as HTML, escaped, as ``_repr_html_`` gives it."""
         tables = (table.html() for table in self.tables)
-        return hypertext.shown(hypertext.lines([self.head]), *tables, hypertext.lines(self._remarks()))
+        head = [hypertext.lines([self.head])] if self.head else []
+        in_short, own, repeated = self._notes()
+        unfolded = hypertext.lines(map(_as_note, repeated))
+        return hypertext.shown(
+            *head,
+            *tables,
+            hypertext.lines([*self.remarks, *map(_as_note, own)]),
+            hypertext.folded(in_short, unfolded) if in_short else unfolded,
+        )
 
-    def _remarks(self) -> list[str]:
-        return [*self.remarks, *(f"note: {note}" for note in self.notes)]
+    def markdown(self, lists: str = ".notes") -> str:
+        """Return the sheet as Markdown: the head, the tables, and a list of remarks and notes, as in :meth:`text`."""
+        remarks = "\n".join(f"{_indent(each)}- {each.lstrip()}" for each in self.sentences(lists))
+        return "\n\n".join(filter(None, [self.head, *(table.markdown() for table in self.tables), remarks]))
+
+    def sentences(self, lists: str) -> list[str]:
+        """Return remarks and notes, of which those of :data:`REPEATED` are one line if *lists* names what has all."""
+        in_short, own, repeated = self._notes()
+        if in_short and lists:
+            return [*self.remarks, *map(_as_note, own), f"{in_short} ({lists} has them in full)"]
+        return [*self.remarks, *map(_as_note, (*own, *repeated))]
+
+    def _notes(self) -> tuple[str, list[str], list[str]]:
+        """Return the notes that repeat in a line, empty if there are fewer than two; the others; and those in full."""
+        own = [note for note in self.notes if not note.startswith(REPEATED)]
+        repeated = [note for note in self.notes if note.startswith(REPEATED)]
+        if len(repeated) < 2:
+            return "", own, repeated
+        clauses = dict.fromkeys(OF_DEVICE.sub("", re.split("[;:] ", note)[0]) for note in repeated)
+        return f"{len(repeated)} notes in short: {', '.join(clauses)}", own, repeated
 
 
 class Shown:
@@ -152,6 +198,44 @@ class Shown:
 
     def _repr_html_(self) -> str:
         return self.sheet().html()
+
+
+class Tabular(Shown):
+    """An answer that is rows of numbers as well: for data frames, and for files that other programs read."""
+
+    __slots__ = ()
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a mapping from column to value for each row; numbers are in base SI units."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the whole answer as plain values that JSON can hold."""
+        raise NotImplementedError
+
+    def to_dataframe(self) -> Any:
+        """Return the rows as a ``pandas.DataFrame``; numbers are in base SI units.
+
+        Raises :class:`LoopyperfError` where pandas cannot be imported.
+        """
+        try:
+            pandas = import_module("pandas")
+        except ImportError as error:
+            raise LoopyperfError(
+                f"data frames need pandas, which cannot be imported ({error}): pip install 'loopyperf[dataframe]'"
+            ) from error
+        return pandas.DataFrame(self.records())
+
+
+def apart(parts: Sequence[Item], share: Callable[[Item], float]) -> tuple[list[Item], list[Item]]:
+    """Return the *parts* of a whole that a table shows, and those that it adds up in a last row, in their order.
+
+    These are parts whose *share* of the whole is less than :data:`SMALL` in magnitude, where there are several.
+    """
+    small = [each for each in parts if abs(share(each)) < SMALL]
+    if len(small) < 2:
+        return list(parts), []
+    return [each for each in parts if not abs(share(each)) < SMALL], small
 
 
 def called(name: str, sizes: Mapping[str, Any], typical: Mapping[str, Any] | None = None) -> str:
@@ -201,6 +285,10 @@ def _in_words(size: Any) -> str:
         return number_in_words(size)
     sizes = cast("NDArray[Any]", size)
     return "..".join(dict.fromkeys(map(number_in_words, (sizes.min(), sizes.max())))) if sizes.size else "none"
+
+
+def _as_note(note: str) -> str:
+    return f"note: {note}"
 
 
 def _plain(cell: Cell) -> str:

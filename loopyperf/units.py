@@ -9,8 +9,10 @@ from typing import Any
 
 DIGITS = 30
 """the most that a number spells out"""
-LEAST = 0.9995e-15
-"""seconds: of less, no digits are told"""
+SHORTEST = 0.9995e-12
+"""seconds: no digits are shown of a shorter time"""
+CHEAPEST = 0.9995e-15
+"""seconds: no digits are shown of a smaller cost of one unit"""
 UNBROKEN = "\N{NO-BREAK SPACE}"
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[mµnp]?s|%|[kMGTP]?(?:B|flop)(?:/s)?)(?![\w/]))")
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -26,11 +28,25 @@ class Word(StrEnum):
 
 
 def duration(seconds: float) -> str:
-    """Return *seconds* rounded to three digits, in the unit that suits: ``"12.3 µs"``, ``"< 0.001 ps"`` for less."""
+    """Return *seconds* rounded to three digits, in the unit that suits: ``"12.3 µs"``, ``"< 1 ps"`` for less."""
+    if 0 < abs(seconds) < SHORTEST:
+        return "< 1 ps" if seconds > 0 else "> -1 ps"
+    return _in_unit(seconds)
+
+
+def unit_cost(seconds: float) -> str:
+    """Return the *seconds* that one unit of something costs: ``"0.27 ps"``, ``"< 0.001 ps"`` for less than that.
+
+    On a whole device an operation may cost less than a picosecond. Everything else is as for :func:`duration`.
+    """
+    if 0 < abs(seconds) < CHEAPEST:
+        return "< 0.001 ps" if seconds > 0 else "> -0.001 ps"
+    return _in_unit(seconds)
+
+
+def _in_unit(seconds: float) -> str:
     if not (seconds and math.isfinite(seconds)):
         return f"{seconds:.3g} s"
-    if abs(seconds) < LEAST:
-        return "< 0.001 ps" if seconds > 0 else "> -0.001 ps"
     if abs(seconds) >= _HOUR:
         return f"{seconds / _DAY:,.3g} days" if abs(seconds) >= _DAY else f"{seconds / _HOUR:.3g} h"
     # Rounded before the unit is chosen: 999.9 µs are 1 ms.

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from loopyperf.cli.program import program
-from loopyperf.sheet import GAP, SHOWN_FIRST, SHOWN_LAST, Sheet, Table, abridged, called, described, folded
+from loopyperf.sheet import GAP, SHOWN_FIRST, SHOWN_LAST, Sheet, Table, abridged, apart, called, described, folded
 
 ESTIMATE = f"estimate {Path(__file__).parent / 'kernels.py'}:doubled --set n=4096"
 WIDTHS = (30, 40, 50, 60, 70, 80, 100, 120)
@@ -119,3 +119,67 @@ def test_commands_print_whole_words(command: str, width: int, monkeypatch: pytes
 
 def test_a_column_with_nothing_in_it_has_its_place() -> None:
     assert list(Table(("what", "", "time"), [("a", "", "")]).lines(80)) == ["  what     time", "  a"]
+
+
+# {{{ what repeats, and what is small
+
+REPEATED = (
+    "no fit for 'my-gpu'; using another model",
+    "assumed latencies of my-gpu: DRAM 300 cycles; L2 200 cycles",
+    "launch overhead of my-gpu is unknown; assumed 0",
+    "no prediction interval: the model is not calibrated",
+)
+
+
+def test_notes_that_each_answer_has_are_one_line_and_others_are_whole() -> None:
+    sheet = Sheet("k", notes=(REPEATED[0], "the loop i; runs once", *REPEATED[1:]))
+    assert sheet.text(200).splitlines() == [
+        "k",
+        "  note: the loop i; runs once",
+        "  4 notes in short: no fit for 'my-gpu', assumed latencies, launch overhead is unknown, no prediction "
+        "interval (.notes has them in full)",
+    ]
+    assert sheet.text(200, lists="").splitlines() == ["k", *(f"  note: {note}" for note in (sheet.notes[1], *REPEATED))]
+    page = sheet.html()
+    assert all(note.replace("'", "&#x27;") in page for note in sheet.notes)
+    assert page.index("<details>") < page.index("DRAM 300 cycles")
+
+
+def test_a_lone_note_is_whole_and_one_clause_is_said_once() -> None:
+    assert Sheet("k", notes=REPEATED[1:2]).text().splitlines()[1] == f"  note: {REPEATED[1]}"
+    of_two = [note.replace("my-gpu", name) for note in REPEATED[1:3] for name in ("one", "two")]
+    assert "4 notes in short: assumed latencies, launch overhead is unknown (" in Sheet("k", notes=of_two).text(200)
+
+
+@pytest.mark.parametrize(
+    ("shares", "others"),
+    [
+        ((0.99, 0.006, 0.004), (0.006, 0.004)),
+        ((0.99, 0.0101, -0.0001), ()),  # one alone is shown
+        ((1.3, -0.3, 0.009, -0.009), (0.009, -0.009)),
+        ((0.5, 0.01, 0.01), ()),
+        ((float("nan"), float("nan")), ()),  # of nothing there are no shares
+    ],
+)
+def test_small_parts_are_told_by_their_magnitude(shares: tuple[float, ...], others: tuple[float, ...]) -> None:
+    shown, small = apart(shares, lambda share: share)
+    assert tuple(small) == others
+    assert len(shown) + len(small) == len(shares)
+    assert shown == [share for share in shares if share not in others or np.isnan(share)]
+
+
+# }}}
+
+
+def test_markdown_has_a_table_whose_cells_are_escaped() -> None:
+    sheet = Sheet("k", "1 s", [Table(("what", "time"), [("a|b", "1 s")])], remarks=["first", "  below"])
+    assert sheet.markdown().splitlines() == [
+        "k: 1 s",
+        "",
+        "| what | time |",
+        "| :-- | --: |",
+        r"| a\|b | 1 s |",
+        "",
+        "- first",
+        "  - below",
+    ]

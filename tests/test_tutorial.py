@@ -79,7 +79,7 @@ def test_the_walks_report_is_a_page_that_a_browser_shows_without_a_complaint(wal
     with chromium() as browser, watching(browser, (walk.folder / "report.html").as_uri()) as watched:
         assert watched.page.title() == "matmul: run time"
         (headline,) = watched.texts(".headline p:first-child")
-        (printed,) = set(re.findall(r"model pipeline: (\S+ ms), most", walk.done.stdout))
+        (printed,) = set(re.findall(r"model pipeline: (\S+ ms), bound", walk.done.stdout))
         expected = f"{printed} on NVIDIA Tesla V100 PCIe, by pipeline"
         assert headline.replace("\N{NO-BREAK SPACE}", " ").startswith(expected)
         assert watched.seen("svg").count() == 1

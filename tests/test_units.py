@@ -3,7 +3,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from loopyperf.units import amount, duration, in_percent, prefixed, unit_of
+from loopyperf.units import amount, duration, in_percent, prefixed, unit_cost, unit_of
 
 
 @pytest.mark.parametrize(
@@ -14,12 +14,31 @@ from loopyperf.units import amount, duration, in_percent, prefixed, unit_of
         (12.34e-6, "12.3 µs"),
         (1e-3, "1 ms"),
         (129e-6, "129 µs"),
-        (6.81e-13, "0.681 ps"),
+        (0.9996e-12, "1 ps"),
+        (0.999e-12, "< 1 ps"),
+        (-2.74e-14, "> -1 ps"),
         (-241.893e-3, "-242 ms"),
     ],
 )
 def test_a_time_has_three_digits_and_the_unit_that_suits(seconds: float, text: str):
     assert text == duration(seconds)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (6.81e-13, "0.681 ps"),
+        (-6.63e-12, "-6.63 ps"),
+        (2.74e-14, "0.0274 ps"),
+        (1e-15, "0.001 ps"),
+        (9e-16, "< 0.001 ps"),
+        (-1e-17, "> -0.001 ps"),
+        (3.75e-9, "3.75 ns"),
+    ],
+)
+def test_a_unit_may_cost_less_than_a_picosecond(seconds: float, text: str):
+    assert text == unit_cost(seconds)
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(999.9e-6, "1 ms"), (0.99951, "1 s"), (999.4e-6, "999 µs")])

@@ -1,9 +1,12 @@
 """What answers look like in a terminal and in a notebook: HTML that is well-formed and escaped, text that is short."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from xml.etree import ElementTree
 
 import loopy as lp
@@ -18,8 +21,10 @@ from loopyperf.calibration.fits import ResidualSummary
 from loopyperf.calibration.learning.learned import Record, Score, Taught
 from loopyperf.calibration.library import bundled_fits
 from loopyperf.device.description import Throughput
+from loopyperf.errors import LoopyperfError
 from loopyperf.idg import Idg
 from loopyperf.models.result import Breakdown, ModelTime, Row
+from loopyperf.oracle.profiled import ComparedCounter
 from loopyperf.oracle.refusals import unanswered
 from loopyperf.oracle.validate import Validation
 from loopyperf.sheet import Shown, Table
@@ -80,6 +85,12 @@ def learned() -> lpp.Learned:
             source="a < b",
         )
     )
+
+
+def counted() -> lpp.CountersComparison:
+    predicted = lpp.counters(doubled(), n=4096, **V100)
+    pairs = (("a < b", 1.0, 1.0), ("c", 1.0, 0.8))
+    return lpp.CountersComparison(predicted, tuple(ComparedCounter("doubled", *each) for each in pairs), ())
 
 
 def plain_graph() -> Idg:
@@ -149,6 +160,18 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
     "a trace": (
         lambda: lpp.trace(doubled(), n=4096, events=500, **V100),
         ["doubled(n=4096) on a core of nvidia-v100", "launch", "cycles"],
+    ),
+    "a launch of a trace": (
+        lambda: lpp.trace(doubled(), n=4096, events=500, **V100).launches[0],
+        ["doubled, a core that executes", "busy", "dependency", "warps waited for", "never used: alu 1"],
+    ),
+    "what a core did": (
+        lambda: lpp.trace(doubled(), n=4096, events=500, **V100).launches[0].profile,
+        ["a core that executes", "cycles", "issue limit", "warp cycles", "idle, by what is waited for"],
+    ),
+    "counters beside a profile": (
+        counted,
+        ["2 metrics, predicted and counted", "+25.0%"],
     ),
     "a search": (
         lambda: lpp.search(grouped, {"group": (16, 32, 4096)}, n=4096, model="roofline", **V100),
@@ -253,7 +276,7 @@ def test_thousands_without_an_answer_are_a_number() -> None:
 def test_a_long_ranking_prints_its_ends() -> None:
     lines = str(long_ranking()).splitlines()
     assert lines[0].startswith("2,000 variants (n=4096) on nvidia-v100")
-    assert lines[1].split() == ["variant", "time", "most", "of", "it", "for"]
+    assert lines[1].split() == ["variant", "time", "bound", "by"]
     assert [line.split()[:3] for line in lines[2:15]] == [
         *([str(place), "variant", str(place)] for place in range(1, 10)),
         ["1,988", "more", "between"],
@@ -279,9 +302,98 @@ def test_the_word_of_an_estimate_asks_for_reasons_once() -> None:
 
     later = lpp.Estimate.explained_later("k", {"n": 1}, "d", "m", "executed", 1e-3, why)
     assert (float(later), asked) == (1e-3, [])
-    said = "k(n=1) on d, model m: at least 1 ms (without f32 pow, barriers and 1 more), most of it for adds"
+    said = "k(n=1) on d, model m: at least 1 ms (without f32 pow, barriers and 1 more), bound by adds"
     assert repr(later) == f"<Estimate {said}>"
     assert (repr(later), asked) == (repr(later), ["why"])
+
+
+def estimate_of(*seconds: float) -> lpp.Estimate:
+    """An estimate whose parts are so long."""
+    rows = tuple(Row(f"part {number}", "", 1, each, each) for number, each in enumerate(seconds))
+    return lpp.Estimate("k", {"n": 1}, "d", "m", "executed", sum(seconds), Breakdown(rows))
+
+
+def shown_parts(answer: lpp.Estimate) -> list[list[str]]:
+    return [[row[0], *row[-2:]] for row in answer.sheet().tables[0].rows]
+
+
+def test_an_estimate_shows_shares_and_has_small_parts_in_one_row() -> None:
+    few = estimate_of(1.0, 2e-3, 3e-3, -1e-3)
+    # 1 s, and 4 ms of 1.004 s
+    assert shown_parts(few) == [["part 0", "1 s", "100 %"], ["3 others", "4 ms", "< 1 %"]]
+    assert [row.property for row in few.breakdown.rows] == [f"part {number}" for number in range(4)]
+    assert len(few.to_dict()["breakdown"]) == 4
+    # -1 s of 1 s is no small part
+    assert shown_parts(estimate_of(2.0, -1.0)) == [["part 0", "2 s", "200 %"], ["part 1", "-1 s", "-100 %"]]
+    assert [share for *_, share in shown_parts(estimate_of(1.0, -2.0))] == ["", ""]
+
+
+def test_of_a_batch_a_part_is_shown_that_is_not_small_at_one_size() -> None:
+    sizes, large = np.array([1, 2]), np.array([1.0, 1e-3])
+    rows = tuple(
+        Row(f"part {number}", "", sizes, None, each * sizes**0) for number, each in enumerate((large, 1e-4, 1e-5))
+    )
+    found = lpp.Estimate("k", {"n": sizes}, "d", "m", "executed", large + 1.1e-4, Breakdown(rows))
+    assert [row[0] for row in found.sheet().tables[0].rows] == ["part 0", "part 1", "part 2"]
+    assert shown_parts(found)[1] == ["part 1", "100 µs", "< 1 % to 9 %"]
+
+
+def test_records_are_numbers_in_base_units_that_add_up() -> None:
+    one, several = estimate(), batch()
+    assert sum(row["seconds"] for row in one.records()) == pytest.approx(float(one))
+    assert sum(row["share"] for row in one.records()) == pytest.approx(1)
+    rows = several.records()
+    for n, seconds in zip((16, 1_000_000), several.seconds, strict=True):
+        assert sum(row["seconds"] for row in rows if row["n"] == n) == pytest.approx(seconds)
+    assert [row["variant"] for row in ranking().records()] == list(ranking().order)
+
+
+def test_a_notebook_shows_all_counters() -> None:
+    found = lpp.counters(doubled(), n=4096, **V100)
+    page = ElementTree.fromstring(found._repr_html_())
+    read = "".join(page.itertext())
+    assert [metric for metric in found.launches[0].values if metric not in read] == []
+    assert found.records()[0].keys() == {"launch", "metric", "value", "unit"}
+    assert len(found.records()) == len(found.launches[0].values)
+
+
+TABULAR: dict[str, list[str]] = {
+    "an estimate": ["property", "source", "count", "weight", "seconds", "share"],
+    "an estimate of an array": ["n", "property", "source", "count", "weight", "seconds", "share"],
+    "a ranking": ["place", "variant", "seconds", "low", "high", "bound"],
+    "a comparison": ["model", "seconds", "cycles", "bound"],
+    "a comparison over the occupancy": ["model", "concurrent_groups", "warps", "seconds"],
+    "counters beside a profile": ["launch", "metric", "predicted", "counted", "error"],
+    "a validation": ["kernel", "n", "measured", "predicted", "low", "high", "error"],
+}
+"""what has a data frame: its columns"""
+FLOATS = ("seconds", "share", "measured", "value", "counted")
+
+
+@pytest.mark.parametrize(("what", "columns"), TABULAR.items(), ids=TABULAR)
+def test_a_data_frame_has_the_records(what: str, columns: list[str]) -> None:
+    pytest.importorskip("pandas")
+    answer = SHOWN[what][0]()
+    frame = answer.to_dataframe()
+    assert list(frame.columns) == columns
+    assert len(frame) == len(answer.records()) > 0
+    assert {kind.kind for name, kind in frame.dtypes.items() if name in FLOATS} == {"f"}
+
+
+def test_without_pandas_it_is_said_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(LoopyperfError, match=r"pip install 'loopyperf\[dataframe\]'"):
+        estimate().to_dataframe()
+
+
+def test_an_estimate_imports_nothing_that_shows() -> None:
+    asked = (
+        "import sys; sys.path.insert(0, 'tests'); import loopyperf as lpp; from kernels import doubled; "
+        "print(lpp.estimate(doubled(), n=16, device='nvidia-v100')); print(*sys.modules)"
+    )
+    root = Path(__file__).parents[1]
+    said = subprocess.run([sys.executable, "-c", asked], cwd=root, capture_output=True, text=True, check=True).stdout
+    assert {"pandas", "rich", "tqdm", "IPython"} & set(said.splitlines()[-1].split()) == set()
 
 
 def test_a_graph_without_loops_says_what_is_executed() -> None:

@@ -21,7 +21,7 @@ from loopyperf.models.overlap import side
 from loopyperf.models.result import LEVEL
 from loopyperf.models.workload import LAUNCHES, shown
 from loopyperf.sheet import Sheet, Shown, Table
-from loopyperf.units import amount, duration, in_percent, number_of
+from loopyperf.units import amount, duration, in_percent, number_of, unit_cost
 
 SCHEMA = 2
 """Version of the fit files that this loopyperf writes."""
@@ -179,8 +179,8 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
 
     def _in_words(self, name: str, weight: float) -> str:
         if self.basis == "counts":
-            return duration(weight)
-        return f"{duration(weight)} each" if name == LAUNCHES else f"{weight:.3g} times"
+            return unit_cost(weight)
+        return f"{unit_cost(weight)} each" if name == LAUNCHES else f"{weight:.3g} times"
 
     def _most_in_words(self, name: str) -> str:
         if name not in self.ranges:

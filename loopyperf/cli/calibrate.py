@@ -7,8 +7,9 @@ import click
 
 from loopyperf.calibration.fits import Fit, fit_document
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show, show_answer
+from loopyperf.cli.console import print_json, show_answer, show_beside
 from loopyperf.cli.coverage import show_coverage, show_gaps
+from loopyperf.cli.loudness import is_quiet
 from loopyperf.cli.progress import campaign_bar
 from loopyperf.counts.execution import Counting
 from loopyperf.measurement.protocol import Caches, Protocol
@@ -67,9 +68,10 @@ def calibrate(
     show_answer(fit)
     if whole_coverage:
         show_coverage(fit.coverage)
-    show_gaps(fit.coverage)
-    show(f"timed by the wall clock, {protocol}; {noise(fit)}")
-    show(f"calibrated {fit.slug} in {time.monotonic() - started:.0f} s")
+    if not is_quiet():
+        show_gaps(fit.coverage)
+    show_beside(f"timed by the wall clock, {protocol}; {noise(fit)}")
+    show_beside(f"calibrated {fit.slug} in {time.monotonic() - started:.0f} s")
 
 
 def noise(fit: Fit) -> str:

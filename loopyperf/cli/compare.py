@@ -5,7 +5,7 @@ from functools import partial
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show_answer
+from loopyperf.cli.console import Form, print_answer
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
 from loopyperf.oracle.comparison import compare as ask
@@ -20,7 +20,7 @@ from loopyperf.oracle.comparison import compare_occupancies as ask_over_occupanc
 @settings.models
 @settings.fit_of_one
 @click.option("--occupancy", is_flag=True, help="Show performance against the number of groups resident on a core.")
-@settings.as_json
+@settings.form
 def compare(
     kernel: str,
     sizes: dict[str, int],
@@ -29,7 +29,7 @@ def compare(
     models: tuple[str, ...],
     fit: str | None,
     occupancy: bool,
-    as_json: bool,
+    form: Form,
 ) -> None:
     """Ask all models for the run time of the Loopy kernel that FUNCTION in FILE.py builds, and print them together."""
     if occupancy and fit is not None:
@@ -38,9 +38,6 @@ def compare(
     program = load_program(kernel)
     with working("asking all models"):
         answer = question(program, device=device, models=models or None, typical=typical, parameters=sizes)
-    if as_json:
-        print_json(answer.to_dict())
-    else:
-        show_answer(answer)
+    print_answer(answer, form)
     if not answer.seconds:
         raise SystemExit(1)

@@ -4,17 +4,29 @@ What is printed is text, never markup: messages hold brackets, as in ``pip insta
 nothing is wider than it is; what does not fit goes on in the next line, and nothing is cut off.
 """
 
+import csv
 import json
+import re
 import sys
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from io import StringIO
+from typing import Any, Literal
 
 import click
 from rich.console import Console
 from rich.text import Text
 
+from loopyperf.cli.loudness import is_quiet, is_verbose
 from loopyperf.cli.shell_terms import in_shell_terms
 from loopyperf.cli.streams import has_width, standard_output
-from loopyperf.sheet import Sheet, Shown, folded
+from loopyperf.sheet import GAP, Sheet, Shown, Tabular, folded
+
+Form = Literal["text", "json", "csv", "md"]
+"""in which an answer is printed"""
+Records = Sequence[Mapping[str, Any]]
+NOTE = re.compile(r"note: |\d+ notes in short: ")
+SHARE = re.compile(r"[<>]? ?-?\d+(\.\d+)? %")
 
 HANGING = " " * 4
 """by which what goes on in the next line is further right"""
@@ -37,25 +49,93 @@ def show(
         console.print(printed)
 
 
+def show_beside(text: str) -> None:
+    """Print *text* as :func:`show` does, but for ``--quiet``, since it is not the answer."""
+    if not is_quiet():
+        show(text)
+
+
 def show_answer(answer: Shown) -> None:
     """Print *answer* as Python does, in the width of the terminal, and in the words of the shell."""
-    show_sheet(answer.sheet())
+    show_whole_or_alone(answer.sheet())
+
+
+def show_whole_or_alone(sheet: Sheet) -> None:
+    """Print *sheet*; with ``--quiet`` the answer alone, which is its tables where it names none.
+
+    Where it has neither, there is no answer, and all of it says why.
+    """
+    if is_quiet() and sheet.alone:
+        click.echo(sheet.alone)
+    elif is_quiet() and sheet.tables:
+        _show_tables(sheet, standard_output())
+    else:
+        show_sheet(sheet)
 
 
 def show_sheet(sheet: Sheet) -> None:
     """Print *sheet* in the words of the shell; in a file or a pipe sentences are a line each, as those of :func:`show`.
 
-    Its head is bold, on a terminal that can do that.
+    On a terminal that can do that its head is bold, its notes are dim, and shares have a colour.
     """
     console = standard_output()
     prose = None if has_width() else sys.maxsize
-    head = Sheet(sheet.asked, sheet.answer)
-    remarks, notes = ([in_shell_terms(each) for each in said] for said in (sheet.remarks, sheet.notes))
-    for part, style in ((head, "bold"), (Sheet("", tables=sheet.tables, remarks=remarks, notes=notes), "")):
-        for line in part.text(console.width, prose=prose).splitlines():
+    for line in Sheet(sheet.asked, sheet.answer).text(console.width, prose=prose).splitlines():
+        console.print(Text(line, "bold"))
+    _show_tables(sheet, console)
+    for sentence in _of_shell(sheet).sentences(_all_notes()):
+        style = "dim" if NOTE.match(sentence) else ""
+        for line in folded(GAP + sentence, prose or console.width, breaks=False):
             console.print(Text(line, style))
+
+
+def print_answer(answer: Tabular, form: Form) -> None:
+    """Print *answer* in this *form*."""
+    print_in(form, answer.sheet, answer.records, answer.to_dict)
+
+
+def print_in(
+    form: Form, sheet: Callable[[], Sheet], records: Callable[[], Records], to_dict: Callable[[], Any]
+) -> None:
+    """Print what *form* needs of an answer: its sheet as text or as Markdown, its records as CSV, or it all as JSON."""
+    if form == "json":
+        print_json(to_dict())
+    elif form == "csv":
+        click.echo(_as_csv(records()), nl=False)
+    elif form == "md":
+        click.echo(_of_shell(sheet()).markdown(_all_notes()))
+    else:
+        show_whole_or_alone(sheet())
 
 
 def print_json(answer: Any) -> None:
     """Print plain values as JSON."""
     click.echo(json.dumps(answer, indent=2))
+
+
+def _show_tables(sheet: Sheet, console: Console) -> None:
+    for line in Sheet("", tables=sheet.tables).text(console.width).splitlines():
+        printed = Text(line)
+        printed.highlight_regex(SHARE, "cyan")
+        console.print(printed)
+
+
+def _of_shell(sheet: Sheet) -> Sheet:
+    """Return *sheet* with its sentences in the words of the shell."""
+    remarks, notes = ([in_shell_terms(each) for each in said] for said in (sheet.remarks, sheet.notes))
+    return replace(sheet, remarks=remarks, notes=notes)
+
+
+def _all_notes() -> str:
+    """Return which option has all notes in full; empty where it is given."""
+    return "" if is_verbose() else "--verbose"
+
+
+def _as_csv(records: Records) -> str:
+    """Return *records* as CSV with a line of headings; what a record does not have is empty."""
+    written = StringIO()
+    columns = dict.fromkeys(name for record in records for name in record)
+    writer = csv.DictWriter(written, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return written.getvalue() if records else ""

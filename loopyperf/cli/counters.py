@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show_answer
+from loopyperf.cli.console import Form, print_answer
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
 from loopyperf.oracle.profiled import compare_counters
@@ -27,7 +27,7 @@ from loopyperf.predict.counters import counters_at
     type=settings.FILE,
     help="A profile to put beside it: what `ncu --csv` prints, or the JSON of KTT.",
 )
-@settings.as_json
+@settings.form
 def counters(
     kernel: str,
     sizes: dict[str, int],
@@ -35,7 +35,7 @@ def counters(
     device: str | None,
     compiler: Compiler,
     profile: Path | None,
-    as_json: bool,
+    form: Form,
 ) -> None:
     """Predict what Nsight Compute counts of the Loopy kernel that FUNCTION in FILE.py builds.
 
@@ -47,7 +47,4 @@ def counters(
         described = chosen_device(device)
         found = counters_at(Case(program, sizes, typical), described, compiler)
         answer = found if profile is None else compare_counters(found, profile, device=described)
-    if as_json:
-        print_json(answer.to_dict())
-    else:
-        show_answer(answer)
+    print_answer(answer, form)

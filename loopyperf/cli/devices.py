@@ -11,7 +11,7 @@ from loopyperf.calibration.fits import load_fit
 from loopyperf.calibration.library import KnownFit, known_fits
 from loopyperf.cli import settings
 from loopyperf.cli.completion import names_or_files
-from loopyperf.cli.console import print_json, show, show_sheet
+from loopyperf.cli.console import Form, print_in, show, show_whole_or_alone
 from loopyperf.cli.summaries import Summaries
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import load_description
@@ -28,20 +28,32 @@ MODELS_TOLD = "models: those that answer without a fit, by stated or assumed num
 
 
 @click.group(cls=Summaries, invoke_without_command=True, epilog="\b\nExample: loopyperf devices --json")
-@settings.as_json
+@settings.form
 @click.pass_context
-def devices(context: click.Context, as_json: bool) -> None:
+def devices(context: click.Context, form: Form) -> None:
     """List the devices that have a description or a fit; where both exist, your own before the bundled ones."""
     if context.invoked_subcommand is not None:
         return
     rows = _known()
-    if as_json:
-        print_json(rows)
-        return
+    print_in(form, lambda: _sheet(rows), lambda: list(_records(rows)), lambda: rows)
+
+
+def _sheet(rows: Sequence[Row]) -> Sheet:
     unreadable = [
         each["error"] for row in rows for each in (row["description"], *row["fits"]) if each and each["error"]
     ]
-    show_sheet(Sheet(number_of(len(rows), "device"), tables=[_listed(rows)], remarks=[MODELS_TOLD], notes=unreadable))
+    return Sheet(number_of(len(rows), "device"), tables=[_listed(rows)], remarks=[MODELS_TOLD], notes=unreadable)
+
+
+def _records(rows: Sequence[Row]) -> Iterator[Row]:
+    """Yield a row for each device, and where it has several fits, for each of these."""
+    for row in rows:
+        about = {name: row[name] for name in ("device", "name", "architecture")}
+        description: Row = row["description"] or {}
+        about |= {"description": description.get("path"), "models": ", ".join(row["models"])}
+        fits: list[Row] = row["fits"] or [{}]
+        for fit in fits:
+            yield {**about, "fit": fit.get("path"), "fitted_model": fit.get("model"), "backend": fit.get("backend")}
 
 
 def _listed(rows: Sequence[Row]) -> Table:
@@ -68,15 +80,17 @@ def _short_names() -> list[str]:
 
 @devices.command("show", epilog="\b\nExample: loopyperf devices show nvidia-titan-v")
 @click.argument("name", shell_complete=names_or_files(_short_names))
-@settings.as_json
+@settings.form
 @click.pass_context
-def show_one(context: click.Context, name: str, as_json: bool) -> None:
+def show_one(context: click.Context, name: str, form: Form) -> None:
     """Print every number that is known of the device NAME (or described by a TOML file), with unit and source."""
     device = load_device(name)
-    if as_json or (context.parent is not None and context.parent.params["as_json"]):
-        print_json(as_plain_values(device))
-    else:
+    if form == "text" and context.parent is not None:
+        form = context.parent.params["form"]
+    if form == "text":
         show_device(device)
+    else:
+        print_in(form, lambda: _sheet_of(device), lambda: list(_numbers(device)), lambda: as_plain_values(device))
 
 
 def as_plain_values(device: Device) -> Row:
@@ -89,7 +103,11 @@ def show_device(device: Device) -> None:
     for what, words in _words(device).items():
         if words:
             show(f"{what}: {', '.join(words) if isinstance(words, list) else words}")
-    show_sheet(Sheet("", tables=[device.table], remarks=_told(device)))
+    show_whole_or_alone(_sheet_of(device))
+
+
+def _sheet_of(device: Device) -> Sheet:
+    return Sheet("", tables=[device.table], remarks=_told(device))
 
 
 def _told(device: Device) -> list[str]:

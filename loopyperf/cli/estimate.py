@@ -4,7 +4,7 @@ import click
 
 from loopyperf.cli import settings
 from loopyperf.cli.backend_name import BACKEND
-from loopyperf.cli.console import print_json, show_answer
+from loopyperf.cli.console import Form, print_answer
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
 from loopyperf.counts.execution import COUNTINGS, Counting
@@ -24,7 +24,7 @@ from loopyperf.predict.estimate import estimate as ask
 )
 @click.option("--counting", type=click.Choice(COUNTINGS), help="How work is counted; by default as in the fit.")
 @settings.compiler
-@settings.as_json
+@settings.form
 def estimate(
     kernel: str,
     sizes: dict[str, int],
@@ -35,7 +35,7 @@ def estimate(
     backend: str | None,
     counting: Counting | None,
     compiler: Compiler,
-    as_json: bool,
+    form: Form,
 ) -> None:
     """Predict the run time of the Loopy kernel that FUNCTION in FILE.py builds, and say what it is made of."""
     program = load_program(kernel)
@@ -51,7 +51,4 @@ def estimate(
             typical=typical,
             parameters=sizes,
         )
-    if as_json:
-        print_json(answer.to_dict())
-    else:
-        show_answer(answer)
+    print_answer(answer, form)

@@ -1,7 +1,7 @@
 """How much a command says beside its answer: ``--quiet`` and ``--verbose``, before or after the command's name.
 
-Quiet, there is the answer, or the error, and nothing else: no warnings, no progress. Verbose, an error of ours comes
-with its traceback, and the warnings of the libraries below are shown too.
+Quiet, there is the answer, or the error, and nothing else: no notes, no warnings, no progress. Verbose, notes are in
+full, an error of ours comes with its traceback, and the warnings of the libraries below are shown too.
 """
 
 from typing import TypeVar
@@ -54,7 +54,7 @@ _QUIET = click.option(
     is_flag=True,
     expose_value=False,
     callback=_ask,
-    help="Print the answer alone: no warnings, no progress.",
+    help="Print the answer alone: no notes, no warnings, no progress.",
 )
 _VERBOSE = click.option(
     "--verbose",
@@ -62,5 +62,5 @@ _VERBOSE = click.option(
     is_flag=True,
     expose_value=False,
     callback=_ask,
-    help="Print tracebacks of errors, and warnings of underlying libraries.",
+    help="Print notes in full, tracebacks of errors, and warnings of underlying libraries.",
 )

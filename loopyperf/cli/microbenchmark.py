@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show
+from loopyperf.cli.console import print_json, show, show_beside
 from loopyperf.cli.devices import as_plain_values, show_device
 from loopyperf.cli.output import free
 from loopyperf.cli.progress import campaign_bar, working
@@ -62,7 +62,7 @@ def microbenchmark(
         print_json({"path": str(path), **_plain(described)})
         return
     _show(described)
-    show(f"wrote {path} in {time.monotonic() - started:.0f} s; see it with: loopyperf devices show {path}")
+    show_beside(f"wrote {path} in {time.monotonic() - started:.0f} s; see it with: loopyperf devices show {path}")
 
 
 def _plain(described: Described) -> dict[str, Any]:

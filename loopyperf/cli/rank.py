@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show_answer
+from loopyperf.cli.console import Form, print_answer
 from loopyperf.cli.kernel_source import load_variants
 from loopyperf.cli.progress import counting_bar
 from loopyperf.oracle.ranking.own_processes import Processes
@@ -28,7 +28,7 @@ from loopyperf.predict.estimate import predictor
     "--time-limit", type=click.FloatRange(min=0, min_open=True), help="Most seconds to spend on each variant."
 )
 @settings.compiler
-@settings.as_json
+@settings.form
 def rank(
     variants: str,
     sizes: dict[str, int],
@@ -41,7 +41,7 @@ def rank(
     workers: int,
     time_limit: float | None,
     compiler: Compiler,
-    as_json: bool,
+    form: Form,
 ) -> None:
     """Order the kernels VARIANTS in FILE.py by their predicted run times, fastest first.
 
@@ -63,9 +63,6 @@ def rank(
             parameters=sizes,
             progress=report,
         )
-    if as_json:
-        print_json(answer.to_dict())
-    else:
-        show_answer(answer)
+    print_answer(answer, form)
     if not answer.order:
         raise SystemExit(1)

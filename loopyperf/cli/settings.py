@@ -1,4 +1,4 @@
-"""What several commands take, declared once: the kernel, its sizes, the device, the model, files, JSON.
+"""What several commands take, declared once: the kernel, its sizes, the device, the model, files, the format.
 
 Each is a decorator; two are for a command of a kind: :func:`measuring` for one that runs kernels on a device, and
 :func:`fitting` for one that makes a fit.
@@ -6,7 +6,7 @@ Each is a decorator; two are for a command of a kind: :func:`measuring` for one 
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
@@ -14,6 +14,7 @@ from loopyperf.calibration.library import FITTED_MODELS
 from loopyperf.cli import named_values
 from loopyperf.cli.backend_name import BACKEND
 from loopyperf.cli.completion import folders, names_or_files
+from loopyperf.cli.console import Form
 from loopyperf.cli.kernel_source import KERNEL_SOURCE
 from loopyperf.cli.output import Output
 from loopyperf.counts.execution import COUNTINGS
@@ -102,6 +103,19 @@ compiler = click.option(
     help="What tells registers and where private arrays live; auto: NVRTC where it can.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")
+
+
+def form(command: Declared) -> Declared:
+    """Declare in which form *command*, whose answer is a table, prints it."""
+    forms = click.option(
+        "--format",
+        "form",
+        type=click.Choice(get_args(Form)),
+        default="text",
+        help="text; json: the whole answer; csv: its rows, numbers in base SI units; md: its tables, as Markdown.",
+    )
+    return forms(click.option("--json", "form", flag_value="json", help="The same as --format json.")(command))
+
 
 # {{{ files
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show, show_answer
+from loopyperf.cli.console import print_json, show_answer, show_beside
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
 from loopyperf.oracle.trace import EVENTS, FEWEST, GENERATOR
@@ -52,4 +52,4 @@ def trace(
         print_json({"path": str(output), "events": answer.events, **answer.document["otherData"]})
     else:
         show_answer(answer)
-        show(f"wrote {output}; open it at https://ui.perfetto.dev")
+        show_beside(f"wrote {output}; open it at https://ui.perfetto.dev")

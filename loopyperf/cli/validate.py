@@ -10,7 +10,7 @@ import click
 
 from loopyperf.calibration.accuracy import Prediction, assess
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show, show_sheet
+from loopyperf.cli.console import Form, print_in, show_beside
 from loopyperf.cli.output import Output
 from loopyperf.cli.progress import campaign_bar, working
 from loopyperf.errors import LoopyperfError
@@ -18,7 +18,7 @@ from loopyperf.files import write_whole
 from loopyperf.models.result import LEVEL
 from loopyperf.oracle.validate import Validation, validated_by
 from loopyperf.oracle.validate import validate as run_validation
-from loopyperf.sheet import Table
+from loopyperf.sheet import Sheet, Table
 from loopyperf.units import UNBROKEN, duration, in_percent
 
 OUTSIDE = "!"
@@ -34,7 +34,7 @@ MEANING = f"{OUTSIDE} measured outside the interval"
 @click.option(
     "--plots", type=Output(is_folder=True, makes_folders=True), help="Folder for charts of the errors, as SVG."
 )
-@settings.as_json
+@settings.form
 def validate(
     backend: str,
     device: str | None,
@@ -43,7 +43,7 @@ def validate(
     archive: Path | None,
     from_archive: Path | None,
     plots: Path | None,
-    as_json: bool,
+    form: Form,
 ) -> None:
     """Predict and measure kernels that no fit has seen; print both, and geometric means of the relative errors."""
     # Where matplotlib is missing, nobody should have to hear of it after measuring.
@@ -57,16 +57,14 @@ def validate(
         with campaign_bar() as report:
             found = run_validation(backend, device=device, fit=fit, kernels=kernels, archive=archive, progress=report)
     charts = () if plots is None else _draw(found, drawing, plots)
-    if as_json:
-        print_json({**found.to_dict(), "charts": list(map(str, charts))})
-        return
-    show_validation(found)
-    if charts:
-        show(f"charts: {', '.join(map(str, charts))}")
+    written = {"charts": list(map(str, charts))}
+    print_in(form, lambda: sheet_of(found), found.records, lambda: {**found.to_dict(), **written})
+    if charts and form == "text":
+        show_beside(f"charts: {', '.join(written['charts'])}")
 
 
-def show_validation(found: Validation) -> None:
-    """Print measured and predicted times by kernel and size, the geometric means, and what they are to be seen beside.
+def sheet_of(found: Validation) -> Sheet:
+    """Return measured and predicted times by kernel and size, the geometric means, and what they are to be seen beside.
 
     The means are those of each kernel and of all, as in the paper's Table 1.
     """
@@ -80,7 +78,7 @@ def show_validation(found: Validation) -> None:
     table = Table(("kernel", "sizes", "measured", "predicted", "error", f"{in_percent(LEVEL)} interval"), rows, text=2)
     sheet = found.sheet()
     is_marked = any(each.interval is not None and not each.is_inside for each in found)
-    show_sheet(replace(sheet, tables=[table], remarks=[*([MEANING] if is_marked else []), *sheet.remarks]))
+    return replace(sheet, tables=[table], remarks=[*([MEANING] if is_marked else []), *sheet.remarks])
 
 
 def _row(each: Prediction) -> tuple[str, ...]:

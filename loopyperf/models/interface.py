@@ -24,7 +24,7 @@ Rows = Callable[[TimedLaunch], Iterable[Row]]
 """what all executions of a launch cost, in seconds"""
 Notes = Callable[[TimedLaunch], Iterable[str]]
 """what a model assumes of a launch, in sentences"""
-LAUNCH_COST = "what a launch costs on "
+LAUNCH_COST = "launch overhead of "
 """how a note begins that says that nothing is known of that"""
 MOST = 0.5
 """of the time: where more rests on assumed numbers, an answer has the time that stated ones alone tell"""
@@ -49,7 +49,7 @@ def kernel_time(kernel: TimedProgram, rows_of: Rows, rows_notes: Notes, sees: Co
             shares = once(launch, AssumedShares.of)
             assumed, stated = assumed + shares.seconds(own), stated + shares.stated
     if (overhead := device.launch_overhead) is None:
-        notes.append(f"{LAUNCH_COST}{device.slug} is not described: taken as nothing")
+        notes.append(f"{LAUNCH_COST}{device.slug} is unknown; assumed 0")
     else:
         for name, times in kernel.launched:
             cost = times * overhead

@@ -10,8 +10,8 @@ import numpy as np
 
 from loopyperf.models.exact_sum import Seconds
 from loopyperf.models.workload import LAUNCHES
-from loopyperf.sheet import Sheet, Shown, Table, called, plain
-from loopyperf.units import amount, duration, in_percent, listed, number_of
+from loopyperf.sheet import Sheet, Table, Tabular, apart, called, plain
+from loopyperf.units import amount, duration, in_percent, listed, number_of, unit_cost
 
 LEVEL = 0.8
 """the probability with which run times are in their intervals"""
@@ -34,7 +34,7 @@ HEADINGS: Mapping[Columns, tuple[str, str, str, str]] = {
 }
 WIDE = 2.0
 """times as long as predicted: from there on an interval says in words how far it reaches"""
-NO_INTERVAL = "no interval: "
+NO_INTERVAL = "no prediction interval: "
 """how a note begins that says why there is none"""
 
 
@@ -73,7 +73,7 @@ class PropertyCost:
         """
         are_times = columns == "pipelines" and self.property != LAUNCHES
         measure = duration if are_times else amount
-        each = "differs" if self.each is None else f"{self.each:.3g} times" if are_times else duration(self.each)
+        each = "differs" if self.each is None else f"{self.each:.3g} times" if are_times else unit_cost(self.each)
         return self.property, _range(self.count, measure), each, _range(self.seconds, duration)
 
 
@@ -179,7 +179,7 @@ class _ExplainedLater:
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Estimate(_ExplainedLater, Shown):
+class Estimate(_ExplainedLater, Tabular):
     """How long a kernel takes, with the reason why."""
 
     kernel: str
@@ -269,7 +269,7 @@ class Estimate(_ExplainedLater, Shown):
     @property
     def most_of_it(self) -> str:
         """Return in words what most of the time is for."""
-        return "nothing in it costs any time" if self.bound == NOTHING else f"most of it for {self.bound}"
+        return "nothing in it costs any time" if self.bound == NOTHING else f"bound by {self.bound}"
 
     @property
     def asked(self) -> str:
@@ -284,14 +284,43 @@ class Estimate(_ExplainedLater, Shown):
 
     def sheet(self) -> Sheet:
         """Return the time, what it is made of, what else it may be, and what was assumed."""
-        rows = [cost.in_words(self.columns) for cost in self.breakdown.costs()] if np.size(self.seconds) else []
         return Sheet(
             asked=self.asked,
             answer=self._answer(),
-            tables=[Table(HEADINGS[self.columns], rows)] if rows else [],
+            tables=[self.parts_table()] if np.size(self.seconds) and self.breakdown.rows else [],
             remarks=[f"or: {each}" for each in self.alternatives],
             notes=self.notes,
+            alone=self.time_in_words,
         )
+
+    def parts_table(self) -> Table:
+        """Return what each property costs, in time and as a share of the whole; those below 1 % have one row.
+
+        Of a batch all are from the least to the most, and a property has a row where it is 1 % or more at any size.
+        """
+        shares = {each.property: _share(each.seconds, self.seconds) for each in self.breakdown.costs()}
+        large, small = apart(self.breakdown.costs(), lambda each: np.max(np.abs(shares[each.property])))
+        rows = [(*each.in_words(self.columns), _share_in_words(shares[each.property])) for each in large]
+        if small:
+            seconds = sum(each.seconds for each in small)
+            share = _share_in_words(_share(seconds, self.seconds))
+            rows.append((number_of(len(small), "other"), "", "", _range(seconds, duration), share))
+        return Table((*HEADINGS[self.columns], "share"), rows)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the rows of the breakdown, each with its share of the whole time; of a batch, those of each size.
+
+        ``weight`` is in seconds per unit, of pipelines of a fit per second; ``share`` is 1 for the whole.
+        """
+        if not isinstance(self.seconds, np.ndarray):
+            return [_record(row, self.seconds) for row in self.breakdown.rows]
+        shape = self.seconds.shape
+        sizes = {name: np.broadcast_to(each, shape) for name, each in self.sizes.items()}
+        return [
+            {**{name: plain(each[at]) for name, each in sizes.items()}, **_record(row, self.seconds, at)}
+            for at in np.ndindex(shape)
+            for row in self.breakdown.rows
+        ]
 
     def _answer(self) -> str:
         batch = number_of(self.seconds.size, "run time") if isinstance(self.seconds, np.ndarray) else ""
@@ -371,6 +400,35 @@ class Estimate(_ExplainedLater, Shown):
                 for row in self.breakdown.rows
             ],
         }
+
+
+def _share(part: Seconds, whole: Seconds) -> Seconds:
+    """Return which share of the *whole* a *part* is; NaN where the whole is not above 0."""
+    wholes = np.asarray(whole, float)
+    shares = np.divide(part, wholes, out=np.full(wholes.shape, np.nan), where=wholes > 0)
+    return shares if isinstance(whole, np.ndarray) else float(shares)
+
+
+def _share_in_words(share: Seconds) -> str:
+    known = np.atleast_1d(share)
+    known = known[~np.isnan(known)]
+    return _range(known, in_percent) if known.size else ""
+
+
+def _record(row: Row, whole: Seconds, at: tuple[int, ...] = ()) -> dict[str, Any]:
+    """Return a *row* of a breakdown of the *whole* time, of a batch that of the size *at* this place."""
+
+    def one(value: Any) -> Any:
+        return plain(np.broadcast_to(value, np.shape(whole))[at]) if at else plain(value)
+
+    return {
+        "property": row.property,
+        "source": row.source,
+        "count": one(row.count),
+        "weight": row.weight,
+        "seconds": one(row.seconds),
+        "share": _share(one(row.seconds), one(whole)),
+    }
 
 
 def common(weights: Iterable[float | None]) -> float | None:

@@ -23,7 +23,7 @@ from loopyperf.predict.case import Case, found_once, one_size
 from loopyperf.predict.choice import WITHOUT_FIT, FitChoice, chosen_device
 from loopyperf.predict.several import check_is_asked, device_for, models_named, predictions, record_among
 from loopyperf.predict.stages import profiled_name, staged, stages_of
-from loopyperf.sheet import Sheet, Shown, Table, called, plain
+from loopyperf.sheet import Sheet, Table, Tabular, called, plain
 from loopyperf.units import duration, number_of
 
 Refusals = Mapping[str, str]
@@ -33,7 +33,7 @@ SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Comparison(Shown):
+class Comparison(Tabular):
     """What the models say of a kernel at one size on one device."""
 
     kernel: str
@@ -84,6 +84,13 @@ class Comparison(Shown):
         below = "" if roofline is None else below_roofline(self.estimates, float(roofline))
         return [*filter(None, [below]), *unanswered(self.refusals)]
 
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each model that has an answer: seconds, cycles of a core, and what costs most."""
+        return [
+            {"model": name, "seconds": seconds, "cycles": self.cycles.get(name), "bound": self.bounds[name]}
+            for name, seconds in self.seconds.items()
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values that JSON can hold."""
         return {
@@ -98,7 +105,7 @@ class Comparison(Shown):
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class OccupancyComparison(Shown):
+class OccupancyComparison(Tabular):
     """What the models say of a kernel over how many groups reside on a core at once."""
 
     kernel: str
@@ -157,6 +164,15 @@ class OccupancyComparison(Shown):
     def _not_shown(self, shown: int) -> Iterator[str]:
         if shown < len(self.warps):
             yield f"not shown: {len(self.warps) - shown} of {number_of(len(self.warps), 'occupancy')}"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each model and occupancy: groups and warps that reside on a core, and seconds."""
+        occupancies = list(zip(self.concurrent_groups, self.warps, strict=True))
+        return [
+            {"model": name, "concurrent_groups": groups, "warps": warps, "seconds": seconds}
+            for name, times in self.seconds.items()
+            for (groups, warps), seconds in zip(occupancies, times.tolist(), strict=True)
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values that JSON can hold."""

@@ -17,10 +17,10 @@ def models_table(estimates: Mapping[str, Estimate], clock: float | None) -> Tabl
     """
     rows = [(name, f"{each.bound}{_others(each)}", each.time_in_words) for name, each in estimates.items()]
     if clock is None:
-        return Table(("model", "most of it for", "time"), rows, text=2)
+        return Table(("model", "bound by", "time"), rows, text=2)
     cycles = (f"{float(each) * clock:,.0f}" for each in estimates.values())
     counted = [(*row, number) for row, number in zip(rows, cycles, strict=True)]
-    return Table(("model", "most of it for", "time", "cycles"), counted, text=2)
+    return Table(("model", "bound by", "time", "cycles"), counted, text=2)
 
 
 def is_below(estimate: Estimate, least: float) -> bool:

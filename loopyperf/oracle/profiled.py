@@ -12,7 +12,7 @@ from loopyperf.device.library import DeviceChoice, given_device, names_without_b
 from loopyperf.errors import MeasurementError
 from loopyperf.models.on_device.counters import Counters, LaunchCounters, unit_of_metric
 from loopyperf.oracle.profiler_files import Profiled, read_profile
-from loopyperf.sheet import Sheet, Shown, Table, called
+from loopyperf.sheet import Sheet, Table, Tabular, called
 from loopyperf.units import amount, listed, number_of
 
 NAMED = 3
@@ -41,7 +41,7 @@ class ComparedCounter:
 
 
 @dataclass(frozen=True, repr=False)
-class CountersComparison(Shown):
+class CountersComparison(Tabular):
     """What was predicted of a kernel, beside what a profiler has counted."""
 
     counters: Counters
@@ -74,9 +74,9 @@ class CountersComparison(Shown):
             notes=(*self.notes, *about.notes),
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain values that JSON can hold."""
-        rows = [
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each metric that is predicted and counted, in its unit; errors are relative."""
+        return [
             {
                 "launch": each.launch,
                 "metric": each.metric,
@@ -86,7 +86,10 @@ class CountersComparison(Shown):
             }
             for each in self.rows
         ]
-        return {**self.counters.to_dict(), "compared": rows, "notes": [*self.notes, *self.counters.notes]}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain values that JSON can hold."""
+        return {**self.counters.to_dict(), "compared": self.records(), "notes": [*self.notes, *self.counters.notes]}
 
 
 def compare_counters(

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -35,7 +35,7 @@ EACH = 4
 
 
 @dataclass(frozen=True, repr=False)
-class LaunchTrace:
+class LaunchTrace(Shown):
     """What the core with most groups does of a launch, as far as it is simulated instruction by instruction."""
 
     name: str
@@ -53,6 +53,11 @@ class LaunchTrace:
 
     def __repr__(self) -> str:
         return f"<LaunchTrace of {self.name}: {self.explicit.groups:,} of {self.total_groups:,} groups>"
+
+    def sheet(self) -> Sheet:
+        """Return how long each pipeline was taken, why it was idle, and for what warps waited."""
+        found = self.profile.sheet()
+        return replace(found, asked=f"{self.name}, {found.asked}", notes=self.said)
 
     @cached_property
     def profile(self) -> Profile:

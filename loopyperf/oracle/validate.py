@@ -32,7 +32,7 @@ from loopyperf.predict.case import Case
 from loopyperf.predict.choice import FitChoice, chosen_fit
 from loopyperf.predict.estimate import given_or_named
 from loopyperf.predict.predictor import Predictor
-from loopyperf.sheet import Sheet, Shown, Table
+from loopyperf.sheet import Sheet, Table, Tabular
 from loopyperf.units import in_percent
 
 PATIENT = Protocol(longest_run=0.2)
@@ -41,7 +41,7 @@ The caches are as they were when the fit was made."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Validation(Shown, Sequence[Prediction]):
+class Validation(Tabular, Sequence[Prediction]):
     """Predicted run times beside measured ones, by kernel and size: a sequence of :class:`Prediction`."""
 
     predictions: tuple[Prediction, ...]
@@ -111,6 +111,21 @@ class Validation(Shown, Sequence[Prediction]):
                 f"{in_percent(validated.errors[kept])} (geometric mean), most on {worst.kernel_class!r}, "
                 f"{in_percent(worst.errors[kept])}"
             )
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each kernel and size: seconds measured and predicted, the interval, and relative errors."""
+        return [
+            {
+                "kernel": each.kernel,
+                **each.sizes,
+                "measured": each.measured,
+                "predicted": each.predicted,
+                "low": None if each.interval is None else each.interval[0],
+                "high": None if each.interval is None else each.interval[1],
+                "error": each.error,
+            }
+            for each in self.predictions
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the validation as plain values that JSON can hold; errors are dimensionless, times in seconds."""

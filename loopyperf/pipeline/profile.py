@@ -23,11 +23,14 @@ from loopyperf.pipeline.python_core import AT_BARRIER
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.simulator import Simulation, executed, simulated
 from loopyperf.pipeline.timed_graph import TimedGraph
+from loopyperf.sheet import Sheet, Shown, Table
+from loopyperf.units import in_percent, number_of
 
 Cause = Literal["dependency", "subsystem busy", "issue limit", "barrier", "group waits", "no group left"]
 """waiting for an operand; for a subsystem that others use; for the issue limit; for a barrier; for another group to
 end, so that this one may begin; nothing is left to do"""
 CAUSES: tuple[Cause, ...] = get_args(Cause)
+IDLE = "beside the share of the time in which a pipeline is busy: that in which it is idle, by what is waited for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class Issue:
         return self.waits[-1].cause if self.waits else None
 
 
-class Profile:
+class Profile(Shown):
     """What a core did."""
 
     def __init__(self, scenario: Scenario, run: Run) -> None:
@@ -176,6 +179,30 @@ class Profile:
             for wait in issue.waits:
                 found[wait.cause] += wait.end - wait.begin
         return {cause: self._clock.cycles(found[cause]) for cause in CAUSES if found[cause]}
+
+    def sheet(self) -> Sheet:
+        """Return for each subsystem how long it was busy, and idle for which cause; and for what warps waited."""
+        used = [name for name, share in self.fill.items() if share]
+        causes: list[Cause] = [cause for cause in CAUSES if any(self.idle[name][cause] for name in used)]
+        rows: list[tuple[str, ...]] = []
+        for name in used:
+            shares = (self.fill[name], *(self.idle[name][cause] for cause in causes))
+            rows.append((name, *(in_percent(float(share)) for share in shares)))
+        every = sum(self.waiting.values(), Fraction(0))
+        waits: list[tuple[str, ...]] = [
+            (cause, f"{float(cycles):,.0f}", in_percent(float(cycles / every)))
+            for cause, cycles in sorted(self.waiting.items(), key=lambda each: -each[1])
+        ]
+        unused = [name for name in self.fill if name not in used]
+        waited = [Table(("warps waited for", "warp cycles", "share"), waits)] if waits else []
+        execution = self.scenario.execution
+        groups = f"{number_of(execution.total_groups, 'group')} of {number_of(execution.warps_per_group, 'warp')}"
+        return Sheet(
+            asked=f"a core that executes {groups}",
+            answer=f"{number_of(round(self.cycles), 'cycle')}, {number_of(len(self.issues), 'instruction')}",
+            tables=[Table(("pipeline", "busy", *causes), rows), *waited],
+            remarks=[IDLE, *([f"never used: {', '.join(unused)}"] if unused else [])],
+        )
 
     # }}}
 

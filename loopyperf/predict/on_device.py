@@ -47,7 +47,7 @@ ANSWERS = Kind[Answer]("answer", 4096, transcribed, read)
 """some kilobytes each in memory"""
 COUNTING = "executed"
 """graphs have what is executed"""
-NOT_FITTED = f"{NO_INTERVAL}the model rests on the device's description, and was fitted to no measurements"
+NOT_FITTED = f"{NO_INTERVAL}the model is not calibrated on this device"
 
 
 @dataclass(frozen=True, eq=False)

@@ -287,8 +287,8 @@ def test_a_process_ends_with_status_1_and_no_traceback():
 def test_estimate_prints_the_estimate_and_its_parts():
     lines = run("estimate", DOUBLED, "--set", "n=1000000", *ON_FURY).stdout.splitlines()
     # 10^6 · (0.568 + 8.27 + 6.52 − 6.63) ps = 8.728 µs; 62500 groups · 3.75 ns = 234.375 µs; launch 129 µs
-    assert lines[0] == "doubled(n=1000000) on amd-r9-fury, model linear: 372 µs, most of it for work-groups"
-    assert lines[1].split() == ["property", "count", "each", "time"]
+    assert lines[0] == "doubled(n=1000000) on amd-r9-fury, model linear: 372 µs, bound by work-groups"
+    assert lines[1].split() == ["property", "count", "each", "time", "share"]
     assert [re.split(" {2,}", line.strip())[0] for line in lines[2:]] == [
         "work-groups",
         "launches",
@@ -296,9 +296,9 @@ def test_estimate_prints_the_estimate_and_its_parts():
         "global min(load, store) 32-bit stride 1",
         "global store 32-bit stride 1",
         "f32 mul",
-        "note: no interval: the fit was tried on no kernels that it had not seen",
+        "note: no prediction interval: the fit was tried on no kernels that it had not seen",
     ]
-    assert re.search(r"work-groups +62,500 +3.75 ns +234 µs$", lines[2])
+    assert re.search(r"work-groups +62,500 +3.75 ns +234 µs +63 %$", lines[2])
 
 
 def test_estimate_prints_json_that_is_the_estimate():

@@ -34,7 +34,7 @@ def test_explain_prints_lines_models_reasons_and_advice_within_80_columns(monkey
         "launch chain_0: (127 + n) // 128 groups",
         "{id=",
         "Notes, of all models where none is named",
-        "linear: no interval: the fit was tried",
+        "linear: no prediction interval: the fit was tried",
         "The models",
         "Roofline",
         "f32 multiply-adds",
@@ -84,7 +84,7 @@ def test_what_was_said_once_is_not_said_again():
     # The roofline's notes are also the models'.
     printed = " ".join(run("explain", CHAIN, "--set", "n=4096", "--device", "amd-r9-fury").stdout.split())
     assert "Missing" not in printed
-    assert printed.count("throughputs that the description of amd-r9-fury lacks are assumed") == 1
+    assert printed.count("assumed throughputs of amd-r9-fury: ") == 1
     assert printed.count("DRAM 136 cycles (as on amd-r9-380)") <= 3  # of models that know all latencies, or some
 
 

@@ -47,6 +47,43 @@ def test_quiet_leaves_out_warnings_and_verbose_has_those_of_others(option: list[
     assert before.stdout == after.stdout != ""
 
 
+V100 = ("--set", "n=4096", "--device", "nvidia-v100")
+
+
+def test_quiet_prints_the_time_alone() -> None:
+    assert run("estimate", DOUBLED, *V100, "--quiet").stdout == "854 ns\n"
+
+
+def test_quiet_prints_the_variants_alone_fastest_first(tmp_path: Path) -> None:
+    (tmp_path / "made.py").write_text(
+        "from kernels import doubled\nvariants = {f'in {g}': doubled(group=g) for g in (1, 64)}\n"
+    )
+    assert run("rank", f"{tmp_path / 'made.py'}:variants", *V100, "--quiet").stdout == "in 64\nin 1\n"
+
+
+def test_quiet_prints_the_table_of_a_comparison_alone() -> None:
+    said = run("compare", DOUBLED, *V100).stdout.splitlines()
+    (table,) = (tuple(found) for found in [said[1:14]])
+    assert run("compare", DOUBLED, *V100, "-q").stdout.splitlines() == list(table)
+    assert said[14].startswith("  mwp-cwp")
+
+
+def test_quiet_says_why_there_is_no_answer() -> None:
+    asked = ("compare", DOUBLED, *V100, "--model", "linear")
+    refused = run(*asked, "--quiet")
+    assert refused.exit_code == 1
+    assert "there is no fit for the device 'nvidia-v100'" in refused.stdout
+    assert refused.stdout == run(*asked).stdout
+
+
+def test_verbose_has_notes_in_full_that_are_a_line_otherwise() -> None:
+    shown, verbose = run("estimate", DOUBLED, *V100), run("estimate", DOUBLED, *V100, "--verbose")
+    assert "notes in short: no fit for 'nvidia-v100'," in shown.stdout
+    assert "(--verbose has them in full)" in shown.stdout
+    assert "note: launch overhead of nvidia-v100 is unknown; assumed 0\n" in verbose.stdout
+    assert "in short" not in verbose.stdout
+
+
 def test_an_error_has_its_traceback_with_verbose() -> None:
     wrong = ("estimate", DOUBLED, "--set", "n=64", "--device", "furry")
     plain, verbose, quiet = run(*wrong), run(*wrong, "--verbose"), run(*wrong, "--quiet")

@@ -127,5 +127,5 @@ def test_notes_of_an_answer_do_so_too(own_data: Path) -> None:
     said = "note: by the fit that was measured through 'opencl'; there is one through 'cuda' too: "
     shown = run("estimate", f"{KERNELS}:doubled", "--set", "n=64", "--device", "two").stdout
     assert said + "--backend ... names one" in shown
-    told = run("estimate", f"{KERNELS}:doubled", "--set", "n=64", "--device", "nvidia-v100").stdout
+    told = run("estimate", f"{KERNELS}:doubled", "--set", "n=64", "--device", "nvidia-v100", "--verbose").stdout
     assert "published device parameters (--model ... selects another)" in told

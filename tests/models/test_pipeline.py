@@ -210,7 +210,7 @@ def test_the_same_kernel_takes_the_same_time() -> None:
 
 def test_what_is_not_known_is_said() -> None:
     notes = lpp.estimate(doubled(group=256), model="pipeline", device=V100, n=2**20).notes
-    assert any("what a launch costs on nvidia-v100 is not described" in note for note in notes)
+    assert any("launch overhead of nvidia-v100 is unknown" in note for note in notes)
 
 
 def _arrays(length: str) -> tuple[Any, ...]:

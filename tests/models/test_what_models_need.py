@@ -20,7 +20,7 @@ SIZE = {"n": 256}
 NEEDS_NO_LATENCY = ("roofline",)
 NEEDS_LATENCIES_OF_MEMORY = ("gpumech-gto", "gpumech-rr", "gpumech-rr-corrected", "mwp-cwp")
 """alone: in these models, computation has none"""
-LATENCIES = "latencies that the description of nvidia-v100 lacks are assumed: "
+LATENCIES = "assumed latencies of nvidia-v100: "
 
 
 def without_latencies_of_arithmetic(device: Device) -> Device:

@@ -286,7 +286,7 @@ def test_what_its_base_says_of_a_kernel_is_in_the_notes(rows: list[lpp.Measured]
     counted = lpp.train(rows, device="mine", base="linear")
     notes = lpp.estimate(outer_product(), n=64, m=64, fit=counted).notes
     assert "no weight for 'global load 32-bit stride 0' in the fit: taken as free" in notes
-    assert sum(note.startswith("no interval: ") for note in notes) <= 1
+    assert sum(note.startswith("no prediction interval: ") for note in notes) <= 1
 
 
 def test_an_estimate_is_plain_json(learned: lpp.Learned):

@@ -24,7 +24,7 @@ from loopyperf.models.on_device.program_timing import parted
 from loopyperf.models.on_device.timing import Timing
 from loopyperf.models.pipeline import launch_cycles
 from loopyperf.pipeline.timed_program import Request, TimedLaunch, TimedProgram
-from loopyperf.sheet import Sheet, Shown, Table, called
+from loopyperf.sheet import Sheet, Table, Tabular, called
 from loopyperf.units import amount, number_of
 
 # {{{ what is predicted, as a plain value
@@ -58,7 +58,7 @@ class LaunchCounters:
 
 
 @dataclass(frozen=True, repr=False)
-class Counters(Shown):
+class Counters(Tabular):
     """What a profiler is expected to count, launch by launch."""
 
     kernel: str
@@ -99,6 +99,14 @@ class Counters(Shown):
             tables=[Table(headings, rows, last=len(headings) - 2)],
             notes=self.notes,
         )
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each metric of each launch, in the unit of the metric."""
+        return [
+            {"launch": each.name, "metric": metric, "value": float(value), "unit": unit_of_metric(metric)}
+            for each in self.launches
+            for metric, value in each.values.items()
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counters as plain values that JSON can hold."""

@@ -67,7 +67,7 @@ def is_of_device(pipeline: str, launch: TimedLaunch) -> bool:
 
 
 LATENCIES: tuple[Of, ...] = ("latency of computation", "latency of memory")
-IN_WORDS: Mapping[Of, str] = {"limit": "limits of a core", "throughput": "throughputs"}
+IN_WORDS: Mapping[Of, str] = {"limit": "limits", "throughput": "throughputs"}
 """of what there is one note; latencies have one for both kinds"""
 
 
@@ -110,7 +110,7 @@ def told(substitutions: Iterable[Substitution]) -> str:
 
 def _one_note(what: str, slug: str, substitutions: Collection[Substitution]) -> Iterator[str]:
     if substitutions:
-        yield f"{what} that the description of {slug} lacks are assumed: {told(substitutions)}"
+        yield f"assumed {what} of {slug}: {told(substitutions)}"
 
 
 # }}}

@@ -35,14 +35,14 @@ from loopyperf.predict.case import merged_sizes
 from loopyperf.predict.choice import FitChoice
 from loopyperf.predict.estimate import given_or_named
 from loopyperf.predict.predictor import Predictor
-from loopyperf.sheet import Sheet, Shown, Table, abridged, described, plain
+from loopyperf.sheet import Sheet, Table, Tabular, abridged, described, plain
 from loopyperf.units import duration, listed, number_of
 
 NO_ESTIMATE = "none has an estimate"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Ranking(Shown):
+class Ranking(Tabular):
     """Variants of a kernel at one size, fastest first."""
 
     sizes: Mapping[str, Any]
@@ -162,6 +162,7 @@ class Ranking(Shown):
             tables=[self._table()] if self.order else [],
             remarks=list(self.remarks()),
             notes=self.notes,
+            alone="\n".join(self.order),
         )
 
     @property
@@ -180,7 +181,7 @@ class Ranking(Shown):
             return str(number[name]), name, estimate.time_in_words, estimate.bound
 
         rows = abridged(self.order, row, called=1)
-        return Table(("", "variant", "time", "most of it for"), rows, text=2, last=1)
+        return Table(("", "variant", "time", "bound by"), rows, text=2, last=1)
 
     def remarks(self) -> Iterator[str]:
         """Yield what times are without, and a line for what has no place in the order."""
@@ -199,6 +200,24 @@ class Ranking(Shown):
         if slower := [seconds for seconds in beaten.values() if seconds >= 0]:
             yield f"no place in the order: {number_of(len(slower), 'variant')} of {duration(min(slower))} or more"
         yield from unanswered(self.failures, as_said=str)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each variant, fastest first: its place, seconds, their interval, and what costs most.
+
+        Variants that the model cannot tell from each other have one place.
+        """
+        places = {name: place for place, group in enumerate(self.ties, 1) for name in group}
+        return [
+            {
+                "place": places[name],
+                "variant": name,
+                "seconds": float(each.seconds),
+                "low": None if each.interval is None else float(each.interval[0]),
+                "high": None if each.interval is None else float(each.interval[1]),
+                "bound": each.bound,
+            }
+            for name, each in self.estimates.items()
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the ranking as plain values that JSON can hold."""

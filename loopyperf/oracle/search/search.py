@@ -1,6 +1,6 @@
 """The fastest point of a space of transformations: :func:`search`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import accumulate
@@ -122,7 +122,7 @@ class Search(Shown):
             return f"{place[name]:,}", name, estimate.bound, estimate.time_in_words, f"{trial[name]:,}"
 
         rows = abridged(self.ranking.order, row, called=1)
-        return Table(("", "point", "most of it for", "time", "trial"), rows, text=3)
+        return Table(("", "point", "bound by", "time", "trial"), rows, text=3)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the search as plain values; JSON can hold them where it can hold the choices."""
@@ -155,6 +155,7 @@ def search(
     time_limit: float | None = None,
     seed: int = 0,
     parameters: Mapping[str, Any] | None = None,
+    progress: Callable[[int, int], None] | None = None,
     **sizes: Any,
 ) -> Search:
     """Return a ranking, by predicted seconds, of the programs that *build* makes of the choices in *space*.
@@ -170,7 +171,7 @@ def search(
     *trials*, points of which none is asked about twice. They are told what came out after each *batch*, which an
     executor may work on at a time: for a *seed* and a *batch* the points are the same with any executor, or none. By
     default up to 256 points are all ranked, unless *trials* are fewer, and of more ``"tpe"`` chooses 100. *device*,
-    *model*, *fit*, *predictor*, *typical*, *parameters* and sizes are as in :func:`loopyperf.rank`.
+    *model*, *fit*, *predictor*, *typical*, *parameters*, *progress* and sizes are as in :func:`loopyperf.rank`.
 
     Raises :class:`ParameterError` for a space without points, a builder that does not take its names, an unknown
     optimizer, and numbers of trials that make no sense; :class:`LoopyperfError` where Optuna is needed and not
@@ -186,7 +187,7 @@ def search(
     if chosen == EXHAUSTIVE:
         answerer: dict[str, Any] = {"device": device, "model": model, "fit": fit, "predictor": predictor}
         workers: dict[str, Any] = {"executor": executor, "time_limit": time_limit, "typical": typical, "bounds": bounds}
-        ranking = rank(searched.variants(build), top=top, parameters=merged, **answerer, **workers)
+        ranking = rank(searched.variants(build), top=top, parameters=merged, progress=progress, **answerer, **workers)
         return _search(ranking, searched, range(searched.points), EXHAUSTIVE)
     sampler = sampler_of(chosen, seed)
     bound = chosen_predictor(predictor, device, model, fit)
@@ -194,14 +195,18 @@ def search(
     number = min(trials or TRIALS, searched.points)
     exploration = Exploration(searched, build, bound, merged, typical, Adviser(searched, sampler), number, batch, seed)
     name = chosen if isinstance(chosen, str) else type(sampler).__name__
-    return _explored(exploration, Questions(predicted, executor, time_limit), name)
+    return _explored(exploration, Questions(predicted, executor, time_limit), name, progress)
 
 
-def _explored(exploration: Exploration, questions: Answers, optimizer: str) -> Search:
+def _explored(
+    exploration: Exploration, questions: Answers, optimizer: str, progress: Callable[[int, int], None] | None
+) -> Search:
     seen = SizesSeen(exploration.sizes, exploration.trials)
-    for task, answer in questions.about(exploration.tasks()):
+    for number, (task, answer) in enumerate(questions.about(exploration.tasks()), 1):
         seen.note(task.variant.name, answer)
         exploration.take(task, answer)
+        if progress is not None:
+            progress(number, exploration.trials)
     return _search(exploration.ranking(questions.notes), exploration.space, exploration.variants, optimizer)
 
 

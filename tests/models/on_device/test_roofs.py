@@ -214,4 +214,4 @@ def test_a_roof_that_is_not_described_is_that_of_a_relative_and_said_to_be() -> 
     found, known = (lpp.roofline(doubled(), n=N, device=each) for each in (device, V100))
     assert found.bandwidths["L2"] == pytest.approx(known.bandwidths["L2"])
     (said,) = (note for note in found.notes if "L2" in note)
-    assert said.startswith("throughputs that the description of nvidia-v100 lacks are assumed: L2 2.45 TB/s (2.7 times")
+    assert said.startswith("assumed throughputs of nvidia-v100: L2 2.45 TB/s (2.7 times")

@@ -80,7 +80,7 @@ def test_the_interval_of_an_extrapolated_kernel_is_wider(counted: Fit):
 def test_without_a_weight_for_what_it_does_there_is_no_interval(counted: Fit):
     found, notes = interval(counted, {"f32 add": {"": 1e6}, "f64 div": {"": 1e5}}, 1.0)
     assert found is None
-    assert notes == ("no interval: nothing is known of what f64 div cost",)
+    assert notes == ("no prediction interval: nothing is known of what f64 div cost",)
     assert interval(counted, {"f32 add": {"": 1e6}, "f64 div": {"": 1.0}}, 1.0)[0] is not None
 
 
@@ -105,4 +105,4 @@ def test_a_width_beyond_all_numbers_is_none(counted: Fit, monkeypatch: pytest.Mo
     with np.errstate(over="raise"):
         found, notes = interval(counted, {"f32 add": {"": 1e6}}, 1.0)
     assert found is None
-    assert notes[0].startswith("no interval: ")
+    assert notes[0].startswith("no prediction interval: ")

@@ -134,7 +134,7 @@ def test_why_a_time_that_lacks_something_has_no_interval_is_a_note(make_fit):
     lacking = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=names, uncertainty=KNOWN))
     assert lacking.left_out
     assert lacking.why_no_interval
-    assert f"no interval: {lacking.why_no_interval}" in lacking.to_dict()["notes"]
+    assert f"no prediction interval: {lacking.why_no_interval}" in lacking.to_dict()["notes"]
 
 
 def test_a_time_without_next_to_nothing_is_whole(make_fit):

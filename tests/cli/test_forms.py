@@ -1,0 +1,94 @@
+"""In which forms answers are printed: JSON, CSV, Markdown; and where there are colours."""
+
+import csv
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from invoked import run
+from kernels import doubled
+
+import loopyperf as lpp
+
+ROOT = Path(__file__).parents[2]
+DOUBLED = f"{ROOT / 'tests' / 'kernels.py'}:doubled"
+V100 = ("--set", "n=4096", "--device", "nvidia-v100")
+TABLES = {
+    "estimate": ("estimate", DOUBLED, *V100),
+    "compare": ("compare", DOUBLED, *V100),
+    "compare over the occupancy": ("compare", DOUBLED, *V100, "--occupancy"),
+    "counters": ("counters", DOUBLED, *V100),
+    "devices": ("devices",),
+    "devices show": ("devices", "show", "nvidia-v100"),
+}
+every_table = pytest.mark.parametrize("command", TABLES.values(), ids=TABLES)
+
+
+@every_table
+def test_csv_has_the_headings_and_a_line_for_each_row(command: tuple[str, ...]) -> None:
+    said = run(*command, "--format", "csv")
+    rows = list(csv.reader(StringIO(said.stdout)))
+    assert (said.exit_code, said.stderr) == (0, "")
+    assert len(rows) > 1
+    assert {len(row) for row in rows} == {len(rows[0])}
+
+
+@every_table
+def test_markdown_has_a_table(command: tuple[str, ...]) -> None:
+    lines = run(*command, "--format", "md").stdout.splitlines()
+    rows = [line for line in lines if line.startswith("|")]
+    assert len(rows) > 2
+    assert re.fullmatch(r"\|( :?--:? \|)+", rows[1])
+    assert len({line.count("|") - line.count(r"\|") for line in rows}) == 1
+
+
+@every_table
+def test_json_is_a_format_too(command: tuple[str, ...]) -> None:
+    assert json.loads(run(*command, "--format", "json").stdout) == json.loads(run(*command, "--json").stdout)
+
+
+def test_csv_has_the_numbers_of_the_records() -> None:
+    rows = list(csv.DictReader(StringIO(run(*TABLES["estimate"], "--format", "csv").stdout)))
+    found = lpp.estimate(doubled(), n=4096, device="nvidia-v100")
+    assert [float(row["seconds"]) for row in rows] == [row.seconds for row in found.breakdown.rows]
+
+
+def on_a_terminal(**environment: str) -> str:
+    """Return what `estimate` prints on a terminal with these variables."""
+    parent, child = pty.openpty()
+    started = subprocess.Popen(
+        [sys.executable, "-m", "loopyperf", *TABLES["estimate"]],
+        stdout=child,
+        stderr=subprocess.DEVNULL,
+        cwd=ROOT,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **environment},
+    )
+    os.close(child)
+    printed = b""
+    while True:
+        try:
+            printed += (part := os.read(parent, 4096))
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+    os.close(parent)
+    assert started.wait() == 0
+    return printed.decode()
+
+
+ESCAPE = re.compile(r"\x1b\[([\d;]*)m")
+
+
+def test_a_terminal_has_colours_unless_no_color_is_set_and_a_pipe_none() -> None:
+    coloured, plain, piped = on_a_terminal(), on_a_terminal(NO_COLOR="1"), run(*TABLES["estimate"]).stdout
+    assert "36" in ESCAPE.findall(coloured)  # cyan
+    assert not any(code.startswith(("3", "4", "9")) for code in ESCAPE.findall(plain))
+    assert ESCAPE.findall(piped) == []
+    assert ESCAPE.sub("", coloured).split() == ESCAPE.sub("", plain).split()
