@@ -30,7 +30,7 @@ SHOWN_FIRST, SHOWN_LAST = 9, 3
 """rows of a long table that are shown"""
 SMALL = 0.01
 """share of a whole: where several parts are smaller, a table has one row for all of them"""
-REPEATED = ("no fit for ", "assumed ", "launch overhead of ", "no prediction interval: ")
+REPEATED = ("no fit for ", "assumed ", "extrapolated: ", "launch overhead of ", "no prediction interval: ")
 """how notes begin that stand with each answer for a device, whatever the kernel: of several, one line is shown"""
 OF_DEVICE = re.compile(r" of [\w.-]+")
 """in the first clause of such a note: the device"""

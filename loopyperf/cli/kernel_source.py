@@ -4,7 +4,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import cache_from_source, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -88,6 +88,14 @@ def load_built(source: str) -> Any:
             return built()
     except (Exception, SystemExit) as error:  # a file is the user's, and may raise anything
         raise KernelFileError(f"{source}() failed with {type(error).__name__}: {one_line(error)}") from error
+
+
+def forget(source: str) -> None:
+    """Let the FILE.py of *source* be imported again, with what was written there since."""
+    path = Path(source.rpartition(":")[0])
+    sys.modules.pop(_module_name(path.stem, str(path.absolute())), None)
+    # Python takes compiled code for that of a file which was changed within a second, if it is as long.
+    Path(cache_from_source(str(path.absolute()))).unlink(missing_ok=True)
 
 
 def words_on(source: str) -> str:

@@ -10,6 +10,7 @@ import click
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show
 from loopyperf.cli.explain import explained
+from loopyperf.cli.kernel_source import forget
 from loopyperf.cli.output import Output
 from loopyperf.cli.streams import standard_error
 from loopyperf.errors import LoopyperfError, one_line
@@ -71,6 +72,7 @@ def _watch(saved: Path, asked: dict[str, Any]) -> None:
         if (now := _changed_at(watched)) == known:
             continue
         known = now
+        forget(str(asked["kernel"]))
         try:
             explanation = explained(**asked)
             reports.Report(explanation).save(saved, is_watched=True)

@@ -21,6 +21,7 @@ from loopyperf.pipeline.timed_graph import FEW, TimedGraph, shortened
 from loopyperf.pipeline.timed_program import TimedLaunch
 
 Programs = tuple[TimedGraph, ...]
+EXTRAPOLATED = "extrapolated"
 TOLERANCE = 0.005
 """to within which the rate of issues settles, before the rest of a run is taken to go on at it"""
 MOST = 3_000_000
@@ -51,8 +52,8 @@ def notes(launch: TimedLaunch) -> Iterator[str]:
     """Yield what of a simulation is not exact."""
     if tolerance := once(launch, simulated_launch).tolerance:
         yield (
-            f"{launch.name} is simulated until the rate of issues is known to within {tolerance:.1%}; what is left is "
-            "taken to go on at it"
+            f"{EXTRAPOLATED}: {launch.name} is simulated until its issue rate is known to within {tolerance:.1%}, and "
+            "continues at it"
         )
 
 

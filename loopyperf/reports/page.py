@@ -18,9 +18,9 @@ from loopyperf.models.catalog import MODELS
 from loopyperf.models.on_device.waiting import WAITS
 from loopyperf.models.result import LEVEL, NO_INTERVAL, Estimate
 from loopyperf.oracle.explanation.about import paragraphs
-from loopyperf.oracle.explanation.diagnosis import FULL, NOTHING, Diagnosis
+from loopyperf.oracle.explanation.diagnosis import NOTHING, Diagnosis
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
-from loopyperf.oracle.explanation.first_screen import accesses_table, occupancy_in_words
+from loopyperf.oracle.explanation.first_screen import Bar, accesses_table, reasons, shares_of_peak
 from loopyperf.oracle.explanation.listing import Line
 from loopyperf.oracle.refusals import by_reason, in_short
 from loopyperf.plots.figures import Figure, style
@@ -71,6 +71,7 @@ def page_of(explanation: Explanation, *, is_watched: bool = False) -> str:
         amount=prefixed,
         by_reason=by_reason,
         bars=_bars,
+        reasons=reasons,
         memory_chart=_memory,
         timeline_chart=_timeline,
         accesses=_accesses,
@@ -117,18 +118,8 @@ def _assumed(estimate: Estimate) -> list[str]:
 # {{{ how busy parts of the device are
 
 
-def _bars(diagnosis: Diagnosis) -> Iterator[Mapping[str, Any]]:
-    """Yield a bar for each resource of the device that the longest launch uses, for idle cores, and for occupancy."""
-    launch, words = diagnosis.longest, diagnosis.words
-    for name, share in launch.utilization.items():
-        if share >= SHOWN:
-            binds = name == launch.busiest and share >= FULL
-            yield {"name": words.resource(name), "share": share, "binds": binds, "note": ""}
-    if launch.balance < 1 - SHOWN:
-        yield {"name": f"{words.core}s with work", "share": launch.balance, "binds": False, "note": ""}
-    residents = launch.residents
-    note = occupancy_in_words(residents, words)
-    yield {"name": "occupancy", "share": residents.share, "binds": False, "note": note}
+def _bars(diagnosis: Diagnosis) -> Iterator[Bar]:
+    return shares_of_peak(diagnosis.longest, diagnosis.words)
 
 
 def _memory(diagnosis: Diagnosis) -> Markup:

@@ -1,6 +1,7 @@
 """``loopyperf explain`` and ``loopyperf report``: the same, in a terminal and on a page."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def imports_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
 
 
-def test_explain_prints_lines_models_reasons_and_advice_within_80_columns(monkeypatch: pytest.MonkeyPatch):
+def test_explain_prints_the_first_screen_and_the_lines_within_80_columns(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "80")
     printed = run("explain", CHAIN, *ASKED)
     assert (printed.exit_code, printed.stderr) == (0, "")
@@ -31,10 +32,25 @@ def test_explain_prints_lines_models_reasons_and_advice_within_80_columns(monkey
     for words in (
         "chain(n=1048576) on NVIDIA Tesla V100 PCIe (nvidia-v100), model pipeline:",
         "chain(n=1048576) on AMD Radeon R9 Fury (amd-r9-fury), model linear:",
-        "launch chain_0: (127 + n) // 128 groups",
+        "share of peak, chain",
+        "what would help (each alone)",
+        "warps wait for: ",
+        "roofline, a lower bound: ",
+        "launch chain_0: (127 + n)",
         "{id=",
+        "DRAM moves ",
+        "No answer",
+        "nobodys-device: no device called 'nobodys-device' is",
+    ):
+        assert any(words in line for line in lines), words
+
+
+def test_details_have_all_models_the_roofline_and_gpuperfs_advice(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run("explain", CHAIN, *ASKED, "--details").stdout.splitlines()
+    assert max(len(line) for line in lines if len(line.split()) > 1) <= 80
+    for words in (
         "Notes, of all models where none is named",
-        "linear: no prediction interval: the fit was tried",
         "The models",
         "Roofline",
         "f32 multiply-adds",
@@ -42,8 +58,6 @@ def test_explain_prints_lines_models_reasons_and_advice_within_80_columns(monkey
         "What would help chain_0, by gpuperf, whose time is not that of pipeline:",
         "What the models assume",
         "weighted sum of counts, nothing overlaps",
-        "No answer",
-        "nobodys-device: no device called 'nobodys-device' is",
     ):
         assert any(words in line for line in lines), words
 
@@ -61,7 +75,7 @@ knl = lp.split_iname(lp.add_dtypes(knl, {"a": "float32"}), "i", 32, outer_tag="g
     printed = run("explain", f"{file}:knl", "--set", "n=0", "--device", "nvidia-a100")
     assert (printed.exit_code, printed.stderr) == (0, "")
     assert printed.stdout.startswith("loopy_kernel(n=0) on ")  # a kernel has no words of its own
-    assert "nothing in it costs any time" in printed.stdout
+    assert "it executes nothing" in printed.stdout
 
 
 def test_a_fit_by_which_nothing_costs_anything_is_explained_too(tmp_path: Path):
@@ -74,15 +88,15 @@ def test_a_fit_by_which_nothing_costs_anything_is_explained_too(tmp_path: Path):
 
 def test_the_model_that_is_named_is_shown_first():
     asked = ("--set", "n=4096", "--device", "nvidia-v100", "--only", "gpuperf", "--only", "pipeline")
-    shown = run("explain", CHAIN, *asked, "--model", "gpuperf").stdout
+    shown = run("explain", CHAIN, *asked, "--model", "gpuperf", "--details").stdout
     assert "(nvidia-v100), model gpuperf: " in shown
     assert "What would help chain, by gpuperf: " in shown
-    assert "The devices" not in shown
 
 
 def test_what_was_said_once_is_not_said_again():
     # The roofline's notes are also the models'.
-    printed = " ".join(run("explain", CHAIN, "--set", "n=4096", "--device", "amd-r9-fury").stdout.split())
+    asked = ("--set", "n=4096", "--device", "amd-r9-fury", "--details")
+    printed = " ".join(run("explain", CHAIN, *asked).stdout.split())
     assert "Missing" not in printed
     assert printed.count("assumed throughputs of amd-r9-fury: ") == 1
     assert printed.count("DRAM 136 cycles (as on amd-r9-380)") <= 3  # of models that know all latencies, or some
@@ -130,7 +144,54 @@ def test_report_prints_json_that_is_the_explanation_with_the_path_of_the_page(tm
     asked = (CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "volkov", "--json")
     page = tmp_path / "page.html"
     said = json.loads(run("report", *asked, "-o", page).stdout)
-    assert said == {"path": str(page), **json.loads(run("explain", *asked).stdout)}
+    code = said["code"]
+    assert said == {"path": str(page), **json.loads(run("explain", *asked).stdout), "code": code}
+    assert [source for _, source in code["lines"] if source] == ["first", "second"]
+
+
+def test_a_page_is_named_after_its_kernel_and_overwrites_no_other_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    asked = ("report", CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "volkov", "--no-findings")
+    assert run(*asked).stdout == "report: chain.html\n"
+    assert run(*asked).exit_code == 0
+    (tmp_path / "chain.html").write_text("mine", encoding="utf-8")
+    refused = run(*asked)
+    assert refused.exit_code == 1
+    assert "chain.html exists and was not written by loopyperf" in refused.stderr
+
+
+def test_a_page_that_is_opened_goes_to_the_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    opened: list[str] = []
+    monkeypatch.setattr("click.launch", opened.append)
+    page = tmp_path / "page.html"
+    asked = (CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "volkov", "--no-findings")
+    run("report", *asked, "-o", page, "--open")
+    assert opened == [page.as_uri()]
+
+
+def test_a_watched_file_is_written_again_and_a_broken_one_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file, page = tmp_path / "doubled.py", tmp_path / "page.html"
+    good = "from kernels import doubled\n"
+    file.write_text(good, encoding="utf-8")
+    edits = iter([good + "1/0\n", good + "# mended\n"])
+    seen: list[str] = []
+
+    def edited(_: float) -> None:
+        seen.append(page.read_text(encoding="utf-8"))
+        page.unlink(missing_ok=True) if len(seen) == 2 else None
+        text = next(edits, None)
+        if text is None:
+            raise KeyboardInterrupt
+        file.write_text(text, encoding="utf-8")
+        os.utime(file, ns=(len(seen) * 10**9, len(seen) * 10**9))
+
+    monkeypatch.setattr("time.sleep", edited)
+    asked = (f"{file}:doubled", "--set", "n=4096", "--device", "nvidia-a100", "--only", "roofline", "--no-findings")
+    ended = run("report", *asked, "-o", page, "--watch")
+    assert ended.exit_code == 130
+    assert 'http-equiv="refresh"' in page.read_text(encoding="utf-8")
+    (broken,) = [line for line in ended.stderr.splitlines() if "ZeroDivisionError" in line]
+    assert "doubled.py" in broken
 
 
 @pytest.mark.parametrize("command", ["explain", "report"])

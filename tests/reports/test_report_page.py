@@ -79,7 +79,7 @@ def html() -> str:
 def test_a_page_is_well_formed_with_distinct_ids_and_asks_for_nothing(html: str):
     page = Page(html)
     assert {name: number for name, number in page.ids.items() if number > 1} == {}
-    assert page.names["svg"] == 3  # a roofline of each device that is described
+    assert page.names["svg"] == 3 + 3 + 1  # memory and warps of each device that is described, and the rooflines
     outside = [each for each in page.references if not each.startswith("#") and each != "data:,"]
     assert outside == []
     assert [each for each in page.references if each.startswith("#") and each[1:] not in page.ids] == []
@@ -102,15 +102,17 @@ def test_no_script_runs_but_the_pages_own(html: str):
 
 def test_a_page_shows_every_estimate_and_every_reason(html: str):
     text = " ".join(" ".join(Page(html).texts).split())
-    for words in ("chain", "b, then c", "first", "second", "no device called 'nobodys-device' is described"):
+    for words in ("chain", "b, then c", "no device called 'nobodys-device' is described"):
         assert words in text
-    assert "assumed latencies of amd-r9-fury: " in text
     found = lpp.explain(two_launches(), n=2**20, device=DEVICES, models=MODELS)
     for each in (each for on in found.devices for each in on.estimates.values()):
         assert duration(float(each)) in text
-        for row in each.breakdown.rows:
-            assert row.property in text
-            assert row.source in html
+        assert each.bound in text
+    for on in found.devices:
+        assert f"{on.cause[0].upper()}{on.cause[1:]}." in text
+        for finding in on.diagnosis.findings[:3]:
+            assert finding.evidence in text
+            assert all(line in text for line in finding.recipe.how)
 
 
 def test_a_time_that_lacks_something_is_at_least_that():
@@ -119,7 +121,7 @@ def test_a_time_that_lacks_something_is_at_least_that():
     part = replace(on.estimate, left_out=("f32 pow",), interval=None)
     page = Report(replace(found, devices=(replace(on, estimates={"linear": part}),))).html()
     text = " ".join(" ".join(Page(page).texts).split())
-    assert f"at least {duration(float(part))} (without f32 pow) on AMD Radeon R9 Fury, by linear" in text
+    assert f"at least {duration(float(part))} (without f32 pow)" in text
     assert f"at least {duration(float(on.estimate))}" not in " ".join(Page(Report(found).html()).texts)
 
 
@@ -131,11 +133,10 @@ def test_names_that_end_what_a_page_begins_are_text_on_it():
     explanation = replace(plain.explanation, devices=(on,), refusals={HOSTILE: HOSTILE}, sizes={HOSTILE: 1})
     page = Page(replace(plain, explanation=explanation).html())
     assert page.handlers == []
-    # Its data, and what it does.
-    assert page.names["script"] == 2
-    # The kernel and its size, what it is about, its instruction, the device, two reasons for two who have no answer, an
-    # unsure array, a note: each of these at least once.
-    assert " ".join(page.texts).count(HOSTILE) >= 9
+    assert page.names["script"] == 1
+    # The kernel and its size, what it is about, the device, two reasons for two who have no answer, an unsure array, a
+    # note: each of these at least once.
+    assert " ".join(page.texts).count(HOSTILE) >= 8
 
 
 def test_a_page_says_nothing_of_the_folders_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -168,7 +169,7 @@ def test_an_interval_and_what_is_unsure_are_on_the_page():
     estimate = replace(on.estimate, interval=(1e-3, 3e-3), unsure=("acc",), alternatives=(other,))
     devices = (replace(on, estimates={"roofline": estimate}),)
     text = " ".join(Page(replace(plain, explanation=replace(plain.explanation, devices=devices)).html()).texts)
-    assert "Between 1 ms and 3 ms" in text.replace("\N{NO-BREAK SPACE}", " ")
+    assert "80 % interval: 1 ms to 3 ms" in text.replace("\N{NO-BREAK SPACE}", " ")
     assert str(other) in text
     assert "unsure whether the compiler keeps the private array acc in registers" in text
 
@@ -233,7 +234,7 @@ def test_every_roof_and_every_launch_of_a_roofline_says_its_values():
     second = f"42.6 Gflop/s at most, 24.6 µs at least; {by_model[1]}; {', '.join(reads.values())}; bound: DRAM"
     nearer = ", ".join(reads.values()).replace("0.0833", "0.125")
     first = f"64 Gflop/s at most, 16.4 µs at least; {by_model[0]}; {nearer}; bound: DRAM"
-    assert set(re.findall("<title>(.*?)</title>", html.partition("<svg")[2])) == {
+    assert set(re.findall("<title>(.*?)</title>", html.partition('id="roofline"')[2])) == {
         "DRAM, 512 GB/s",
         # as on its relatives
         *("L1, 3.58 TB/s", "L2, 1.13 TB/s", "local, 7.17 TB/s", "special functions, 896 Gflop/s"),

@@ -75,6 +75,8 @@ class Candidate:
     """the launch after the change"""
     amount: int = 0
     """the new number that it is about: work-items of a group, groups at once, parts"""
+    before: int = 0
+    """what that number is now"""
     along: str = ""
     """of uncoalesced accesses: the axis or loop along which elements are neighbors, e.g. ``"l.1"``, ``"k"``"""
 

@@ -64,6 +64,7 @@ def crowded(seen: LaunchSeen) -> Iterator[Candidate]:
                 f"{loop.trips} values of a work-item take {_registers_in_words(seen)}",
                 lambda loop=loop, parts=parts: MachineChange(loop=loop.name, parts=parts),
                 amount=loop.trips // parts,
+                before=loop.trips,
             )
         return
 
@@ -78,7 +79,7 @@ def _registers_in_words(seen: LaunchSeen) -> str:
     """Return the registers of a work-item, with what they cost."""
     here = seen.review.residents
     if here.spilled:
-        return f"{here.registers} registers, and {here.spilled} spill"
+        return f"{here.registers} registers, and {here.spilled} more spill to local (stack) memory"
     if _stacks(seen):
         return "more registers than there are: they live in local (stack) memory"
     return f"{here.registers} registers: {_residing(seen)} reside"
@@ -86,7 +87,7 @@ def _registers_in_words(seen: LaunchSeen) -> str:
 
 def _residing(seen: LaunchSeen) -> str:
     """Return how many warps reside on a core, of so many that have room."""
-    return f"{seen.review.residents.warps} of {seen.review.residents.slots} {seen.words.warp}s"
+    return f"{amount(round(seen.review.residents.warps, 1))} of {seen.review.residents.slots} {seen.words.warp}s"
 
 
 def _has_results(seen: LaunchSeen, loop: str) -> bool:
@@ -164,8 +165,8 @@ def uneven(seen: LaunchSeen) -> Iterator[Candidate]:
         ChangeKind.SMALLER_GROUPS,
         (),
         (),
-        f"{number_of(launch.all_groups, 'group')} on {number_of(cores, seen.words.core)}: the busiest has "
-        f"{amount(launch.execution.total_groups)}, {seen.words.core}s are idle for "
+        f"{number_of(launch.all_groups, 'group')} on {number_of(cores, seen.words.core)}: some have "
+        f"{amount(launch.execution.total_groups)}, and {seen.words.core}s are idle for "
         f"{in_percent(1 - launch.balance)} of the time",
         lambda: in_more_groups(launch, factor, launch.warps_per_group // factor),
         amount=launch.work_items // factor,

@@ -293,8 +293,7 @@ def narrow(seen: LaunchSeen) -> Iterator[Candidate]:
             ChangeKind.VECTORS,
             tuple(dict.fromkeys(each.instruction.reference.array for each in wide.values())),
             lines(each.instruction for each in wide.values()),
-            f"{amount(sum(each.executions for each in wide.values()))} accesses of {NARROW} bits by each "
-            f"{seen.words.warp}",
+            f"each lane loads or stores {NARROW} bits at a time, where {VECTOR * NARROW} take as many instructions",
             lambda: with_programs(seen.launch, lambda program: wider(seen.launch, program, wide.keys())),
             amount=VECTOR,
         )

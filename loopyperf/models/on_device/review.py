@@ -111,8 +111,8 @@ def traffic_of(launch: TimedLaunch) -> Traffic:
 class Residents:
     """How many groups of a launch reside on a core at once, and what one more would need."""
 
-    warps: int
-    """that reside on a core at once"""
+    warps: float
+    """that reside on a core at once: of a grid that fits at once, on average over the cores"""
     slots: int
     """warps that a core has room for"""
     groups: int
@@ -147,11 +147,12 @@ def residents_of(machine: MachineLaunch, launch: TimedLaunch) -> Residents:
     """Return how many groups of a launch reside on a core at once, and what one more would need."""
     execution, room = launch.execution, machine.room
     at_once = min(execution.concurrent_groups, execution.total_groups)
-    has_room = execution.total_groups <= execution.concurrent_groups
-    limited_by = ("grid",) if has_room and at_once < room.groups else room.bound_by
+    everything_fits = execution.total_groups <= execution.concurrent_groups
+    mean = launch.all_groups / launch.device.needed("cores") if everything_fits else float(at_once)
+    limited_by = ("grid",) if mean < room.groups and everything_fits else room.bound_by
     fits = _Fits(launch.device, launch.work_items, launch.local_memory, room.groups + 1)
     return Residents(
-        warps=at_once * launch.warps_per_group,
+        warps=mean * launch.warps_per_group,
         slots=room.warp_slots,
         groups=at_once,
         fitting=room.groups,
@@ -333,7 +334,7 @@ def review_of(machine: MachineLaunch, launch: TimedLaunch, seconds: float) -> La
         seconds=seconds,
         utilization=utilization(launch, cycles),
         pipeline_of_local=pipeline,
-        of_local=_of_local(launch, pipeline),
+        of_local=of_local(launch, pipeline),
         balance=launch.balance,
         waiting=waiting,
         traffic=traffic_of(launch),
@@ -342,13 +343,14 @@ def review_of(machine: MachineLaunch, launch: TimedLaunch, seconds: float) -> La
     )
 
 
-def _of_local(launch: TimedLaunch, pipeline: str) -> float:
-    every = of_local = 0.0
+def of_local(launch: TimedLaunch, pipeline: str) -> float:
+    """Return the share of local memory in what *pipeline* does; 1 where it does nothing."""
+    every = local = 0.0
     for executions, instruction, times in launch.executed():
         busy = sum(float(time.issue) for time in times if time.pipeline == pipeline) * executions
         every += busy
-        of_local += busy if instruction.subsystem == MemorySpace.LOCAL else 0.0
-    return of_local / every if every else 1.0
+        local += busy if instruction.subsystem == MemorySpace.LOCAL else 0.0
+    return local / every if every else 1.0
 
 
 # }}}

@@ -1,9 +1,10 @@
 """Why a kernel takes so long on a device, in one sentence, and what would make it faster."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
 from loopyperf.device.description import Device
@@ -12,7 +13,7 @@ from loopyperf.models.on_device.candidates import ChangeKind
 from loopyperf.models.on_device.review import LaunchReview, review_of
 from loopyperf.models.result import ModelTime
 from loopyperf.models.workload import FURTHER_LAUNCHES, LAUNCHES
-from loopyperf.oracle.explanation.findings import Finding, findings_of
+from loopyperf.oracle.explanation.findings import FULL, Finding, findings_of
 from loopyperf.oracle.explanation.in_loopy import InLoopy
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.cache.recent import Kind, kind_of_json
@@ -23,8 +24,6 @@ from loopyperf.predict.stages import stages_of
 from loopyperf.sheet import plain
 from loopyperf.units import in_percent
 
-FULL = 0.8
-"""of its peak: a resource that is busier is what bounds"""
 IDLE = 0.8
 """of the time: where the mean core has work for less, cores are idle"""
 TELLING = 0.05
@@ -69,7 +68,7 @@ DIAGNOSIS: Kind[Diagnosis] = kind_of_json("diagnosis", 64, Diagnosis)
 
 
 def _plain(review: LaunchReview) -> dict[str, Any]:
-    fields = asdict(review)
+    fields = msgspec.json.decode(msgspec.json.encode(review))
     seen = review.waiting
     waiting = {} if seen is None else {"total": seen.total, "by_source": plain(seen.by_source)}
     return {**fields, "waiting": waiting, "excess traffic": review.traffic.excess}
@@ -162,7 +161,7 @@ def _of_launch(review: LaunchReview, finding: Finding | None, words: Vocabulary)
 def _held_up(kind: str, limit: str, words: Vocabulary) -> str:
     """Return what a kernel is held up by that one change of that *kind* would help."""
     return {
-        ChangeKind.SMALLER_GROUPS: f"limited by the tail: {words.core}s run out of groups",
+        ChangeKind.SMALLER_GROUPS: "limited by the tail",
         ChangeKind.REDUCE_ONCE: "held up by barriers",
         ChangeKind.DOUBLE_BUFFER: "held up by barriers",
         ChangeKind.FEWER_VALUES: "short of registers",

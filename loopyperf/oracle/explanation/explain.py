@@ -17,7 +17,7 @@ from loopyperf.models.result import Estimate
 from loopyperf.oracle.advice import advice_at
 from loopyperf.oracle.explanation.costs import with_others
 from loopyperf.oracle.explanation.diagnosis import Diagnosis, diagnosed
-from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
+from loopyperf.oracle.explanation.explanation import BOUND, Explanation, OnDevice
 from loopyperf.oracle.explanation.generated import GeneratedCode, generated_code
 from loopyperf.oracle.explanation.listing import Line, listing_of
 from loopyperf.oracle.roofline import roofline_at
@@ -34,10 +34,9 @@ from loopyperf.predict.several import (
 )
 
 Found = TypeVar("Found")
-BOUND = "roofline"
-"""the model that is evaluated beside the one that is shown"""
 LISTING: Kind[tuple[str, tuple[Line, ...]]] = kind_of_json("listing", 256, tuple[str, tuple[Line, ...]])
 """the kernel's name, and its source"""
+CODE: Kind[GeneratedCode] = kind_of_json("code", 64, GeneratedCode)
 DeviceChoices = DeviceChoice | Sequence[DeviceChoice]
 
 
@@ -104,7 +103,7 @@ def explain(
 def _generated(program: Program, sizes: Mapping[str, Any]) -> GeneratedCode | None:
     """Return the code that Loopy generates; None where it generates none."""
     try:
-        return generated_code(program, prepared(program, sizes))
+        return found_once(CODE, program, (), lambda: generated_code(program, prepared(program, sizes)))
     except LoopyperfError:
         return None
 
@@ -193,14 +192,14 @@ class _Question:
         if self.models is not None:
             return predictions(self.models, self.case, slug, device, self.record)
         wanted = dict.fromkeys(name for name in (self.first, self._usual(slug), WITHOUT_FIT) if name)
-        refusals: dict[str, str] = {}
+        estimates, refusals = dict[str, Estimate](), dict[str, str]()
         for name in wanted:
             estimates, refused = predictions([name], self.case, slug, device, self.record)
             refusals |= refused
             if estimates:
-                beside, _ = predictions([BOUND], self.case, slug, device, self.record)
-                return estimates | beside, refusals
-        return {}, refusals
+                break
+        beside, refused = predictions([BOUND], self.case, slug, device, self.record)
+        return estimates | beside, refusals | refused
 
     def _usual(self, slug: str) -> str:
         """Return the model that answers on a device where none is named."""

@@ -10,7 +10,7 @@ from loopyperf.models.on_device.roofs import Roofline
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.explanation.costs import LineCost, line_costs
 from loopyperf.oracle.explanation.diagnosis import NOTHING, Diagnosis
-from loopyperf.oracle.explanation.first_screen import bars, findings_table
+from loopyperf.oracle.explanation.first_screen import bars, findings_table, waiting_in_words
 from loopyperf.oracle.explanation.generated import GeneratedCode
 from loopyperf.oracle.explanation.listing import Line
 from loopyperf.oracle.models_table import below_roofline, is_below
@@ -18,6 +18,8 @@ from loopyperf.oracle.refusals import unanswered
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
 from loopyperf.units import in_percent, number_of
 
+BOUND = "roofline"
+"""the model that is evaluated beside the one that is shown"""
 WAITED = 0.01
 """of all waiting: what less is waited for is not shown"""
 SHOWN = 3
@@ -123,7 +125,9 @@ class OnDevice(Shown):
         return self.name if self.name == self.device else f"{self.name} ({self.device})"
 
     def _beside_findings(self) -> Iterator[str]:
-        """Yield what there is beside the findings on the first screen."""
+        """Yield what warps wait for, and what there is beside the findings on the first screen."""
+        if self.diagnosis is not None and self.diagnosis.launches:
+            yield from filter(None, [waiting_in_words(self.diagnosis.longest, self.diagnosis.words)])
         if self.diagnosis is not None and not self.diagnosis.findings:
             yield NOTHING
         elif self.diagnosis is not None and len(self.diagnosis.findings) > SHOWN:
@@ -134,7 +138,8 @@ class OnDevice(Shown):
         others = {name: each for name, each in self.estimates.items() if name != self.first}
         if len(others) == 1:
             ((name, other),) = others.items()
-            yield f"another model, {name}: {other.time_in_words}"
+            of_it = ", a lower bound" if name == BOUND else ""
+            yield f"{name}{of_it}: {other.time_in_words}"
         elif others:
             ends = (pick(others, key=lambda name: float(others[name])) for pick in (min, max))
             low, high = (f"{others[name].time_in_words} ({name})" for name in ends)

@@ -11,13 +11,16 @@ from loopyperf.models.on_device import execution_candidates, memory_candidates
 from loopyperf.models.on_device.candidates import Candidate, ChangeKind, LaunchSeen, MachineChange
 from loopyperf.models.on_device.changes import in_more_groups, in_parts
 from loopyperf.models.on_device.program_timing import timed_program
-from loopyperf.models.on_device.review import LaunchReview
+from loopyperf.models.on_device.review import LaunchReview, of_local, utilization
+from loopyperf.models.on_device.timing import Timing
 from loopyperf.oracle.explanation.in_loopy import InLoopy, Recipe
 from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
 from loopyperf.predict.stages import Stages
 
 SIMULATIONS = 8
 """of changed programs, at most"""
+FULL = 0.8
+"""of its peak: a resource that is busier is what bounds"""
 SMALL = 0.02
 """of the time: what gains less is no finding"""
 FINDERS: tuple[Callable[[LaunchSeen], Iterator[Candidate]], ...] = (
@@ -62,6 +65,8 @@ class Finding:
     """of the whole kernel after the change"""
     gain: float
     """seconds that it saves"""
+    then: str = ""
+    """what bounds the launch after the change, in a clause; empty where nothing is full"""
 
     @property
     def speedup(self) -> float:
@@ -79,6 +84,7 @@ class Finding:
             "how": list(self.recipe.how),
             "seconds": self.seconds,
             "gain": self.gain,
+            "then": self.then,
             "speedup": self.speedup,
         }
 
@@ -94,26 +100,37 @@ def findings_of(
     for number, candidate in islice(_all_candidates(stages, reviews, loopy.rows), SIMULATIONS):
         launch = stages.timed.launches[number]
         try:
-            after = time(_changed(stages, number, candidate))
+            changed = _changed(stages, number, candidate)
+            after = time(changed)
         except LoopyperfError:  # a change that the device cannot do, e.g. for lack of local memory
             continue
         if seconds - after > SMALL * seconds:
             recipe = loopy.recipe(stages.machine.launches[number], candidate)
-            found.append(_finding(launch.name, candidate, recipe, seconds, after))
+            found.append(
+                Finding(
+                    launch=launch.name,
+                    kind=candidate.kind,
+                    change=recipe.change,
+                    evidence=candidate.evidence,
+                    lines=candidate.lines,
+                    recipe=recipe,
+                    seconds=after,
+                    gain=seconds - after,
+                    then=_bound_then(changed.launches[number], reviews[number].seconds - (seconds - after), loopy),
+                )
+            )
     return tuple(_without_lesser(sorted(found, key=lambda each: each.seconds)))
 
 
-def _finding(launch: str, candidate: Candidate, recipe: Recipe, seconds: float, after: float) -> Finding:
-    return Finding(
-        launch=launch,
-        kind=candidate.kind,
-        change=recipe.change,
-        evidence=candidate.evidence,
-        lines=candidate.lines,
-        recipe=recipe,
-        seconds=after,
-        gain=seconds - after,
-    )
+def _bound_then(launch: TimedLaunch, seconds: float, loopy: InLoopy) -> str:
+    """Return what bounds a changed *launch* that takes so many *seconds*; empty where nothing is full."""
+    if seconds <= 0:
+        return ""
+    busy = utilization(launch, seconds * launch.device.needed("clock") / launch.times)
+    busiest = next(iter(busy), "")
+    pipeline = Timing(launch.device).pipeline_of("local")
+    share = of_local(launch, pipeline) if busiest == pipeline else 0.0
+    return f"then bound by {loopy.words.limit(busiest, share)}" if busy.get(busiest, 0.0) >= FULL else ""
 
 
 def _all_candidates(

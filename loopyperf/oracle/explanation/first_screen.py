@@ -1,14 +1,16 @@
 """The tables of the first screen of an explanation: how full each resource is, and what would help."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from loopyperf.counts.item import MemorySpace
+from loopyperf.device.parts import Pipeline
 from loopyperf.device.vocabulary import Vocabulary
 from loopyperf.models.on_device.review import AccessReview, LaunchReview, Residents
 from loopyperf.oracle.explanation.diagnosis import FULL, Diagnosis
 from loopyperf.oracle.explanation.findings import Finding
 from loopyperf.sheet import Table
-from loopyperf.units import duration, in_percent, number_of
+from loopyperf.units import amount, duration, in_percent, number_of
 
 WIDTH = 24
 """characters of a bar that is full"""
@@ -35,43 +37,62 @@ def bars(review: LaunchReview, diagnosis: Diagnosis) -> Table:
     """Return how full each resource is while a launch runs, and how many warps reside."""
     words = diagnosis.words
     name = f", {review.name}" if len(diagnosis.launches) > 1 else ""
-    rows = [
-        (words.resource(resource), bar(share), in_percent(share), _mark(share) if resource == review.busiest else "")
-        for resource, share in review.utilization.items()
-        if share >= SMALL
-    ]
-    if review.balance < UNEVEN:
-        idle = f"idle for {in_percent(1 - review.balance)} of the time"
-        rows.append((f"{words.core}s with work", bar(review.balance), in_percent(review.balance), idle))
-    residents = review.residents
-    rows.append(("occupancy", bar(residents.share), in_percent(residents.share), occupancy_in_words(residents, words)))
+    rows = [(each.name, bar(each.share), in_percent(each.share), each.note) for each in shares_of_peak(review, words)]
     return Table((f"share of peak{name}", "", "", ""), rows, text=2, last=1)
 
 
-def _mark(share: float) -> str:
-    """Return what stands beside the busiest resource."""
-    return "◀ binds" if share >= FULL else "◀ busiest, not full"
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """How full a resource is."""
+
+    name: str
+    """in the words for the device"""
+    share: float
+    """of its peak, from 0 to 1"""
+    note: str = ""
+    """what there is to say beside it"""
+    binds: bool = False
+    """whether it is what bounds"""
+
+
+def shares_of_peak(review: LaunchReview, words: Vocabulary) -> Iterator[Bar]:
+    """Yield how full each resource is while a launch runs, how many cores have work, and how many warps reside."""
+    for resource, share in review.utilization.items():
+        binds = resource == review.busiest and share >= FULL
+        if share >= SMALL and resource != Pipeline.BARRIER:  # warps that wait are counted as waiting
+            yield Bar(words.resource(resource), share, "◀ binds" if binds else "", binds)
+    if review.balance < UNEVEN:
+        idle = f"◀ idle for {in_percent(1 - review.balance)} of the time"
+        yield Bar(f"{words.core}s with work", review.balance, idle)
+    yield Bar("occupancy", review.residents.share, occupancy_in_words(review.residents, words))
+
+
+def waiting_in_words(review: LaunchReview, words: Vocabulary) -> str:
+    """Return for what warps wait, the greatest share first; empty where that is not known."""
+    if review.waiting is None:
+        return ""
+    shares = [f"{cause} {in_percent(share)}" for cause, share in review.waiting.total.items() if share >= SMALL]
+    return f"{words.warp}s wait for: {', '.join(shares)}" if shares else ""
 
 
 def occupancy_in_words(residents: Residents, words: Vocabulary) -> str:
     """Return how many warps reside, what limits them, and what one more group would need."""
-    here = f"{residents.warps} of {residents.slots} {words.warp}s"
+    here = f"{amount(round(residents.warps, 1))} of {residents.slots} {words.warp}s"
     if residents.is_full:
         return f"{here}: full"
     if residents.limited_by == ("grid",):
-        return f"{here}: a {words.core} gets no more than {number_of(residents.total, 'group')}"
+        return f"{here}: the grid has no more groups"
     limit = " and ".join(residents.limited_by)
-    return f"{here}, limited by {limit}{_next_step(residents)}"
+    return f"{here} ({number_of(residents.groups, 'group')}), limited by {limit}{_next_step(residents)}"
 
 
 def _next_step(residents: Residents) -> str:
     """Return what one group more would need."""
     groups = number_of(residents.fitting + 1, "group")
     if residents.fewer_registers is not None:
-        less = residents.registers - residents.fewer_registers
-        return f": {residents.registers}; {less} fewer would let {groups} reside"
+        return f": {residents.registers}, where {groups} need {residents.fewer_registers}"
     if residents.less_local_memory is not None:
-        return f"; {residents.less_local_memory:,} B or less would let {groups} reside"
+        return f": {groups} need {residents.less_local_memory:,} B each"
     return ""
 
 
@@ -84,9 +105,15 @@ def findings_table(findings: Sequence[Finding], diagnosis: Diagnosis) -> Table:
     for number, each in enumerate(findings, 1):
         of_launch = f" ({each.launch})" if len(diagnosis.launches) > 1 else ""
         rows.append((f"{number}. {each.change}{of_launch}", duration(each.seconds), f"{each.speedup:.2f}×"))
-        rows.append((f"   {each.evidence}", "", ""))
-        rows += [(f"   {line}", "", "") for line in each.recipe.how]
-    return Table(("what would help", "time", "speedup"), rows)
+        rows += [(f"   {line}", "", "") for line in (*reasons(each, diagnosis), *each.recipe.how)]
+    return Table(("what would help (each alone)", "time", "speedup"), rows)
+
+
+def reasons(finding: Finding, diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield why a change helps, unless the sentence on the cause says so, and what binds then."""
+    why = "" if finding.evidence in diagnosis.cause else finding.evidence
+    if clause := "; ".join(filter(None, (why, finding.then))):
+        yield clause
 
 
 def accesses_table(review: LaunchReview, words: Vocabulary) -> Table:

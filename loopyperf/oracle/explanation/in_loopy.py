@@ -138,8 +138,12 @@ class _Launch:
         return found
 
     def _iname(self, axis: str) -> str:
-        """Return the only iname along *axis*, or that loop; empty where there are several."""
+        """Return the only iname along *axis* of the lines it is about, or that loop; empty where there are several."""
         known = self.inames.get(axis, [] if axis[1:2] == "." else [axis])
+        instructions = self.kernel.loopy_kernel.id_to_insn
+        around = [instructions[line].within_inames for line in self.candidate.lines if line in instructions]
+        if len(known) > 1 and around:
+            known = [each for each in known if each in around[0]]
         return known[0] if len(known) == 1 else ""
 
     @property
@@ -211,7 +215,10 @@ class _Launch:
         (loop,), number = self.candidate.subject, self.candidate.amount
         tag = "ilp" if _is_ilp(self.kernel, loop) else "unr"
         split = Call("split_iname", (loop, number), {"outer_tag": self._free_group_axis, "inner_tag": tag})
-        return Recipe(f"compute {number} values of {loop} in each work-item", (_untagged(loop), split))
+        return Recipe(
+            f"compute {number} values of {loop} in each work-item, not {self.candidate.before}",
+            (_untagged(loop), split),
+        )
 
     def _registers(self) -> Recipe:
         if self.machine.spilled:
@@ -286,8 +293,7 @@ class _Launch:
             f"access {number} neighboring elements of {self.arrays} at once",
             advice=(
                 f'knl = lp.split_iname(knl, "{first}", {number}, outer_tag="l.0", inner_tag="vec")',
-                f'knl = lp.split_array_dim(knl, ("{self.candidate.subject[0]}", -1), {number}); '
-                f'knl = lp.tag_array_axes(knl, "{self.candidate.subject[0]}", "..., vec")',
+                f"give the arrays a last axis of length {number}, tagged vec: lp.split_array_dim, lp.tag_array_axes",
             ),
         )
 

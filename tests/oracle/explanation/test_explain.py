@@ -62,7 +62,7 @@ def test_who_has_no_answer_is_listed_with_the_reason(own_data: Path):
     (own_data / "devices" / "mine.toml").write_text(text.replace("\nf32 = ", "\n# "), encoding="utf-8")
     (mine,) = lpp.explain(doubled(), n=4096, device="mine").devices
     assert list(mine.estimates) == ["linear"]
-    assert "does not state throughput.f32" in mine.refusals["pipeline"]
+    assert "does not state throughput.f32" in mine.refusals["roofline"]
     assert (mine.advice, mine.roofline, set(mine.gaps)) == ((), None, {"advice", "diagnosis", "roofline"})
 
 

@@ -24,9 +24,12 @@ V100 = "nvidia-v100"
 CAUSES = {
     "copy": ("coalesce", "bound by L2 bandwidth: each load of a takes 32 sectors where 4 would do"),
     "product": ("pad", "bound by shared memory bandwidth: 8-way bank conflicts of b_fetch"),
-    "contraction": ("fewer values", "short of registers: 120 values of a work-item take 255 registers, and 3 spill"),
+    "contraction": (
+        "fewer values",
+        "short of registers: 120 values of a work-item take 255 registers, and 3 more spill",
+    ),
     "reduction": ("reduce once", "held up by barriers: 9 barriers in each iteration of k"),
-    "tail": ("smaller groups", "limited by the tail: SMs run out of groups: 84 groups on 80 SMs"),
+    "tail": ("smaller groups", "limited by the tail: 84 groups on 80 SMs: some have 2"),
 }
 """the kind of the finding that helps most, and how the sentence on the cause begins"""
 
