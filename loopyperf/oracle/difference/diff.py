@@ -18,6 +18,7 @@ from loopyperf.predict.case import merged_sizes
 from loopyperf.predict.choice import FitChoice
 from loopyperf.predict.estimate import record_of
 from loopyperf.predict.on_device import SIMULATED
+from loopyperf.units import number_of
 
 TWO = 2
 
@@ -106,8 +107,8 @@ def _of_explanations(before: object, after: object, sizes: Mapping[str, Any]) ->
     sides = [Side(each, on) for each in given for on in each.devices]
     if len(sides) != TWO:
         raise ParameterError(
-            f"a difference is between two: give two explanations of one device each, or one of two; received "
-            f"{len(given)} with {len(sides)} devices together"
+            f"a difference is between two: give two explanations of one device each, or one of two devices; received "
+            f"{number_of(len(given), 'explanation')} of {number_of(len(sides), 'device')}"
         )
     return difference_of(*sides)
 

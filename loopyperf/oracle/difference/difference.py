@@ -14,7 +14,7 @@ from loopyperf.oracle.difference.cause import why
 from loopyperf.oracle.difference.parts import LinePair, Pair, ResourcePair
 from loopyperf.oracle.difference.side import Side
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
-from loopyperf.units import duration, number_of
+from loopyperf.units import LEAST, duration, number_of
 
 SMALL = 0.01
 """of the longer run time: lines and resources that differ by less are folded"""
@@ -164,7 +164,7 @@ class Difference(Shown):
     def sheet(self) -> Sheet:
         """Return both run times and why they differ, and below that the parts that differ."""
         long = {name: len(every) - SHOWN for name, every in self.shown_quantities.items() if len(every) > SHOWN}
-        remarks = [f"{number} more {name}" for name, number in long.items()]
+        remarks = [f"{number_of(number, 'row')} more: {name}" for name, number in long.items()]
         if self.folded:
             remarks.append(f"{number_of(self.folded, 'row')} with differences below 1 %")
         return Sheet(
@@ -176,10 +176,10 @@ class Difference(Shown):
         )
 
     def _tables(self) -> Iterator[Table]:
-        resources = [(each.name, *each.words, _change(each.after - each.before)) for each in self.shown_resources]
+        resources = [(each.name, *each.words, signed(each.after - each.before)) for each in self.shown_resources]
         if resources:
             yield Table(("busy (share of peak)", *self.labels, "change"), resources)
-        lines = [(_named(each), *each.words, _change(each.change)) for each in self.shown_lines]
+        lines = [(_named(each), *each.words, signed(each.change)) for each in self.shown_lines]
         if lines:
             yield Table(("source", *self.labels, "change"), lines)
         for heading, pairs in self.shown_quantities.items():
@@ -217,8 +217,10 @@ def _plain(pairs: Iterable[Pair | ResourcePair]) -> list[dict[str, Any]]:
     return [asdict(each) for each in pairs]
 
 
-def _change(seconds: float) -> str:
-    return f"{'+' if seconds > 0 else '−'}{duration(abs(seconds))}" if seconds else ""
+def signed(seconds: float) -> str:
+    """Return *seconds* with their sign in words; empty for none, and for what is left by rounding."""
+    sign = "+" if seconds > 0 else "\N{MINUS SIGN}"
+    return f"{sign}{duration(abs(seconds))}" if abs(seconds) >= LEAST else ""
 
 
 def _named(pair: LinePair) -> str:
