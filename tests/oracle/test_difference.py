@@ -68,16 +68,6 @@ def test_run_times_and_what_is_busy_are_those_of_the_explanations():
         assert shares == pytest.approx(review.utilization)
 
 
-def test_what_lines_keep_busy_adds_up_to_the_utilization_of_each_resource():
-    for build, sizes in PLANTED.values():
-        (on,) = lpp.explain(build(), device=V100, models=["pipeline"], findings=False, **sizes).devices
-        for review in on.diagnosis.launches:
-            shares = dict.fromkeys(review.utilization, 0.0)
-            for each in review.work:
-                shares[each.resource] += each.share
-            assert shares == pytest.approx(dict(review.utilization))
-
-
 def test_why_names_the_sectors_where_accesses_are_coalesced():
     # A warp of 32 lanes, a column of float32 each: 32 sectors; a row is 128 B, 4 sectors.
     assert mended("copy").why.endswith("sectors of a and out fall from 32 to 4 per access; now DRAM binds")

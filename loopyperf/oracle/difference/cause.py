@@ -9,7 +9,7 @@ from loopyperf.oracle.difference.resource_cause import ResourceCause, clocks, di
 from loopyperf.oracle.difference.side import Side
 from loopyperf.oracle.difference.sums import BUSY, Sums
 from loopyperf.oracle.explanation.diagnosis import FULL
-from loopyperf.units import duration, in_percent, number_of
+from loopyperf.units import duration, in_percent, number_of, prefixed
 
 SAME = 0.01
 """of the longer time: run times that differ by less are about the same"""
@@ -128,8 +128,9 @@ class _Cause:
         quantity = ResourceCause(self.before, self.after, self.first, self.second, self.slow, resource).quantity()
         then = ""
         if self.fast is self.second and self.fast.busiest != resource and self.fast.share(self.fast.busiest) >= FULL:
-            then = f"; now {self.fast.diagnosis.words.resource(self.fast.busiest)} binds"
-        return f"{named} is busy for {times}{f': {quantity}' if quantity else ''}{then}"
+            binding = self.fast.diagnosis.words.resource(self.fast.busiest)
+            then = f"; now {binding} {'bind' if binding.endswith('s') else 'binds'}"
+        return f"{named} {_is(named)} busy for {times}{f': {quantity}' if quantity else ''}{then}"
 
     def _of_another(self, named: str) -> str:
         """Return that another resource binds the faster one, which does nothing on the one *named*."""
@@ -139,7 +140,7 @@ class _Cause:
                      for each in (self.slow, self.fast)]  # fmt: skip
         other = self.fast.diagnosis.words.resource(self.fast.busiest)
         times = [duration(each.busy[each.busiest]) for each in (self.slow, self.fast)]
-        return f"{named} is busy for {times[0]} {where[0]}, {other} for {times[1]} {where[1]}"
+        return f"{named} {_is(named)} busy for {times[0]} {where[0]}, {other} for {times[1]} {where[1]}"
 
     # {{{ where no resource explains it
 
@@ -167,8 +168,10 @@ class _Cause:
         yield self._residents()
         yield self._fewer(f"{warps} execute", "instructions", lambda each: each.instructions())
         if cause == "memory latency":
-            for level in reversed(self.slow.moved):
-                yield self._fewer(f"{level} moves", "B", lambda each, level=level: each.moved.get(level, 0.0))
+            for level in reversed([each for each in self.slow.moved if each in self.fast.moved]):
+                slow, fast = (each.moved[level] for each in (self.slow, self.fast))
+                if differ(slow, fast) and slow > fast:
+                    yield f"{level} moves {self._said(lambda each, level=level: prefixed(each.moved[level], 'B'))}"
         if self.before.on.device != self.after.on.device:
             yield clocks(self.before, self.after)
 
@@ -195,6 +198,10 @@ class _Cause:
         return f"{reside}: limited by {limits[0]}, not {limits[1]}" if limits[0] != limits[1] else reside
 
     # }}}
+
+
+def _is(named: str) -> str:
+    return "are" if named.endswith("s") else "is"
 
 
 def _grid(review: LaunchReview) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from loopyperf.oracle.difference.side import Side
-from loopyperf.oracle.difference.sums import AccessSum, Sums
+from loopyperf.oracle.difference.sums import AccessSum, Sums, passes_in_words
 from loopyperf.oracle.explanation.costs import LineCost
 from loopyperf.oracle.explanation.listing import Line
 from loopyperf.units import duration, in_percent, prefixed
@@ -21,8 +21,9 @@ class Pair:
     name: str
     """what it is of"""
     before: float | None
-    """None where there is no such thing"""
+    """the number of the first side; None where it has no such thing"""
     after: float | None
+    """the number of the second side; None where it has no such thing"""
     unit: str = NUMBER
     """``"share"``, ``"B"``, or empty for a plain number"""
 
@@ -58,11 +59,13 @@ class ResourcePair:
     name: str
     """what it is called, e.g. ``"shared memory and L1"``"""
     before: float
-    """seconds in which the peak of the device would do its work"""
+    """seconds in which the device's peak would do the work of the first side"""
     after: float
+    """the same of the second side"""
     before_share: float
-    """of the device's peak, while the launches execute"""
+    """of the device's peak that the first side takes while its launches execute"""
     after_share: float
+    """the same of the second side"""
 
     @property
     def words(self) -> tuple[str, str]:
@@ -218,7 +221,8 @@ def _access_pairs(before: Sums, after: Sums) -> Iterator[Pair]:
             sector = before.diagnosis.words.sector
             yield _access_pair(f"{sector}s per {kind} of {array}", both, lambda each: each.sectors)
         if any(each.wavefronts for each in known):
-            yield _access_pair(f"wavefronts per {kind} of {array}", both, lambda each: each.wavefronts)
+            passes = passes_in_words(before.diagnosis.words)
+            yield _access_pair(f"{passes} per {kind} of {array}", both, lambda each: each.wavefronts)
 
 
 def _access_pair(name: str, both: Sequence[AccessSum | None], of: Callable[[AccessSum], float]) -> Pair:

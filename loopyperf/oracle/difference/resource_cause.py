@@ -7,7 +7,7 @@ from math import log
 
 from loopyperf.device.vocabulary import LOAD_STORE, LOCAL_MEMORY
 from loopyperf.oracle.difference.side import Side
-from loopyperf.oracle.difference.sums import AccessSum, Sums
+from loopyperf.oracle.difference.sums import AccessSum, Sums, passes_in_words
 from loopyperf.units import in_percent, listed, prefixed
 
 APART = 1.05
@@ -138,8 +138,9 @@ class ResourceCause:
                 f"{in_percent(now)} of the sectors of {_accesses(accesses)} go by way of {self.resource}, "
                 f"not {in_percent(then)}"
             )
-        verb = "fall" if now < then else "rise"
-        return f"{name} of {_arrays(accesses)} {verb} from {then:.3g} to {now:.3g} per access"
+        words, verb = self.slow.diagnosis.words, "fall" if now < then else "rise"
+        what = f"{words.sector}s" if name == SECTORS else passes_in_words(words)
+        return f"{what} of {_arrays(accesses)} {verb} from {then:.3g} to {now:.3g} per access"
 
     # }}}
 
