@@ -15,6 +15,8 @@ SAME = 0.01
 """of the longer time: run times that differ by less are about the same"""
 EXPLAINS = 0.5
 """of the difference: what changed by more explains it"""
+A_THIRD = 1 / 3
+"""of the difference: waiting for so much explains it where no resource is full, before one that is less than full"""
 HINTS = 0.1
 """of the difference: what changed by less does not explain it"""
 APART = 0.05
@@ -80,8 +82,11 @@ class _Cause:
         """Yield what explains the difference, or nothing, the surest first."""
         yield self._launching()
         yield self._idle()
+        if self.slow.share(self.slow.busiest) < FULL:
+            yield self._waiting(A_THIRD)
         yield self._binding()
-        yield self._waiting()
+        yield self._waiting(HINTS)
+        yield next(filter(None, self._details(None, f"{self.slow.diagnosis.words.warp}s")), "")
 
     def _explains(self, of_slow: float, of_fast: float, part: float = EXPLAINS) -> bool:
         return of_slow - of_fast >= part * self.gap
@@ -144,17 +149,19 @@ class _Cause:
 
     # {{{ where no resource explains it
 
-    def _waiting(self) -> str:
-        """Return what the warps of the slower one wait for longer, and what changed that."""
+    def _waiting(self, part: float) -> str:
+        """Return what the warps of the slower one wait for longer, by so large a *part* of the difference, and why."""
         lost: dict[Wait, float] = {
             cause: share * self.slow.executing - self.fast.waits.get(cause, 0.0) * self.fast.executing
             for cause, share in self.slow.waits.items()
             if cause != BUSY
         }
+        if not lost or not self._explains(max(lost.values()), 0.0, part):
+            return ""
         warp = self.slow.diagnosis.words.warp
-        if not lost or not self._explains(max(lost.values()), 0.0, HINTS):
-            return next(filter(None, self._details(None, f"{warp}s")), "")
         cause = max(lost, key=lambda cause: lost[cause])
+        if self._fewer_barriers("") and lost.get("barrier", 0.0) > EXPLAINS * lost[cause]:
+            cause = "barrier"  # warps at a barrier hide no latency of others: these waits follow
         detail = next(filter(None, self._details(cause, "they")), "")
         shares = f"for {self._said(lambda each: in_percent(each.waits.get(cause, 0.0)))} of all waiting"
         if self.slow.waits[cause] - self.fast.waits.get(cause, 0.0) < APART:
@@ -164,7 +171,7 @@ class _Cause:
     def _details(self, cause: Wait | None, warps: str) -> Iterator[str]:
         """Yield what may change how long *warps* wait for *cause*, the likeliest first."""
         if cause == "barrier":
-            yield self._fewer(f"{warps} execute", "barriers", lambda each: each.instructions(Pipeline.BARRIER))
+            yield self._fewer_barriers(warps)
         yield self._residents()
         yield self._fewer(f"{warps} execute", "instructions", lambda each: each.instructions())
         if cause == "memory latency":
@@ -174,6 +181,10 @@ class _Cause:
                     yield f"{level} moves {self._said(lambda each, level=level: prefixed(each.moved[level], 'B'))}"
         if self.before.on.device != self.after.on.device:
             yield clocks(self.before, self.after)
+
+    def _fewer_barriers(self, warps: str) -> str:
+        """Return how many barriers *warps* execute where the slower one has more."""
+        return self._fewer(f"{warps} execute", "barriers", lambda each: each.instructions(Pipeline.BARRIER))
 
     def _fewer(self, does: str, what: str, of: Callable[[Sums], float]) -> str:
         """Return how many there are of something of which the slower one has more; empty where it has not."""
