@@ -44,6 +44,8 @@ from .oracle.comparison import Comparison as Comparison
 from .oracle.comparison import OccupancyComparison as OccupancyComparison
 from .oracle.comparison import compare as compare
 from .oracle.comparison import compare_occupancies as compare_occupancies
+from .oracle.difference.diff import diff as diff
+from .oracle.difference.difference import Difference as Difference
 from .oracle.explanation.explain import explain as explain
 from .oracle.explanation.explanation import Explanation as Explanation
 from .oracle.fit import Measured as Measured

@@ -185,6 +185,10 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
         lambda: lpp.explain(doubled(), n=4096, models=["roofline", "sampled"], **V100).devices[0],
         ["on NVIDIA Tesla V100 PCIe", "no answer: sampled: this model executes a part"],
     ),
+    "a difference": (
+        lambda: lpp.diff(doubled(), doubled(group=64), n=2**22, **V100),
+        ["doubled(n=4194304) on nvidia-v100", "before", "groups", "65,536", "rows with differences below 1 %"],
+    ),
     "a report": (
         lambda: lpp.report(doubled(), n=4096, models=["roofline"], **V100),
         ["doubled(n=4096)", "costliest lines", "save(path)"],

@@ -25,6 +25,7 @@ SUMMARIES: Mapping[str, str] = {
         "Print which kernels exercise each property, in which amounts, and how well it can be told from the others."
     ),
     "devices": "List the devices that have a description or a fit; where both exist, your own before the bundled ones.",
+    "diff": "Say what differs between two Loopy kernels, or one at two sizes or on two devices, and why.",
     "doctor": "Check the installation; exit with status 1 if something essential is broken.",
     "estimate": "Predict the run time of the Loopy kernel that FUNCTION in FILE.py builds, and say what it is made of.",
     "explain": (

@@ -32,6 +32,7 @@ MODEL = click.Choice(tuple(MODELS))
 # {{{ what is asked about
 
 kernel = click.argument("kernel", type=KERNEL_SOURCE, metavar="FILE.py:FUNCTION")
+other_kernel = click.argument("other", type=KERNEL_SOURCE, metavar="[FILE.py:FUNCTION]", required=False)
 variants = click.argument("variants", type=KERNEL_SOURCE, metavar="FILE.py:VARIANTS")
 sizes = click.option(
     "--set",
@@ -41,6 +42,15 @@ sizes = click.option(
     callback=named_values.by_name,
     metavar="NAME=VALUE",
     help="A size of the kernel; repeat for more.",
+)
+sizes_after = click.option(
+    "--set-after",
+    "sizes_after",
+    multiple=True,
+    type=named_values.SIZE,
+    callback=named_values.by_name,
+    metavar="NAME=VALUE",
+    help="A size of the second kernel, in place of that of --set; repeat for more.",
 )
 device = click.option(
     "--device",
@@ -78,6 +88,7 @@ first_model = _models(
 )
 only = _models("A model to ask; repeat for more. By default all.", "--only", "models")
 model = _models("Which model answers; by default that of the best fit, else pipeline.", "--model", one=True)
+model_of_both = _models("Which model answers; by default that of --fit, else pipeline.", "--model", one=True)
 models = _models("A model to ask; repeat for more. By default all of them.", "--model", "models")
 bounds = click.option(
     "--bounds",

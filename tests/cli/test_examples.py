@@ -37,6 +37,7 @@ STAGES = {
     "compare matmul.py:tiled --set n=4096 --device nvidia-v100": ["asking all models"],
     "counters matmul.py:tiled --set n=4096 --device nvidia-v100": ["counting"],
     "coverage --group-size 1024": ["counting"],
+    "diff matmul.py:tiled --set n=2048 --set-after n=4096 --device nvidia-v100": ["comparing"],
     "estimate matmul.py:tiled --set n=4096 --device amd-r9-fury": ["estimating"],
     "explain matmul.py:tiled --set n=4096 --device nvidia-v100": ["asking all models"],
     "fit archive.jsonl": ["fitting"],
@@ -58,7 +59,8 @@ def examples() -> Iterator[tuple[str, str]]:
     """Yield the command of each line of a help that is a command line of ours, with the line."""
     for name, command in COMMANDS.items():
         for each in (command, *getattr(command, "commands", {}).values()):
-            for line in re.findall(r"^(?:Example: )?(?:\w+=\S+ )?(loopyperf .*)$", each.epilog or "", re.MULTILINE):
+            epilog = re.sub(r"\\\n\s*", "", each.epilog or "")  # a line that goes on in the next one
+            for line in re.findall(r"^(?:Example: )?(?:\w+=\S+ )?(loopyperf .*)$", epilog, re.MULTILINE):
                 yield name, line
 
 

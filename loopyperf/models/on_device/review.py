@@ -18,8 +18,8 @@ from loopyperf.errors import LoopyperfError, OccupancyError
 from loopyperf.idg.program import Opcode
 from loopyperf.memory.kernel_profile import AccessProfile
 from loopyperf.memory.sectors import SECTOR
-from loopyperf.models.analytic import last_core
 from loopyperf.models.on_device.demand import LaunchDemand, once
+from loopyperf.models.on_device.line_work import LineWork, warps_of, work_of
 from loopyperf.models.on_device.timing import WAVEFRONT, Timing, is_of_device
 from loopyperf.models.on_device.waiting import Wait, Waiting, waiting_of
 from loopyperf.models.workload import START
@@ -39,9 +39,8 @@ def utilization(launch: TimedLaunch, cycles: float) -> dict[str, float]:
 
     *cycles* are those of one execution. A core that waits for others to end is idle: its pipelines count as idle.
     """
-    core = last_core(launch)
-    busy = once(core, LaunchDemand).busy
-    warps = core.groups * core.warps_per_group
+    busy = once(launch, LaunchDemand).busy  # of the mean warp: the last core's last groups may do less than others
+    warps = launch.groups * launch.warps_per_group
     shares = {
         name: each * warps / cycles * (1.0 if is_of_device(name, launch) else launch.balance)
         for name, each in busy.items()
@@ -90,7 +89,7 @@ class Traffic:
 
 def traffic_of(launch: TimedLaunch) -> Traffic:
     """Return what all executions of *launch* move by way of each level of memory, in bytes."""
-    warps = launch.all_groups * launch.warps_per_group * launch.times
+    warps = warps_of(launch)
     moved: dict[str, dict[str, float]] = {Opcode.LOAD: {}, Opcode.STORE: {}}
     local = 0.0
     for executions, each, request in launch.requested():
@@ -296,6 +295,14 @@ class LaunchReview:
     """of the device program"""
     seconds: float
     """of all executions, without what launching costs"""
+    times: int
+    """how often it is executed"""
+    groups: int
+    """of one execution"""
+    work_items: int
+    """of a group"""
+    warps: float
+    """that execute it, in all executions"""
     utilization: Mapping[str, float]
     """pipeline or memory level -> share of the device's peak, the busiest first"""
     pipeline_of_local: str
@@ -310,6 +317,8 @@ class LaunchReview:
     residents: Residents
     accesses: tuple[AccessReview, ...]
     """of memory, those that move most first"""
+    work: tuple[LineWork, ...]
+    """what each line does on each pipeline and memory level"""
 
     @property
     def busiest(self) -> str:
@@ -325,6 +334,7 @@ def review_of(machine: MachineLaunch, launch: TimedLaunch, seconds: float) -> La
     """Return what limits *launch*, which takes so many *seconds* in all its executions."""
     cycles = seconds * launch.device.needed("clock") / launch.times
     pipeline = Timing(launch.device).pipeline_of("local")
+    shares = utilization(launch, cycles)
     try:
         waiting = waiting_of(launch) if launch.device.lanes == Lanes.TOGETHER else None
     except LoopyperfError:
@@ -332,7 +342,11 @@ def review_of(machine: MachineLaunch, launch: TimedLaunch, seconds: float) -> La
     return LaunchReview(
         name=launch.name,
         seconds=seconds,
-        utilization=utilization(launch, cycles),
+        times=launch.times,
+        groups=launch.all_groups,
+        work_items=launch.work_items,
+        warps=warps_of(launch),
+        utilization=shares,
         pipeline_of_local=pipeline,
         of_local=of_local(launch, pipeline),
         balance=launch.balance,
@@ -340,6 +354,7 @@ def review_of(machine: MachineLaunch, launch: TimedLaunch, seconds: float) -> La
         traffic=traffic_of(launch),
         residents=residents_of(machine, launch),
         accesses=accesses_of(machine, launch),
+        work=work_of(launch, shares),
     )
 
 

@@ -175,6 +175,7 @@ class _Question:
             advice=() if isinstance(advice, LoopyperfError) else advice[1],
             gaps={name: str(error) for name, error in found.items() if isinstance(error, LoopyperfError)},
             diagnosis=None if isinstance(diagnosis, LoopyperfError) else diagnosis,
+            cores=None if known is None else known.cores,
         )
 
     def _diagnosed(self, slug: str, first: str, case: Case, device: Device) -> Diagnosis:

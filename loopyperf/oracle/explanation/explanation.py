@@ -50,6 +50,8 @@ class OnDevice(Shown):
     """``"roofline"``, ``"advice"`` or ``"diagnosis"`` -> why there is none"""
     diagnosis: Diagnosis | None = None
     """what limits the kernel, and what would make it faster; None where :attr:`gaps` says why"""
+    cores: int | None = None
+    """of the device; None where it is not described"""
 
     @property
     def estimate(self) -> Estimate:
@@ -154,6 +156,7 @@ class OnDevice(Shown):
             "estimates": {name: each.to_dict() for name, each in self.estimates.items()},
             "refusals": dict(self.refusals),
             "clock": self.clock,
+            "cores": self.cores,
             "roofline": None if self.roofline is None else self.roofline.to_dict(),
             "advice": [each.to_dict() for each in self.advice],
             "gaps": dict(self.gaps),

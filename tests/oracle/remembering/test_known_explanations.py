@@ -49,6 +49,7 @@ QUESTIONS: dict[str, Callable[[], Any]] = {
     "explain": lambda: asked(lpp.explain),
     "explain on two devices": lambda: asked(lpp.explain, device=["amd-r9-fury", V100], models=["linear", "roofline"]),
     "explain what is typical": lambda: asked(lpp.explain, **guarded()),
+    "diff": lambda: lpp.diff(unsure(), n=(N, 2 * N), device=V100),
     "report": lambda: asked(explained, models=["roofline", "gpuperf"]),
     "roofline": lambda: asked(lpp.roofline),
     "roofline of what is typical": lambda: asked(lpp.roofline, **guarded()),

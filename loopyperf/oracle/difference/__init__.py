@@ -1,0 +1,1 @@
+"""What differs between two kernels, or one kernel at two sizes or on two devices."""

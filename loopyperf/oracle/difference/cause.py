@@ -1,0 +1,219 @@
+"""Why two run times differ, in one sentence: the quantity that changed what holds the slower one up."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from loopyperf.device.parts import Pipeline
+from loopyperf.models.on_device.review import LaunchReview, Wait
+from loopyperf.oracle.difference.resource_cause import ResourceCause, clocks, differ, many
+from loopyperf.oracle.difference.side import Side
+from loopyperf.oracle.difference.sums import BUSY, Sums
+from loopyperf.oracle.explanation.diagnosis import FULL
+from loopyperf.units import duration, in_percent, number_of, prefixed
+
+SAME = 0.01
+"""of the longer time: run times that differ by less are about the same"""
+EXPLAINS = 0.5
+"""of the difference: what changed by more explains it"""
+A_THIRD = 1 / 3
+"""of the difference: waiting for so much explains it where no resource is full, before one that is less than full"""
+HINTS = 0.1
+"""of the difference: what changed by less does not explain it"""
+APART = 0.05
+"""of all waiting: shares that differ by less are about the same"""
+WAITED: dict[Wait, str] = {
+    "memory latency": "for memory",
+    "dependency": "for results of other instructions",
+    "barrier": "at barriers",
+    "issue": "for an issue slot",
+}
+
+
+def why(before: Side, after: Side) -> str:
+    """Return how many times as fast *after* is as *before*, and what changed, in a sentence without its period."""
+    slow, fast = (before, after) if before.seconds >= after.seconds else (after, before)
+    if slow.seconds - fast.seconds <= SAME * slow.seconds:
+        return "no difference" if slow.seconds == fast.seconds else "the times differ by less than 1 %"
+    if fast.seconds <= 0:
+        return _costliest_line(before, after)
+    times = slow.seconds / fast.seconds
+    factor = f"{times:.2g}" if 1.95 < times < 100 else f"{times:.3g}"
+    head = f"{factor} times as fast" if slow is before else f"takes {factor} times as long"
+    return f"{head}: {_clause(before, after, slow, fast)}"
+
+
+def _clause(before: Side, after: Side, slow: Side, fast: Side) -> str:
+    sums = [each.sums for each in (before, after, slow, fast)]
+    first, second, slower, faster = sums
+    if first is None or second is None or slower is None or faster is None:
+        return _costliest_line(before, after)
+    cause = _Cause(before, after, first, second, slower, faster, slow.seconds - fast.seconds)
+    return next(filter(None, cause.clauses()), "") or _costliest_line(before, after)
+
+
+def _costliest_line(before: Side, after: Side) -> str:
+    """Return the line of the source whose cost changed most; empty where there are no lines."""
+    costs = [{each.line.source or each.line.text: each.seconds for each in side.lines} for side in (before, after)]
+    names = dict.fromkeys(name for each in costs for name in each)
+    if not names:
+        return "no line of the source tells why"
+    line = max(names, key=lambda name: abs(costs[1].get(name, 0.0) - costs[0].get(name, 0.0)))
+    then, now = (each.get(line, 0.0) for each in costs)
+    return f"most of the difference is in {line}, which takes {duration(now)}, not {duration(then)}"
+
+
+@dataclass(frozen=True)
+class _Cause:
+    """The steps from what differs between two kernels to the one quantity that explains it."""
+
+    before: Side
+    after: Side
+    first: Sums
+    """of *before*"""
+    second: Sums
+    """of *after*"""
+    slow: Sums
+    """of the slower one"""
+    fast: Sums
+    gap: float
+    """seconds between the two"""
+
+    def clauses(self) -> Iterator[str]:
+        """Yield what explains the difference, or nothing, the surest first."""
+        yield self._launching()
+        yield self._idle()
+        if self.slow.share(self.slow.busiest) < FULL:
+            yield self._waiting(A_THIRD)
+        yield self._binding()
+        yield self._waiting(HINTS)
+        yield next(filter(None, self._details(None, f"{self.slow.diagnosis.words.warp}s")), "")
+
+    def _explains(self, of_slow: float, of_fast: float, part: float = EXPLAINS) -> bool:
+        return of_slow - of_fast >= part * self.gap
+
+    def _said(self, of: Callable[[Sums], str]) -> str:
+        return f"{of(self.second)}, not {of(self.first)}"
+
+    def _launching(self) -> str:
+        """Return that launching differs, and how many launches there are."""
+        then, now = self.before.launching, self.after.launching
+        if not self._explains(max(then, now), min(then, now)) or (then > now) != (self.slow is self.first):
+            return ""
+        if not then and self.before.on.device != self.after.on.device:
+            return (
+                f"launching takes {duration(now)} on {self.after.on.device}, and is unknown for {self.before.on.device}"
+            )
+        numbers = [sum(launch.times for launch in each.launches) for each in (self.second, self.first)]
+        number = f": {number_of(numbers[0], 'launch')}, not {numbers[1]:,}" if numbers[0] != numbers[1] else ""
+        return f"launching takes {duration(now)}, not {duration(then)}{number}"
+
+    def _idle(self) -> str:
+        """Return that cores have no work for another part of the time, and how many groups there are."""
+        if not self._explains(self.slow.idle, self.fast.idle):
+            return ""
+        core = self.slow.diagnosis.words.core
+        shares = self._said(lambda each: in_percent(each.idle / each.executing))
+        grids = [_grid(each.diagnosis.longest) for each in (self.second, self.first)]
+        if grids[0] != grids[1]:
+            return f"{core}s are idle for {shares} of the time: {grids[0]}, not {grids[1]}"
+        cores = f": {grids[0]} on {self.after.on.cores} {core}s, not {self.before.on.cores}"
+        return (
+            f"{core}s are idle for {shares} of the time{cores if self.after.on.cores != self.before.on.cores else ''}"
+        )
+
+    def _binding(self) -> str:
+        """Return that the resource that binds the slower one is busy for another time, and what changed that."""
+        resource = self.slow.busiest
+        if not resource or not self._explains(self.slow.busy[resource], self.fast.busy.get(resource, 0.0)):
+            return ""
+        named = self.slow.diagnosis.words.resource(resource)
+        if resource not in self.fast.busy and self.fast.busy:
+            return self._of_another(named)
+        times = self._said(lambda each: duration(each.busy.get(resource, 0.0)))
+        quantity = ResourceCause(self.before, self.after, self.first, self.second, self.slow, resource).quantity()
+        then = ""
+        if self.fast is self.second and self.fast.busiest != resource and self.fast.share(self.fast.busiest) >= FULL:
+            binding = self.fast.diagnosis.words.resource(self.fast.busiest)
+            then = f"; now {binding} {'bind' if binding.endswith('s') else 'binds'}"
+        return f"{named} {_is(named)} busy for {times}{f': {quantity}' if quantity else ''}{then}"
+
+    def _of_another(self, named: str) -> str:
+        """Return that another resource binds the faster one, which does nothing on the one *named*."""
+        where = ["in the slower one", "in the faster one"]
+        if self.before.on.device != self.after.on.device:
+            where = [f"on {(self.before if each is self.first else self.after).on.device}"
+                     for each in (self.slow, self.fast)]  # fmt: skip
+        other = self.fast.diagnosis.words.resource(self.fast.busiest)
+        times = [duration(each.busy[each.busiest]) for each in (self.slow, self.fast)]
+        return f"{named} {_is(named)} busy for {times[0]} {where[0]}, {other} for {times[1]} {where[1]}"
+
+    # {{{ where no resource explains it
+
+    def _waiting(self, part: float) -> str:
+        """Return what the warps of the slower one wait for longer, by so large a *part* of the difference, and why."""
+        lost: dict[Wait, float] = {
+            cause: share * self.slow.executing - self.fast.waits.get(cause, 0.0) * self.fast.executing
+            for cause, share in self.slow.waits.items()
+            if cause != BUSY
+        }
+        if not lost or not self._explains(max(lost.values()), 0.0, part):
+            return ""
+        warp = self.slow.diagnosis.words.warp
+        cause = max(lost, key=lambda cause: lost[cause])
+        if self._fewer_barriers("") and lost.get("barrier", 0.0) > EXPLAINS * lost[cause]:
+            cause = "barrier"  # warps at a barrier hide no latency of others: these waits follow
+        detail = next(filter(None, self._details(cause, "they")), "")
+        shares = f"for {self._said(lambda each: in_percent(each.waits.get(cause, 0.0)))} of all waiting"
+        if self.slow.waits[cause] - self.fast.waits.get(cause, 0.0) < APART:
+            shares = f"in both, {in_percent(self.slow.waits[cause])} of all waiting"
+        return f"{warp}s wait {WAITED[cause]} {shares}{f': {detail}' if detail else ''}"
+
+    def _details(self, cause: Wait | None, warps: str) -> Iterator[str]:
+        """Yield what may change how long *warps* wait for *cause*, the likeliest first."""
+        if cause == "barrier":
+            yield self._fewer_barriers(warps)
+        yield self._residents()
+        yield self._fewer(f"{warps} execute", "instructions", lambda each: each.instructions())
+        if cause == "memory latency":
+            for level in reversed([each for each in self.slow.moved if each in self.fast.moved]):
+                slow, fast = (each.moved[level] for each in (self.slow, self.fast))
+                if differ(slow, fast) and slow > fast:
+                    yield f"{level} moves {self._said(lambda each, level=level: prefixed(each.moved[level], 'B'))}"
+        if self.before.on.device != self.after.on.device:
+            yield clocks(self.before, self.after)
+
+    def _fewer_barriers(self, warps: str) -> str:
+        """Return how many barriers *warps* execute where the slower one has more."""
+        return self._fewer(f"{warps} execute", "barriers", lambda each: each.instructions(Pipeline.BARRIER))
+
+    def _fewer(self, does: str, what: str, of: Callable[[Sums], float]) -> str:
+        """Return how many there are of something of which the slower one has more; empty where it has not."""
+        slow, fast = of(self.slow), of(self.fast)
+        if not differ(slow, fast) or slow < fast:
+            return ""
+        return f"{does} {many(of(self.second))} {what}, not {many(of(self.first))}"
+
+    def _residents(self) -> str:
+        """Return how many warps reside where the slower one has fewer, and the registers that limit them."""
+        slow, fast = (each.diagnosis.longest.residents for each in (self.slow, self.fast))
+        if not differ(slow.share, fast.share) or slow.share > fast.share:
+            return ""
+        then, now = (each.diagnosis.longest.residents for each in (self.first, self.second))
+        reside = f"{now.warps} of {now.slots} {self.slow.diagnosis.words.warp}s reside, not {then.warps}"
+        reside += f" of {then.slots}" if then.slots != now.slots else ""
+        if slow.registers != fast.registers and "registers" in slow.limited_by:
+            numbers = now.spilled or "none", then.spilled or "none"
+            spilled = f", and {numbers[0]} spilled, not {numbers[1]}" if now.spilled != then.spilled else ""
+            return f"{reside}: {now.registers} registers in a work-item, not {then.registers}{spilled}"
+        limits = [" and ".join(each.limited_by) for each in (now, then)]
+        return f"{reside}: limited by {limits[0]}, not {limits[1]}" if limits[0] != limits[1] else reside
+
+    # }}}
+
+
+def _is(named: str) -> str:
+    return "are" if named.endswith("s") else "is"
+
+
+def _grid(review: LaunchReview) -> str:
+    return f"{number_of(review.groups, 'group')} of {review.work_items:,} work-items"
