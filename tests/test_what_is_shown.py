@@ -147,7 +147,7 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
     "advice": (lambda: lpp.advise(doubled(), n=4096, **V100)[0], ["B_memlp", "requests", "try prefetch"]),
     "advice on launches": (
         lambda: lpp.advise(two_launches(), n=4096, **V100),
-        ["chain(n=4096) on nvidia-v100", "chain_0", "B_memlp", "second: load b"],
+        ["chain(n=4096) on nvidia-v100, model pipeline", "chain takes", "no change that is modeled"],
     ),
     "roofs": (
         lambda: lpp.roofline(two_launches(), n=4096, **V100),
@@ -179,7 +179,7 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
     ),
     "an explanation": (
         lambda: lpp.explain(doubled(), n=4096, device=["nvidia-v100", "<nobody's> & co"], models=["roofline"]),
-        ["NVIDIA Tesla V100", "costliest lines", "no answer: <nobody's> & co: no device called"],
+        ["NVIDIA Tesla V100", "share of peak", "no answer: <nobody's> & co: no device called"],
     ),
     "an explanation of one device": (
         lambda: lpp.explain(doubled(), n=4096, models=["roofline", "sampled"], **V100).devices[0],
@@ -191,7 +191,7 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
     ),
     "a report": (
         lambda: lpp.report(doubled(), n=4096, models=["roofline"], **V100),
-        ["doubled(n=4096)", "costliest lines", "save(path)"],
+        ["doubled(n=4096)", "share of peak", "save(path)"],
     ),
     "a split": (
         lambda: lpp.split(doubled(), n=16_000, devices=["nvidia-v100", "nvidia-titan-v"], model="roofline"),

@@ -9,7 +9,7 @@ from loopyperf.cli.progress import working
 from loopyperf.oracle.advice import advise as ask
 
 
-@click.command(epilog="\b\nExample: loopyperf advise matmul.py:tiled --set n=4096 --device nvidia-v100 --try")
+@click.command(epilog="\b\nExample: loopyperf advise matmul.py:tiled --set n=1024 --device nvidia-v100")
 @settings.kernel
 @settings.sizes
 @settings.typical
@@ -29,7 +29,7 @@ def advise(
     Changes are simulated by the model pipeline. Each comes with its reason, and with how to do it in Loopy.
     """
     program = load_program(kernel)
-    with working("simulating changes"):
+    with working("simulating"):
         answer = ask(program, device=device, apply=apply, typical=typical, parameters=sizes)
     if as_json:
         print_json(answer.to_dict())

@@ -35,7 +35,7 @@ SUMMARIES: Mapping[str, str] = {
     "microbenchmark": "Measure the latencies of instructions and the memories of a device, and write its description.",
     "rank": "Order the kernels VARIANTS in FILE.py by their predicted run times, fastest first.",
     "report": (
-        "Write a page about the Loopy kernel that FUNCTION in FILE.py builds: its time, what it is made of, what helps."
+        "Write a page on why the Loopy kernel that FUNCTION in FILE.py builds takes so long, and what would help."
     ),
     "trace": "Write down what the warps of a core do when it executes the kernel that FUNCTION in FILE.py builds.",
     "train": (

@@ -19,7 +19,7 @@ from loopyperf.polyhedral.quasipolynomial import engine_is_exact
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """One thing looked at."""
 
     text: str
@@ -49,10 +49,10 @@ def doctor(as_json: bool) -> None:
         raise SystemExit(1)
 
 
-def examine() -> Iterator[Finding]:
+def examine() -> Iterator[CheckResult]:
     """Yield what was found: versions, counting engine, simulator, local devices, fits, descriptions of devices."""
     versions = ", ".join(f"{name} {version}" for name, version in installed_versions().items())
-    yield Finding(f"installed: {versions}")
+    yield CheckResult(f"installed: {versions}")
     yield _engine()
     yield _simulator()
     yield _device("OpenCL", "opencl")
@@ -61,42 +61,42 @@ def examine() -> Iterator[Finding]:
     yield from _descriptions()
 
 
-def _engine() -> Finding:
+def _engine() -> CheckResult:
     exact = engine_is_exact()
     engine = "barvinok: counts are symbolic and exact" if exact else f"islpy without barvinok; {ENGINE_REMEDY}"
-    return Finding(f"counting engine: {engine}", fine=exact, essential=True)
+    return CheckResult(f"counting engine: {engine}", fine=exact, essential=True)
 
 
-def _simulator() -> Finding:
+def _simulator() -> CheckResult:
     module, remedy = compiled_or_why_not()
-    return Finding(f"simulator: {remedy or 'compiled'}", fine=module is not None)
+    return CheckResult(f"simulator: {remedy or 'compiled'}", fine=module is not None)
 
 
-def _device(kind: str, backend: str) -> Finding:
+def _device(kind: str, backend: str) -> CheckResult:
     try:
         environment = open_backend(backend).environment
     except BackendError as error:
-        return Finding(f"{kind} device: {error}", fine=False)
-    return Finding(f"{kind} device: {environment.device}; short name {environment.slug}")
+        return CheckResult(f"{kind} device: {error}", fine=False)
+    return CheckResult(f"{kind} device: {environment.device}; short name {environment.slug}")
 
 
-def _fits() -> Iterator[Finding]:
+def _fits() -> Iterator[CheckResult]:
     known = known_fits()
     fits = ", ".join(f"{fit.slug} ({fit.model}, {fit.origin})" for fit in known)
-    yield Finding(f"fits: {fits or 'none; make one with `loopyperf calibrate`'}", fine=bool(known))
+    yield CheckResult(f"fits: {fits or 'none; make one with `loopyperf calibrate`'}", fine=bool(known))
     for fit in known:
         try:
             load_fit(fit.path)
         except FitFileError as error:
-            yield Finding(f"fit: {error}", fine=False, essential=True)
+            yield CheckResult(f"fit: {error}", fine=False, essential=True)
 
 
-def _descriptions() -> Iterator[Finding]:
+def _descriptions() -> Iterator[CheckResult]:
     known = known_descriptions()
     own = sum(description.origin == "user" for description in known)
-    yield Finding(f"devices described: {len(known)}, {own} of them by you")
+    yield CheckResult(f"devices described: {len(known)}, {own} of them by you")
     for description in known:
         try:
             load_description(description.path)
         except DeviceFileError as error:
-            yield Finding(f"device: {error}", fine=False, essential=True)
+            yield CheckResult(f"device: {error}", fine=False, essential=True)

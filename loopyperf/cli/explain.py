@@ -63,7 +63,7 @@ def explained(
 ) -> Explanation:
     """Return what there is to say of the kernel that the options of :func:`loopyperf.cli.settings.explaining` name."""
     program = load_program(kernel)
-    with working("asking all models"):
+    with working("simulating"):
         return ask(
             program,
             device=devices or None,

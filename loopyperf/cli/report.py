@@ -23,14 +23,14 @@ EACH = 0.5
 """seconds between looks at a file that is watched"""
 
 
-@click.command(epilog="\b\nExample: loopyperf report matmul.py:tiled --set n=4096 --device nvidia-v100 --open")
+@click.command(epilog="\b\nExample: loopyperf report matmul.py:tiled --set n=4096 --device nvidia-v100")
 @settings.explaining
 @settings.output("Where the page goes; by default KERNEL.html, overwriting an earlier page.", mark=MARK)
 @click.option("--open", "is_opened", is_flag=True, help="Open the page in a browser.")
 @click.option("--watch", "is_watched", is_flag=True, help="Write it again when FILE.py changes, until Ctrl-C.")
 @settings.as_json
 def report(output: Path | None, is_opened: bool, is_watched: bool, as_json: bool, **asked: Any) -> None:
-    """Write a page about the Loopy kernel that FUNCTION in FILE.py builds: why it takes so long, and what would help.
+    """Write a page on why the Loopy kernel that FUNCTION in FILE.py builds takes so long, and what would help.
 
     The page is one file that needs no network. What FUNCTION says of itself, its docstring, is on it.
     """

@@ -15,7 +15,7 @@ from loopyperf.models.literature.gpuperf import Analysis, Inputs, Parameters
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.explanation.diagnosis import NOTHING, Diagnosis, diagnosed
 from loopyperf.oracle.explanation.findings import Finding
-from loopyperf.oracle.explanation.first_screen import findings_table
+from loopyperf.oracle.explanation.first_screen import bars, findings_table
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.cache.recent import Kind, kind_of_json
 from loopyperf.predict.case import Case, one_size
@@ -29,7 +29,7 @@ from loopyperf.units import duration
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class AppliedFinding:
     """The kernel after a finding's change, which Loopy has made."""
 
     change: str
@@ -62,7 +62,7 @@ class AdviceOnKernel(Shown, Sequence[Advice]):
     """what limits the kernel"""
     launches: tuple[Advice, ...]
     """by GPUPerf, one for each device program, in the order of the program; empty where the device lacks a number"""
-    variants: tuple[Variant, ...] = ()
+    variants: tuple[AppliedFinding, ...] = ()
     """the kernel after each change that Loopy could make, where that was wanted"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """what was stated of what the source does not tell"""
@@ -87,7 +87,8 @@ class AdviceOnKernel(Shown, Sequence[Advice]):
     def sheet(self) -> Sheet:
         """Return the cause, and what would help; below, what Loopy could make of it."""
         diagnosis = self.diagnosis
-        tables = [findings_table(diagnosis.findings, diagnosis)] if diagnosis.findings else []
+        tables = [bars(diagnosis.longest, diagnosis)] if diagnosis.launches else []
+        tables += [findings_table(diagnosis.findings, diagnosis)] if diagnosis.findings else []
         return Sheet(
             asked=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}, model {diagnosis.model}",
             answer=f"{duration(diagnosis.seconds)}, {diagnosis.cause}",
@@ -166,16 +167,16 @@ def _device_of(predictor: Predictor) -> Device:
     return predictor.device_parameters
 
 
-def _variants(case: Case, diagnosis: Diagnosis, predictor: Predictor) -> Iterator[Variant]:
+def _variants(case: Case, diagnosis: Diagnosis, predictor: Predictor) -> Iterator[AppliedFinding]:
     """Yield the kernel of *case* after each change that Loopy can make by itself."""
     for each in diagnosis.findings:
         if not each.recipe.calls:
             continue
         try:
             changed = each.recipe.applied_to(case.kernel)
-            yield Variant(each.change, predictor.predict(replace(case, kernel=changed)))
+            yield AppliedFinding(each.change, predictor.predict(replace(case, kernel=changed)))
         except (LoopyperfError, LoopyError) as error:
-            yield Variant(each.change, None, one_line(error))
+            yield AppliedFinding(each.change, None, one_line(error))
 
 
 Number = int | float

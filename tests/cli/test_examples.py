@@ -33,18 +33,19 @@ WIDTH = 80
 AT_ONCE = {"cache", "devices", "doctor"}
 """commands that do not make one wait"""
 STAGES = {
+    "advise matmul.py:tiled --set n=1024 --device nvidia-v100": ["simulating"],
     "calibrate --samples": ["measuring", "sampling", "fitting"],
     "compare matmul.py:tiled --set n=4096 --device nvidia-v100": ["asking all models"],
     "counters matmul.py:tiled --set n=4096 --device nvidia-v100": ["counting"],
     "coverage --group-size 1024": ["counting"],
     "diff matmul.py:tiled --set n=2048 --set-after n=4096 --device nvidia-v100": ["comparing"],
     "estimate matmul.py:tiled --set n=4096 --device amd-r9-fury": ["estimating"],
-    "explain matmul.py:tiled --set n=4096 --device nvidia-v100": ["asking all models"],
+    "explain matmul.py:tiled --set n=4096 --device nvidia-v100": ["simulating"],
     "fit archive.jsonl": ["fitting"],
     "microbenchmark --quick": ["measuring"],
     f"microbenchmark --from-archive {RECORDED}": ["evaluating"],
     "rank tiles.py:variants --set n=4096 --device nvidia-v100 --model pipeline": ["ranking"],
-    "report matmul.py:tiled --set n=4096 --device nvidia-v100": ["asking all models"],
+    "report matmul.py:tiled --set n=4096 --device nvidia-v100": ["simulating"],
     "trace matmul.py:tiled --set n=256 --device nvidia-v100": ["simulating"],
     "train archive.jsonl": ["learning"],
     "validate": ["measuring", "predicting"],

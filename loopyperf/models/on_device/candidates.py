@@ -61,7 +61,7 @@ class ChangeKind(Word):
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ChangeCandidate:
     """A change that may make a launch faster."""
 
     kind: ChangeKind

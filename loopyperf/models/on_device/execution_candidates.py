@@ -13,7 +13,7 @@ from loopyperf.idg.program import Instruction, Loop, Opcode, loops_in
 from loopyperf.models.on_device.candidates import (
     BUSY,
     WAITED,
-    Candidate,
+    ChangeCandidate,
     ChangeKind,
     LaunchSeen,
     MachineChange,
@@ -48,7 +48,7 @@ FACTOR = 8
 """times as many groups, at most"""
 
 
-def crowded(seen: LaunchSeen) -> Iterator[Candidate]:
+def crowded(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Yield that a work-item is to compute fewer of the values that an unrolled loop computes."""
     here, stacks = seen.review.residents, _stacks(seen)
     if not seen.launch.are_alike or not (stacks or ("registers" in here.limited_by and here.share < SPARSE)):
@@ -57,7 +57,7 @@ def crowded(seen: LaunchSeen) -> Iterator[Candidate]:
         if not (loop.is_unrolled and isinstance(loop.trips, int) and _has_results(seen, loop.name)):
             continue
         for parts in (each for each in PARTS if loop.trips % each == 0 and loop.trips // each > 1):
-            yield Candidate(
+            yield ChangeCandidate(
                 ChangeKind.FEWER_VALUES,
                 (loop.name,),
                 lines(stacks),
@@ -100,7 +100,7 @@ def _has_results(seen: LaunchSeen, loop: str) -> bool:
     return all(each.address is not None and loop in each.address.variables for each in stores)
 
 
-def spilled(seen: LaunchSeen) -> Iterator[Candidate]:
+def spilled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Yield that what lives in local (stack) memory is to live in registers."""
     stacks = _stacks(seen)
     if not stacks:
@@ -116,7 +116,7 @@ def spilled(seen: LaunchSeen) -> Iterator[Candidate]:
     )
     executed = sum(float(each.executions) for each in stacks)
     what = "registers spill" if seen.machine.spilled else f"{', '.join(arrays)} lives in local (stack) memory"
-    yield Candidate(
+    yield ChangeCandidate(
         ChangeKind.REGISTERS,
         arrays,
         lines(stacks),
@@ -129,7 +129,7 @@ def _most_registers(seen: LaunchSeen) -> int:
     return seen.launch.device.limits.registers_per_work_item or seen.machine.registers
 
 
-def sparse(seen: LaunchSeen) -> Iterator[Candidate]:
+def sparse(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Yield that more groups are to reside on a core."""
     here = seen.review.residents
     if here.is_full or here.groups >= here.total or not set(here.limited_by) & {"registers", "local memory"}:
@@ -140,7 +140,7 @@ def sparse(seen: LaunchSeen) -> Iterator[Candidate]:
     for groups in dict.fromkeys((here.groups + 1, min(most, 2 * here.groups))):
         if here.groups < groups <= most:
             limit = f"{' and '.join(here.limited_by)} limit a {seen.words.core}"
-            yield Candidate(
+            yield ChangeCandidate(
                 ChangeKind.OCCUPANCY,
                 here.limited_by,
                 (),
@@ -150,7 +150,7 @@ def sparse(seen: LaunchSeen) -> Iterator[Candidate]:
             )
 
 
-def uneven(seen: LaunchSeen) -> Iterator[Candidate]:
+def uneven(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Yield that groups are to be smaller, so that all cores have as many."""
     launch = seen.launch
     if launch.balance >= UNEVEN or not launch.are_alike or seen.machine.local_memory:
@@ -161,7 +161,7 @@ def uneven(seen: LaunchSeen) -> Iterator[Candidate]:
     cores = launch.device.needed("cores")
     even = {each: launch.all_groups * each / (cores * ceil(launch.all_groups * each / cores)) for each in factors}
     factor = next(each for each in factors if even[each] > NEARLY * max(even.values()))
-    yield Candidate(
+    yield ChangeCandidate(
         ChangeKind.SMALLER_GROUPS,
         (),
         (),
@@ -173,7 +173,7 @@ def uneven(seen: LaunchSeen) -> Iterator[Candidate]:
     )
 
 
-def synchronized(seen: LaunchSeen) -> Iterator[Candidate]:
+def synchronized(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Yield that work-items are to meet less often."""
     if seen.review.waits_for("barrier") < WAITED and seen.review.utilization.get("barrier", 0.0) < WAITED:
         return
@@ -186,7 +186,7 @@ def synchronized(seen: LaunchSeen) -> Iterator[Candidate]:
         share = in_percent(seen.review.waits_for("barrier"))
         waited = f"{number_of(each_time, 'barrier')} in each iteration of {loop.name}, {share} of all waiting"
         if each_time >= TREE:
-            yield Candidate(
+            yield ChangeCandidate(
                 ChangeKind.REDUCE_ONCE,
                 (loop.name,),
                 lines(each for each in inside if each.subsystem == MemorySpace.LOCAL),
@@ -194,7 +194,7 @@ def synchronized(seen: LaunchSeen) -> Iterator[Candidate]:
                 lambda loop=loop: with_programs(seen.launch, lambda program: reduced_once(program, loop.name)),
             )
         elif each_time >= TWICE:
-            yield Candidate(
+            yield ChangeCandidate(
                 ChangeKind.DOUBLE_BUFFER,
                 tuple(dict.fromkeys(each.reference.array for each in inside if is_local_store(each))),
                 lines(each for each in inside if is_local_store(each)),
@@ -215,7 +215,7 @@ def _double_buffered(seen: LaunchSeen, loop: str) -> TimedLaunch:
     return replace(launch, local_memory=local, execution=replace(launch.execution, concurrent_groups=groups))
 
 
-def rolled(seen: LaunchSeen) -> Iterator[Candidate]:
+def rolled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Yield that loops are to be unrolled whose counting and tests take much of what bounds."""
     graph = seen.graph
     control = [each for place, each in enumerate(graph.instructions) if is_control(graph.loops_around[place], each)]
@@ -224,7 +224,7 @@ def rolled(seen: LaunchSeen) -> Iterator[Candidate]:
     if max(seen.review.utilization.get(name, 0.0) for name in names) < BUSY or number < WAITED * every:
         return
     loops = {loop.name for loop in loops_in(graph.body) if not loop.is_unrolled}
-    yield Candidate(
+    yield ChangeCandidate(
         ChangeKind.UNROLL,
         tuple(sorted(loops)),
         (),

@@ -11,7 +11,7 @@ from loopyperf.device.lambdas import DRAM
 from loopyperf.idg.program import Instruction, Opcode, loops_in
 from loopyperf.memory.kernel_profile import AccessProfile, Quantity
 from loopyperf.memory.sectors import LINE, SECTOR, bank_access
-from loopyperf.models.on_device.candidates import BUSY, Candidate, ChangeKind, LaunchSeen, lines
+from loopyperf.models.on_device.candidates import BUSY, ChangeCandidate, ChangeKind, LaunchSeen, lines
 from loopyperf.models.on_device.changes import (
     TREE,
     VECTOR,
@@ -81,7 +81,7 @@ def accesses(seen: LaunchSeen, space: MemorySpace) -> Iterator[_Access]:
             yield _Access(each, source.wider.get(each.bits, source.profile))
 
 
-def uncoalesced(seen: LaunchSeen) -> Iterator[Candidate]:
+def uncoalesced(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Yield that neighboring work-items are to access neighboring elements."""
     wasted: dict[Way, list[_Access]] = {}
     others = False
@@ -102,7 +102,7 @@ def uncoalesced(seen: LaunchSeen) -> Iterator[Candidate]:
         yield replace(_coalescing(seen, {way: wasted[way]}, along[way]), kind=ChangeKind.TRANSPOSE)
 
 
-def in_short_rows(seen: LaunchSeen) -> Iterator[Candidate]:
+def in_short_rows(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Yield that a warp is to be one row of its group, where its lanes load the same elements row by row."""
     shape, lanes = seen.machine.representative.example.shape, seen.machine.representative.example.size
     if not 1 < shape.get(0, 1) < lanes or seen.launch.work_items % lanes:
@@ -116,7 +116,7 @@ def in_short_rows(seen: LaunchSeen) -> Iterator[Candidate]:
         yield replace(found, kind=ChangeKind.WIDER_ROWS, amount=lanes)
 
 
-def _coalescing(seen: LaunchSeen, wasted: Mapping[Way, Sequence[_Access]], along: str) -> Candidate:
+def _coalescing(seen: LaunchSeen, wasted: Mapping[Way, Sequence[_Access]], along: str) -> ChangeCandidate:
     fewest = {each.instruction.origin: each for found in wasted.values() for each in found}
 
     def asks(instruction: Instruction, request: Request) -> Request:
@@ -130,7 +130,7 @@ def _coalescing(seen: LaunchSeen, wasted: Mapping[Way, Sequence[_Access]], along
         f"{amount(found[0].fewest_sectors)} would do"
         for (array, kind), found in wasted.items()
     ]
-    return Candidate(
+    return ChangeCandidate(
         ChangeKind.COALESCE,
         tuple(dict.fromkeys(array for array, _ in wasted)),
         lines(each.instruction for found in wasted.values() for each in found),
@@ -140,7 +140,7 @@ def _coalescing(seen: LaunchSeen, wasted: Mapping[Way, Sequence[_Access]], along
     )
 
 
-def conflicting(seen: LaunchSeen) -> Iterator[Candidate]:
+def conflicting(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Yield that rows of tiles in local memory are to be longer, where that has fewer bank conflicts."""
     found: dict[str, list[_Access]] = {}
     for each in accesses(seen, MemorySpace.LOCAL):
@@ -153,7 +153,7 @@ def conflicting(seen: LaunchSeen) -> Iterator[Candidate]:
             continue
         padding, shares = _best_padding(seen, every, row)
         if padding:
-            yield Candidate(
+            yield ChangeCandidate(
                 ChangeKind.PAD,
                 (array,),
                 lines(each.instruction for each in every),
@@ -207,7 +207,7 @@ def _with_wavefronts(seen: LaunchSeen, shares: Mapping[int, float]) -> TimedLaun
     return with_requests(seen.launch, asks)
 
 
-def repeated(seen: LaunchSeen) -> Iterator[Candidate]:
+def repeated(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Yield that device memory is to move less of what it has moved before."""
     traffic = seen.review.traffic
     if traffic.excess < EXCESS or seen.review.utilization.get(DRAM, 0.0) < BUSY:
@@ -221,7 +221,7 @@ def repeated(seen: LaunchSeen) -> Iterator[Candidate]:
         return replace(request, served=Served(asked, request.served.waited))
 
     loads = [each for each in accesses(seen, MemorySpace.GLOBAL) if each.instruction.kind == Opcode.LOAD]
-    yield Candidate(
+    yield ChangeCandidate(
         ChangeKind.CACHE_BLOCKS,
         tuple(dict.fromkeys(each.instruction.reference.array for each in loads)),
         lines(each.instruction for each in loads),
@@ -230,7 +230,7 @@ def repeated(seen: LaunchSeen) -> Iterator[Candidate]:
     )
 
 
-def loaded_often(seen: LaunchSeen) -> Iterator[Candidate]:
+def loaded_often(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Yield that a work-item is to compute several elements, which share what it loads from local memory."""
     pipeline = seen.review.pipeline_of_local
     if seen.review.utilization.get(pipeline, 0.0) < BUSY:
@@ -241,7 +241,7 @@ def loaded_often(seen: LaunchSeen) -> Iterator[Candidate]:
     loaded = sum(float(each.executions) for each in loads)
     if not arithmetic or loaded < arithmetic:
         return
-    yield Candidate(
+    yield ChangeCandidate(
         ChangeKind.REGISTER_TILE,
         tuple(dict.fromkeys(each.reference.array for each in loads)),
         lines(loads),
@@ -251,7 +251,7 @@ def loaded_often(seen: LaunchSeen) -> Iterator[Candidate]:
     )
 
 
-def of_tiles(seen: LaunchSeen) -> Iterator[Candidate]:
+def of_tiles(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Yield that tiles are to be larger: an element that is loaded into one serves more work-items then."""
     graph = seen.graph
     if any(barriers_each_time(graph, loop) >= TREE for loop in loops_in(graph.body)):
@@ -267,7 +267,7 @@ def of_tiles(seen: LaunchSeen) -> Iterator[Candidate]:
     if used < TREE * loaded:  # what is loaded serves hardly anybody else
         return
     sources = {each.source for each in loads}
-    yield Candidate(
+    yield ChangeCandidate(
         ChangeKind.LARGER_TILE,
         tuple(sorted(served)),
         lines(loads),
@@ -277,7 +277,7 @@ def of_tiles(seen: LaunchSeen) -> Iterator[Candidate]:
     )
 
 
-def narrow(seen: LaunchSeen) -> Iterator[Candidate]:
+def narrow(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Yield that lanes are to access several neighbors at once, where instructions are what bounds."""
     review, pipeline = seen.review, Timing(seen.launch.device).pipeline_of(seen.launch.device.memory[0].name)
     if max(review.utilization.get(ISSUE, 0.0), review.utilization.get(pipeline, 0.0)) < BUSY:
@@ -289,7 +289,7 @@ def narrow(seen: LaunchSeen) -> Iterator[Candidate]:
         and each.mean("distinct") > SECTOR
     }  # fmt: skip
     if wide:
-        yield Candidate(
+        yield ChangeCandidate(
             ChangeKind.VECTORS,
             tuple(dict.fromkeys(each.instruction.reference.array for each in wide.values())),
             lines(each.instruction for each in wide.values()),

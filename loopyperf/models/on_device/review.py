@@ -207,6 +207,7 @@ class AccessReview:
     kind: str
     """``"load"`` or ``"store"``"""
     array: str
+    """its name"""
     space: str
     """a :class:`~loopyperf.counts.item.MemorySpace`"""
     executions: float
@@ -314,7 +315,9 @@ class LaunchReview:
     waiting: Waiting | None
     """what warps wait for; None where a core cannot be simulated"""
     traffic: Traffic
+    """what its executions move"""
     residents: Residents
+    """how many groups reside on a core"""
     accesses: tuple[AccessReview, ...]
     """of memory, those that move most first"""
     work: tuple[LineWork, ...]

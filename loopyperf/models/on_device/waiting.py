@@ -40,7 +40,9 @@ class Span(NamedTuple):
     row: int
     """which warp, or which pipeline"""
     begin: float
+    """when it begins"""
     end: float
+    """when it ends"""
     what: str
     """for what a warp waits; of a pipeline, the line of the source that keeps it busy"""
 
@@ -70,6 +72,7 @@ class Waiting:
     by_source: Mapping[str, Mapping[Wait, float]]
     """line of the source -> for what its instructions wait -> share"""
     timeline: Timeline
+    """what some of these warps do in a few hundred cycles"""
 
     @property
     def total(self) -> dict[Wait, float]:

@@ -18,7 +18,7 @@ from loopyperf.oracle.advice import advice_at
 from loopyperf.oracle.explanation.costs import with_others
 from loopyperf.oracle.explanation.diagnosis import Diagnosis, diagnosed
 from loopyperf.oracle.explanation.explanation import BOUND, Explanation, OnDevice
-from loopyperf.oracle.explanation.generated import GeneratedCode, generated_code
+from loopyperf.oracle.explanation.generated import KernelCode, generated_code
 from loopyperf.oracle.explanation.listing import Line, listing_of
 from loopyperf.oracle.roofline import roofline_at
 from loopyperf.predict.cache.recent import Kind, kind_of_json
@@ -36,7 +36,7 @@ from loopyperf.predict.several import (
 Found = TypeVar("Found")
 LISTING: Kind[tuple[str, tuple[Line, ...]]] = kind_of_json("listing", 256, tuple[str, tuple[Line, ...]])
 """the kernel's name, and its source"""
-CODE: Kind[GeneratedCode] = kind_of_json("code", 64, GeneratedCode)
+CODE: Kind[KernelCode] = kind_of_json("code", 64, KernelCode)
 DeviceChoices = DeviceChoice | Sequence[DeviceChoice]
 
 
@@ -100,7 +100,7 @@ def explain(
     return Explanation(kernel, merged, about, listing, tuple(found), refusals, dict(typical or {}), generated)
 
 
-def _generated(program: Program, sizes: Mapping[str, Any]) -> GeneratedCode | None:
+def _generated(program: Program, sizes: Mapping[str, Any]) -> KernelCode | None:
     """Return the code that Loopy generates; None where it generates none."""
     try:
         return found_once(CODE, program, (), lambda: generated_code(program, prepared(program, sizes)))

@@ -11,7 +11,7 @@ from loopyperf.models.result import Estimate
 from loopyperf.oracle.explanation.costs import LineCost, line_costs
 from loopyperf.oracle.explanation.diagnosis import NOTHING, Diagnosis
 from loopyperf.oracle.explanation.first_screen import bars, findings_table, waiting_in_words
-from loopyperf.oracle.explanation.generated import GeneratedCode
+from loopyperf.oracle.explanation.generated import KernelCode
 from loopyperf.oracle.explanation.listing import Line
 from loopyperf.oracle.models_table import below_roofline, is_below
 from loopyperf.oracle.refusals import unanswered
@@ -107,7 +107,12 @@ class OnDevice(Shown):
             asked=f"{called(shown.kernel, shown.sizes, shown.typical)} on {self.called}, model {self.first}",
             answer=f"{shown.time_and_interval}, {self.cause}",
             tables=[table for table in tables if table.rows],
-            remarks=[f"or: {each}" for each in shown.alternatives] + [*self._beside_findings(), *self._other_models()],
+            remarks=[
+                *(f"or: {each}" for each in shown.alternatives),
+                *self._beside_findings(),
+                *self._other_models(),
+                *unanswered(self.refusals),
+            ],
             notes=shown.notes,
         )
 
@@ -182,7 +187,7 @@ class Explanation(Shown):
     """device -> why no model has an answer for it"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """what was stated of what the source does not tell"""
-    code: GeneratedCode | None = None
+    code: KernelCode | None = None
     """that Loopy generates, where it was wanted and there is any"""
 
     def lines(self, estimate: Estimate) -> tuple[LineCost, ...]:

@@ -8,12 +8,12 @@ from typing import Any
 from loopyperf.compiler.machine_program import MachineLaunch, MachineProgram, machine_program
 from loopyperf.errors import LoopyperfError
 from loopyperf.models.on_device import execution_candidates, memory_candidates
-from loopyperf.models.on_device.candidates import Candidate, ChangeKind, LaunchSeen, MachineChange
+from loopyperf.models.on_device.candidates import ChangeCandidate, ChangeKind, LaunchSeen, MachineChange
 from loopyperf.models.on_device.changes import in_more_groups, in_parts
 from loopyperf.models.on_device.program_timing import timed_program
 from loopyperf.models.on_device.review import LaunchReview, of_local, utilization
 from loopyperf.models.on_device.timing import Timing
-from loopyperf.oracle.explanation.in_loopy import InLoopy, Recipe
+from loopyperf.oracle.explanation.in_loopy import ChangeRecipe, InLoopy
 from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
 from loopyperf.predict.stages import Stages
 
@@ -23,7 +23,7 @@ FULL = 0.8
 """of its peak: a resource that is busier is what bounds"""
 SMALL = 0.02
 """of the time: what gains less is no finding"""
-FINDERS: tuple[Callable[[LaunchSeen], Iterator[Candidate]], ...] = (
+FINDERS: tuple[Callable[[LaunchSeen], Iterator[ChangeCandidate]], ...] = (
     memory_candidates.uncoalesced,
     memory_candidates.conflicting,
     memory_candidates.in_short_rows,
@@ -59,7 +59,7 @@ class Finding:
     """what is wasted without it, with its numbers"""
     lines: tuple[str, ...]
     """the instructions of the source that it concerns, by id"""
-    recipe: Recipe
+    recipe: ChangeRecipe
     """how to do it in Loopy"""
     seconds: float
     """of the whole kernel after the change"""
@@ -135,7 +135,7 @@ def _bound_then(launch: TimedLaunch, seconds: float, loopy: InLoopy) -> str:
 
 def _all_candidates(
     stages: Stages, reviews: Sequence[LaunchReview], rows: Mapping[str, int]
-) -> Iterator[tuple[int, Candidate]]:
+) -> Iterator[tuple[int, ChangeCandidate]]:
     """Yield the changes of all launches, each with the number of its launch, those of the longest launches first."""
     order = sorted(range(len(reviews)), key=lambda number: -reviews[number].seconds)
     for number in order:
@@ -145,7 +145,7 @@ def _all_candidates(
         yield from ((number, each) for find in FINDERS for each in find(seen))
 
 
-def _changed(stages: Stages, number: int, candidate: Candidate) -> TimedProgram:
+def _changed(stages: Stages, number: int, candidate: ChangeCandidate) -> TimedProgram:
     """Return the program of the kernel with the change of *candidate* in launch *number*."""
     after = candidate.after()
     launch = _remade(stages, number, after) if isinstance(after, MachineChange) else after

@@ -25,24 +25,26 @@ class CodeLine:
     """A line of generated code."""
 
     text: str
+    """as Loopy writes it"""
     source: str
     """the id of the instruction that it is of, or the label of the barrier; empty where that is not known"""
 
 
 @dataclass(frozen=True, slots=True)
-class GeneratedCode:
+class KernelCode:
     """What Loopy generates for a kernel."""
 
     language: str
     """``"OpenCL C"`` or ``"CUDA"``"""
     lines: tuple[CodeLine, ...]
+    """in their order"""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values that JSON can hold."""
         return {"language": self.language, "lines": [[each.text, each.source] for each in self.lines]}
 
 
-def generated_code(program: Program, kernel: Kernel) -> GeneratedCode:
+def generated_code(program: Program, kernel: Kernel) -> KernelCode:
     """Return the code that Loopy generates for *program*, whose prepared *kernel* says which line is of what.
 
     Lines are matched by what they assign, in the order of the schedule. Raises :class:`KernelError` where Loopy
@@ -55,7 +57,7 @@ def generated_code(program: Program, kernel: Kernel) -> GeneratedCode:
     except (LoopyError, NotImplementedError, RuntimeError, ValueError) as error:
         raise KernelError(f"Loopy generates no code: {one_line(error)}") from error
     language = "CUDA" if isinstance(unit.target, CudaTarget) else "OpenCL C"
-    return GeneratedCode(language, tuple(_linked(code.splitlines(), list(_statements(kernel)))))
+    return KernelCode(language, tuple(_linked(code.splitlines(), list(_statements(kernel)))))
 
 
 def _statements(kernel: Kernel) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from loopy.kernel.data import IlpBaseTag, InameImplementationTag, TemporaryVaria
 from loopyperf.compiler.machine_program import MachineLaunch
 from loopyperf.device.vocabulary import Vocabulary
 from loopyperf.kernel import Kernel, as_translation_unit
-from loopyperf.models.on_device.candidates import Candidate, ChangeKind
+from loopyperf.models.on_device.candidates import ChangeCandidate, ChangeKind
 from loopyperf.units import listed, number_of
 
 NAMED = 3
@@ -29,7 +29,9 @@ class Call:
     function: str
     """of Loopy, e.g. ``"split_iname"``"""
     arguments: tuple[Any, ...]
+    """after the kernel"""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """by keyword"""
 
     def __str__(self) -> str:
         given = [_written(each) for each in self.arguments]
@@ -49,7 +51,7 @@ def _written(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class ChangeRecipe:
     """How to make a change in Loopy."""
 
     change: str
@@ -88,7 +90,7 @@ class InLoopy:
         found = {name: strides_of(self.kernel, name) for name in names}
         return {name: strides[-2] for name, strides in found.items() if len(strides) > 1 and strides[-1] == 1}
 
-    def recipe(self, machine: MachineLaunch, candidate: Candidate) -> Recipe:
+    def recipe(self, machine: MachineLaunch, candidate: ChangeCandidate) -> ChangeRecipe:
         """Return how to make the change of *candidate* in the launch *machine*."""
         return _Launch(self.kernel, self.words, machine, candidate).recipe()
 
@@ -100,9 +102,9 @@ class _Launch:
     kernel: Kernel
     words: Vocabulary
     machine: MachineLaunch
-    candidate: Candidate
+    candidate: ChangeCandidate
 
-    def recipe(self) -> Recipe:
+    def recipe(self) -> ChangeRecipe:
         makers = {
             ChangeKind.COALESCE: self._coalesce,
             ChangeKind.TRANSPOSE: self._transpose,
@@ -152,13 +154,13 @@ class _Launch:
 
     # }}}
 
-    def _coalesce(self) -> Recipe:
+    def _coalesce(self) -> ChangeRecipe:
         """Return how to make another axis the first one."""
         along, change = self.candidate.along, f"coalesce the accesses of {self.arrays}"
         first, other = self._iname("l.0"), self._iname(along)
         if along.startswith("l.") and first and other and not self.machine.local_memory:
             calls = (_untagged(first), _untagged(other), Call("tag_inames", ({first: along, other: "l.0"},)))
-            return Recipe(f"{change}: let l.0 run along {other}, not along {first}", calls)
+            return ChangeRecipe(f"{change}: let l.0 run along {other}, not along {first}", calls)
         if along.startswith("g.") and first and other and len(self.inames) <= NAMED:
             calls = (
                 _untagged(first),
@@ -168,20 +170,20 @@ class _Launch:
                     "split_iname", (other, min(ROW, self.machine.work_items)), {"outer_tag": along, "inner_tag": "l.0"}
                 ),
             )
-            return Recipe(f"{change}: let l.0 run along {other}, not along {first}", calls)
+            return ChangeRecipe(f"{change}: let l.0 run along {other}, not along {first}", calls)
         return self._tile_of_global(change)
 
-    def _transpose(self) -> Recipe:
+    def _transpose(self) -> ChangeRecipe:
         return self._tile_of_global(f"coalesce the accesses of {self.arrays}")
 
-    def _tile_of_global(self, change: str) -> Recipe:
+    def _tile_of_global(self, change: str) -> ChangeRecipe:
         array, along = self.candidate.subject[0], self.candidate.along
         if not along:
             first = self._iname("l.0") or "l.0"
-            return Recipe(
+            return ChangeRecipe(
                 f"{change} by another layout", advice=(f"store {array} with the axis of {first} as its last",)
             )
-        return Recipe(
+        return ChangeRecipe(
             f"{change} by a tile in {self.words.local}",
             advice=(
                 f'knl = lp.add_prefetch(knl, "{array}", [{self._tile(along)}], default_tag="l.auto")',
@@ -193,41 +195,39 @@ class _Launch:
         names = [name for name in (self._iname("l.0"), self._iname(along)) if name]
         return ", ".join(f'"{name}"' for name in names)
 
-    def _pad(self) -> Recipe:
+    def _pad(self) -> ChangeRecipe:
         (name,), padding = self.candidate.subject, self.candidate.amount
         strides = strides_of(self.kernel, name)
         row = strides[-2]
         longer = [stride // row * (row + padding) if stride >= row else stride for stride in strides]
         call = Call("tag_array_axes", (name, ", ".join(f"stride:{stride}" for stride in longer)))
-        return Recipe(f"pad the rows of {name} by {number_of(padding, 'element')}", (call,))
+        return ChangeRecipe(f"pad the rows of {name} by {number_of(padding, 'element')}", (call,))
 
-    def _wider_rows(self) -> Recipe:
+    def _wider_rows(self) -> ChangeRecipe:
         lanes, items = self.candidate.amount, self.machine.work_items
-        names = f'"{self._iname("l.0") or "..."}"'
-        return Recipe(
+        first = self._iname("l.0") or "l.0"
+        return ChangeRecipe(
             f"make groups of {lanes} × {items // lanes} work-items, so that a {self.words.warp} is one row",
-            advice=(
-                f'split the iname of {names} by {lanes}: knl = lp.split_iname(knl, ..., {lanes}, inner_tag="l.0")',
-            ),
+            advice=(f'split what {first} is part of by {lanes}, with inner_tag="l.0", and l.1 by {items // lanes}',),
         )
 
-    def _fewer_values(self) -> Recipe:
+    def _fewer_values(self) -> ChangeRecipe:
         (loop,), number = self.candidate.subject, self.candidate.amount
         tag = "ilp" if _is_ilp(self.kernel, loop) else "unr"
         split = Call("split_iname", (loop, number), {"outer_tag": self._free_group_axis, "inner_tag": tag})
-        return Recipe(
+        return ChangeRecipe(
             f"compute {number} values of {loop} in each work-item, not {self.candidate.before}",
             (_untagged(loop), split),
         )
 
-    def _registers(self) -> Recipe:
+    def _registers(self) -> ChangeRecipe:
         if self.machine.spilled:
-            return Recipe(
+            return ChangeRecipe(
                 "compute less at once in each work-item, so that nothing spills",
                 advice=("prefetch or unroll less: each value that waits for its use takes a register",),
             )
         reasons = [f"{each.name}: {each.reason}" for each in self.machine.unsure.values()]
-        return Recipe(
+        return ChangeRecipe(
             f"keep {self.arrays} in registers",
             advice=(
                 *reasons,
@@ -235,61 +235,59 @@ class _Launch:
             ),
         )
 
-    def _occupancy(self) -> Recipe:
+    def _occupancy(self) -> ChangeRecipe:
         groups = self.candidate.amount
         advice = {
             "registers": "keep fewer values in a work-item, e.g. unroll or prefetch less",
             "local memory": f"make tiles in {self.words.local} smaller, or of a smaller type",
         }
-        return Recipe(
+        return ChangeRecipe(
             f"let {groups} groups reside on a {self.words.core}",
             advice=tuple(advice[each] for each in self.candidate.subject if each in advice),
         )
 
-    def _smaller_groups(self) -> Recipe:
+    def _smaller_groups(self) -> ChangeRecipe:
         size, first = self.candidate.amount, self._iname("l.0")
         change = f"make groups of {size} work-items, not {self.machine.work_items}"
         if not first or any(axis.startswith("l.") and axis != "l.0" for axis in self.inames):
-            return Recipe(change, advice=(f"split the inames of l.0, l.1 by less: {size} work-items in all",))
+            return ChangeRecipe(change, advice=(f"split the inames of l.0, l.1 by less: {size} work-items in all",))
         split = Call("split_iname", (first, size), {"outer_tag": self._free_group_axis, "inner_tag": "l.0"})
-        return Recipe(change, (_untagged(first), split))
+        return ChangeRecipe(change, (_untagged(first), split))
 
-    def _reduce_once(self) -> Recipe:
-        (loop,) = self.candidate.subject
-        return Recipe(
+    def _reduce_once(self) -> ChangeRecipe:
+        (loop,), first = self.candidate.subject, self._iname("l.0") or "l"
+        return ChangeRecipe(
             f"reduce across the work-items once, after the loop over {loop}, not in each of its iterations",
-            advice=(
-                f"let each work-item add up over {loop} first: sum(l, sum({loop}, ...)) in place of "
-                f"sum({loop}, sum(l, ...)), where l is the iname of l.0",
-            ),
+            advice=(f"let each work-item add up over {loop} first: sum({first}, sum({loop}, x)), not the other way",),
         )
 
-    def _double_buffer(self) -> Recipe:
-        return Recipe(
+    def _double_buffer(self) -> ChangeRecipe:
+        return ChangeRecipe(
             f"let two tiles of {self.arrays} take turns, with one barrier in each iteration",
             advice=("give the tile a first axis of length 2, indexed by the iteration modulo 2",),
         )
 
-    def _register_tile(self) -> Recipe:
-        first, second = self._iname("l.0") or "j_inner", self._iname("l.1")
-        return Recipe(
+    def _register_tile(self) -> ChangeRecipe:
+        shape = self.machine.representative.example.shape
+        names = {axis: name for axis in (0, 1) if (name := self._iname(f"l.{axis}"))}
+        splits = tuple(
+            str(Call("split_iname", (name, shape.get(axis, 1)), {"outer_tag": "ilp", "inner_tag": f"l.{axis}"}))
+            for axis, name in names.items()
+        )
+        return ChangeRecipe(
             f"compute 2 × 2 elements in each work-item, which share what they load from {self.words.local}",
-            advice=tuple(
-                f'knl = lp.split_iname(knl, "{name}", ..., outer_tag="ilp", inner_tag="l.{axis}")'
-                for axis, name in enumerate((first, second))
-                if name
-            ),
+            advice=(f"split tiles of twice the length, {listed(names.values(), NAMED)} without a tag, then:", *splits),
         )
 
-    def _larger_tile(self) -> Recipe:
-        return Recipe(
+    def _larger_tile(self) -> ChangeRecipe:
+        return ChangeRecipe(
             f"double the edges of the tiles {self.arrays}",
             advice=("split by twice as much before lp.add_prefetch; each work-item then computes several elements",),
         )
 
-    def _vectors(self) -> Recipe:
-        number, first = self.candidate.amount, self._iname("l.0") or "..."
-        return Recipe(
+    def _vectors(self) -> ChangeRecipe:
+        number, first = self.candidate.amount, self._iname("l.0") or "i_inner"
+        return ChangeRecipe(
             f"access {number} neighboring elements of {self.arrays} at once",
             advice=(
                 f'knl = lp.split_iname(knl, "{first}", {number}, outer_tag="l.0", inner_tag="vec")',
@@ -297,16 +295,16 @@ class _Launch:
             ),
         )
 
-    def _unroll(self) -> Recipe:
+    def _unroll(self) -> ChangeRecipe:
         loops = [each for each in self.candidate.subject if each in self.kernel.loopy_kernel.all_inames()]
-        return Recipe(
+        return ChangeRecipe(
             f"unroll the loop over {listed(loops or self.candidate.subject, NAMED)}",
             tuple(Call("split_iname", (each, 4), {"inner_tag": "unr"}) for each in loops),
             ("unroll inner loops of constant length",),
         )
 
-    def _cache_blocks(self) -> Recipe:
-        return Recipe(
+    def _cache_blocks(self) -> ChangeRecipe:
+        return ChangeRecipe(
             f"let groups that run together share more of {self.arrays}",
             advice=(
                 "larger tiles, or a grid in blocks: split a group axis, so that neighbors in both axes run together",
