@@ -23,13 +23,19 @@ class Vocabulary:
     """memory of a group"""
     sector: str
     """the least that memory moves"""
+    passes: str = "wavefronts"
+    """what passes through the banks of a group's memory"""
+    arithmetic: str = "f32 arithmetic"
+    """what computes in single precision"""
+    has_occupancy: bool = True
+    """whether several groups reside on a core at once"""
 
     def resource(self, name: str) -> str:
         """Return what pipeline or memory level *name* is called, e.g. ``"shared memory and L1"``."""
         resources: Mapping[str, str] = {
             LOAD_STORE: f"{self.local} and L1",
             LOCAL_MEMORY: self.local,
-            Pipeline.ALU: "f32 arithmetic",
+            Pipeline.ALU: self.arithmetic,
             Pipeline.FP64: "f64 arithmetic",
             Pipeline.SFU: "special functions",
             Pipeline.INTEGER: "integer arithmetic",
@@ -45,7 +51,7 @@ class Vocabulary:
         *of_local* is the share of local memory in what that resource does.
         """
         if name in (LOAD_STORE, LOCAL_MEMORY):
-            return f"{self.local} bandwidth" if of_local > 1 / 2 else "L1 throughput (load/store units)"
+            return f"{self.local} bandwidth" if of_local > 1 / 2 else f"L1 throughput ({LOAD_STORE} units)"
         if name in (*Pipeline, ISSUE):
             return self.resource(name)
         return f"{name} bandwidth"
@@ -54,7 +60,7 @@ class Vocabulary:
 def vocabulary(device: Device) -> Vocabulary:
     """Return the words for *device*."""
     if device.lanes == Lanes.IN_TURN:
-        return Vocabulary("vector", "core", "local memory", "cache line")
+        return Vocabulary("vector", "core", "local memory", "cache line", "passes", "vector units", has_occupancy=False)
     if device.vendor == "AMD":
-        return Vocabulary("wavefront", "CU", "LDS", "sector")
+        return Vocabulary("wavefront", "CU", "LDS", "sector", "bank passes")
     return Vocabulary("warp", "SM", "shared memory", "sector")

@@ -333,11 +333,16 @@ class LaunchReview:
         return 0.0 if self.waiting is None else self.waiting.total.get(cause, 0.0)
 
 
-def review_of(machine: MachineLaunch, launch: TimedLaunch, seconds: float) -> LaunchReview:
-    """Return what limits *launch*, which takes so many *seconds* in all its executions."""
+def review_of(
+    machine: MachineLaunch, launch: TimedLaunch, seconds: float, busy: Mapping[str, float] | None = None
+) -> LaunchReview:
+    """Return what limits *launch*, which takes so many *seconds* in all its executions.
+
+    *busy* has the share of the peak of each pipeline where a fit tells it; else it is that of the device's parameters.
+    """
     cycles = seconds * launch.device.needed("clock") / launch.times
     pipeline = Timing(launch.device).pipeline_of("local")
-    shares = utilization(launch, cycles)
+    shares = utilization(launch, cycles) if busy is None else busy
     try:
         waiting = waiting_of(launch) if launch.device.lanes == Lanes.TOGETHER else None
     except LoopyperfError:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from loopyperf.oracle.difference.side import Side
-from loopyperf.oracle.difference.sums import AccessSum, Sums, passes_in_words
+from loopyperf.oracle.difference.sums import AccessSum, Sums
 from loopyperf.oracle.explanation.costs import LineCost
 from loopyperf.oracle.explanation.listing import Line
 from loopyperf.units import duration, in_percent, prefixed
@@ -221,7 +221,7 @@ def _access_pairs(before: Sums, after: Sums) -> Iterator[Pair]:
             sector = before.diagnosis.words.sector
             yield _access_pair(f"{sector}s per {kind} of {array}", both, lambda each: each.sectors)
         if any(each.wavefronts for each in known):
-            passes = passes_in_words(before.diagnosis.words)
+            passes = before.diagnosis.words.passes
             yield _access_pair(f"{passes} per {kind} of {array}", both, lambda each: each.wavefronts)
 
 

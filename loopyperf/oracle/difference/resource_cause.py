@@ -7,7 +7,7 @@ from math import log
 
 from loopyperf.device.vocabulary import LOAD_STORE, LOCAL_MEMORY
 from loopyperf.oracle.difference.side import Side
-from loopyperf.oracle.difference.sums import AccessSum, Sums, passes_in_words
+from loopyperf.oracle.difference.sums import AccessSum, Sums
 from loopyperf.units import in_percent, listed, prefixed
 
 APART = 1.05
@@ -139,7 +139,7 @@ class ResourceCause:
                 f"not {in_percent(then)}"
             )
         words, verb = self.slow.diagnosis.words, "fall" if now < then else "rise"
-        what = f"{words.sector}s" if name == SECTORS else passes_in_words(words)
+        what = f"{words.sector}s" if name == SECTORS else words.passes
         return f"{what} of {_arrays(accesses)} {verb} from {then:.3g} to {now:.3g} per access"
 
     # }}}

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from loopyperf.device.vocabulary import Vocabulary
 from loopyperf.models.on_device.review import LaunchReview
 from loopyperf.models.on_device.waiting import WAITS, Wait
 from loopyperf.models.workload import ISSUE
@@ -12,11 +11,6 @@ from loopyperf.oracle.explanation.diagnosis import Diagnosis
 
 BUSY: Wait = "pipeline busy"
 """the waiting that the utilization of pipelines shows already"""
-
-
-def passes_in_words(words: Vocabulary) -> str:
-    """Return what passes through the banks of local memory are called: AMD's wavefronts are warps."""
-    return "bank passes" if words.warp == "wavefront" else "wavefronts"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Why a kernel takes so long on a device, in one sentence, and what would make it faster."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from loopyperf.device.vocabulary import Vocabulary, vocabulary
 from loopyperf.models.on_device.candidates import ChangeKind
 from loopyperf.models.on_device.review import LaunchReview, review_of
 from loopyperf.models.result import ModelTime
-from loopyperf.models.workload import FURTHER_LAUNCHES, LAUNCHES
+from loopyperf.models.workload import FURTHER_LAUNCHES, LATENCY, LAUNCHES, START
 from loopyperf.oracle.explanation.findings import FULL, Finding, findings_of
 from loopyperf.oracle.explanation.in_loopy import InLoopy
 from loopyperf.pipeline.timed_program import TimedProgram
@@ -26,6 +26,8 @@ from loopyperf.units import in_percent
 
 IDLE = 0.8
 """of the time: where the mean core has work for less, cores are idle"""
+NO_PIPELINES = (LATENCY, START)
+"""columns of a fit that are no resource: waiting, and the start of groups"""
 TELLING = 0.05
 """of the time: a finding that gains more tells the cause"""
 NOTHING = "no change that is modeled would make it 2 % faster"
@@ -88,10 +90,9 @@ def diagnosed(case: Case, device: Device, predictor: Predictor, *, findings: boo
 def _diagnosed(case: Case, device: Device, by: DevicePredictor, findings: bool) -> Diagnosis:
     stages, words = stages_of(case, device), vocabulary(device)
     time = _timing(by)
-    answers = _answers(by, stages.timed)
     seconds = time(stages.timed)
-    pairs = zip(stages.machine.launches, stages.timed.launches, answers, strict=True)
-    reviews = tuple(review_of(*each) for each in pairs)
+    triples = zip(stages.machine.launches, stages.timed.launches, _answers(by, stages.timed), strict=True)
+    reviews = tuple(review_of(machine, launch, *_seen(answer)) for machine, launch, answer in triples)
     found: tuple[Finding, ...] = ()
     if findings and reviews:
         loopy = InLoopy(prepared(case.kernel, case.sizes), words)
@@ -110,17 +111,26 @@ def _timing(predictor: DevicePredictor) -> Callable[[TimedProgram], float]:
     return lambda program: float(predictor.time(program).seconds)
 
 
-def _answers(predictor: DevicePredictor, program: TimedProgram) -> list[float]:
-    """Return the seconds of each launch of *program* without what launching costs."""
+def _answers(predictor: DevicePredictor, program: TimedProgram) -> list[ModelTime]:
+    """Return the answer for each launch of *program* alone."""
     alone = (
         replace(program, launches=(launch,), launched=((launch.name, launch.times),)) for launch in program.launches
     )
-    return [_without_launching(predictor.time(each)) for each in alone]
+    return [predictor.time(each) for each in alone]
 
 
-def _without_launching(answer: ModelTime) -> float:
-    costs = (row.seconds for row in answer.breakdown.rows if row.property not in (LAUNCHES, FURTHER_LAUNCHES))
-    return float(sum(costs))
+def _seen(answer: ModelTime) -> tuple[float, Mapping[str, float] | None]:
+    """Return the seconds of a launch without what launching costs, and how busy each pipeline is by a fit's weights."""
+    rows = [row for row in answer.breakdown.rows if row.property not in (LAUNCHES, FURTHER_LAUNCHES)]
+    seconds = sum(float(row.seconds) for row in rows)
+    if answer.columns != "pipelines":
+        return seconds, None
+    busy: dict[str, float] = {}
+    for row in (row for row in rows if row.property not in NO_PIPELINES):
+        name = row.property.partition(":")[0]
+        busy[name] = busy.get(name, 0.0) + float(row.count) * (row.weight or 0.0)
+    shares = {name: min(1.0, each / seconds) for name, each in busy.items() if seconds}
+    return seconds, {name: shares[name] for name in sorted(shares, key=lambda name: -shares[name])}
 
 
 # {{{ the cause in a sentence

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.learning.learned import Learned
+from loopyperf.calibration.library import find_fit
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError
@@ -25,6 +26,7 @@ from loopyperf.predict.cache.recent import Kind, kind_of_json
 from loopyperf.predict.case import Case, admitted_sizes, found_once, one_size, prepared
 from loopyperf.predict.choice import WITHOUT_FIT, FitChoice, device_or_error, usual_answer
 from loopyperf.predict.estimate import predictor
+from loopyperf.predict.on_device import DevicePredictor
 from loopyperf.predict.several import (
     answers_by,
     check_is_asked,
@@ -36,6 +38,8 @@ from loopyperf.predict.several import (
 Found = TypeVar("Found")
 LISTING: Kind[tuple[str, tuple[Line, ...]]] = kind_of_json("listing", 256, tuple[str, tuple[Line, ...]])
 """the kernel's name, and its source"""
+OF_PIPELINES = "overlap"
+"""the model whose fits may be of pipelines"""
 CODE: Kind[KernelCode] = kind_of_json("code", 64, KernelCode)
 DeviceChoices = DeviceChoice | Sequence[DeviceChoice]
 
@@ -161,7 +165,7 @@ class _Question:
         estimates, refusals = self._predictions(slug, device)
         roofline, advice = on_device(roofline_at), on_device(advice_at)
         first = self._shown_first(slug, estimates)
-        diagnosis = on_device(partial(self._diagnosed, slug, first))
+        diagnosis = _or_error(partial(self._diagnosed, slug, first, device))
         found = {"roofline": roofline, "advice": advice, "diagnosis": diagnosis}
         known = None if isinstance(device, UnknownDeviceError) else device
         return OnDevice(
@@ -178,13 +182,17 @@ class _Question:
             cores=None if known is None else known.cores,
         )
 
-    def _diagnosed(self, slug: str, first: str, case: Case, device: Device) -> Diagnosis:
-        """Return what limits *case* on *device* by the model that is shown *first*."""
+    def _diagnosed(self, slug: str, first: str, device: Device | UnknownDeviceError) -> Diagnosis:
+        """Return what limits the kernel on *device* by the model that is shown *first*."""
+        if not first:
+            raise LoopyperfError("no model has an answer")
         if answers_by(self.record, first, slug):
             by = predictor(model=first, fit=self.record)
         else:
-            by = predictor(model=first, device=device if first in DEVICE_MODELS else slug)
-        return diagnosed(case, device, by, findings=self.findings)
+            by = predictor(model=first, device=_or_raised(device) if first in DEVICE_MODELS else slug)
+        # A fit of a processor's pipelines knows parameters that no description has.
+        known = by.parameters if isinstance(by, DevicePredictor) else _or_raised(device)
+        return diagnosed(self.case, known, by, findings=self.findings)
 
     def _predictions(
         self, slug: str, device: Device | UnknownDeviceError
@@ -207,11 +215,21 @@ class _Question:
         if self.record is not None and answers_by(self.record, self.record.model, slug):
             return self.record.model
         found = _or_error(lambda: usual_answer(slug)[0])
-        return found.model if isinstance(found, Fit) else WITHOUT_FIT
+        if not isinstance(found, Fit):
+            return WITHOUT_FIT
+        # Of two fits, one of pipelines can say what would be if something were otherwise.
+        other = found if found.basis == "pipelines" else _or_error(lambda: find_fit(slug, OF_PIPELINES))
+        return other.model if isinstance(other, Fit) and other.basis == "pipelines" else found.model
 
     def _shown_first(self, slug: str, estimates: Mapping[str, Estimate]) -> str:
         usual = self._usual(slug)
         return next((name for name in (self.first, usual, WITHOUT_FIT, *estimates) if name and name in estimates), "")
+
+
+def _or_raised(device: Device | UnknownDeviceError) -> Device:
+    if isinstance(device, UnknownDeviceError):
+        raise device
+    return device
 
 
 def _or_error(find: Callable[[], Found]) -> Found | LoopyperfError:

@@ -16,7 +16,7 @@ from loopyperf.oracle.explanation.listing import Line
 from loopyperf.oracle.models_table import below_roofline, is_below
 from loopyperf.oracle.refusals import unanswered
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
-from loopyperf.units import in_percent, number_of
+from loopyperf.units import duration, in_percent, number_of
 
 BOUND = "roofline"
 """the model that is evaluated beside the one that is shown"""
@@ -133,6 +133,9 @@ class OnDevice(Shown):
 
     def _beside_findings(self) -> Iterator[str]:
         """Yield what warps wait for, and what there is beside the findings on the first screen."""
+        if self.diagnosis is not None and self.diagnosis.model != self.first:
+            by, seconds = self.diagnosis.model, duration(self.diagnosis.seconds)
+            yield f"shares and changes are those of {by}, by which it takes {seconds}: {self.first} knows no pipelines"
         if self.diagnosis is not None and self.diagnosis.launches:
             yield from filter(None, [waiting_in_words(self.diagnosis.longest, self.diagnosis.words)])
         if self.diagnosis is not None and not self.diagnosis.findings:

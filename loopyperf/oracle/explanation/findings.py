@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any
 
 from loopyperf.compiler.machine_program import MachineLaunch, MachineProgram, machine_program
+from loopyperf.device.parts import Lanes
 from loopyperf.errors import LoopyperfError
 from loopyperf.models.on_device import execution_candidates, memory_candidates
 from loopyperf.models.on_device.candidates import ChangeCandidate, ChangeKind, LaunchSeen, MachineChange
@@ -39,6 +40,8 @@ FINDERS: tuple[Callable[[LaunchSeen], Iterator[ChangeCandidate]], ...] = (
     execution_candidates.rolled,
 )
 """what finds changes, the likeliest to help first"""
+OF_PROCESSORS = (memory_candidates.uncoalesced, memory_candidates.repeated)
+"""those for processors, whose work-items are executed by loops: neither banks nor barriers nor warps hold these up"""
 IN_STEPS = (ChangeKind.OCCUPANCY, ChangeKind.FEWER_VALUES)
 """changes that may go more or less far"""
 Seconds = Callable[[TimedProgram], float]
@@ -142,7 +145,8 @@ def _all_candidates(
         machine, launch = stages.machine.launches[number], stages.timed.launches[number]
         profile = next(each for each in stages.profile.launches if each.name == launch.name)
         seen = LaunchSeen(profile, machine, launch, reviews[number], rows)
-        yield from ((number, each) for find in FINDERS for each in find(seen))
+        finders = OF_PROCESSORS if launch.device.lanes == Lanes.IN_TURN else FINDERS
+        yield from ((number, each) for find in finders for each in find(seen))
 
 
 def _changed(stages: Stages, number: int, candidate: ChangeCandidate) -> TimedProgram:

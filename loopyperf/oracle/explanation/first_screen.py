@@ -64,7 +64,8 @@ def shares_of_peak(review: LaunchReview, words: Vocabulary) -> Iterator[Bar]:
     if review.balance < UNEVEN:
         idle = f"◀ idle for {in_percent(1 - review.balance)} of the time"
         yield Bar(f"{words.core}s with work", review.balance, idle)
-    yield Bar("occupancy", review.residents.share, occupancy_in_words(review.residents, words))
+    if words.has_occupancy:
+        yield Bar("occupancy", review.residents.share, occupancy_in_words(review.residents, words))
 
 
 def waiting_in_words(review: LaunchReview, words: Vocabulary) -> str:
@@ -131,7 +132,7 @@ def accesses_table(review: LaunchReview, words: Vocabulary) -> Table:
         for each in review.accesses
     ]
     hits = (f"{cache} hits" for cache in caches)
-    return Table(("line", "access", "memory", f"{words.sector}s (fewest)", "wavefronts", *hits), rows, text=3)
+    return Table(("line", "access", "memory", f"{words.sector}s (fewest)", words.passes, *hits), rows, text=3)
 
 
 def _of_fewest(number: float, fewest: float) -> str:

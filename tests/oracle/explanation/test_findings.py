@@ -14,6 +14,7 @@ import pytest
 from planted import PLANTED
 
 import loopyperf as lpp
+from loopyperf.calibration.fits import Fit
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.oracle.explanation.diagnosis import NOTHING, diagnosed
 from loopyperf.oracle.explanation.findings import SIMULATIONS
@@ -108,10 +109,44 @@ def test_where_no_change_helps_that_is_said():
 def test_devices_have_their_own_words():
     build, sizes = PLANTED["product"]
     (amd,) = lpp.explain(build(), device="amd-mi250x", models=["pipeline"], parameters=sizes).devices
-    said = str(amd)
-    assert "LDS" in said
-    assert "wavefronts" in said
+    said = " ".join(str(amd).split())
+    assert all(word in said for word in ("LDS", "wavefronts wait", "4 times the bank passes"))
     assert not any(word in said for word in ("shared memory", "warp", "SM "))
+
+
+@pytest.fixture
+def of_a_processor() -> Fit:
+    """A fit of a processor's pipelines by which each takes as long as its parameters say."""
+    columns = ("alu", "L1: global", "L2: global", "L3", "DRAM", "issue", "start", "launches")
+    return Fit(
+        model="overlap", device="A CPU", slug="pocl-a-cpu", counting="executed", weights=dict.fromkeys(columns, 1.0),
+        basis="pipelines", sharpness=4.0,
+    )  # fmt: skip
+
+
+def test_a_processor_has_vector_units_and_cache_lines_and_no_occupancy(of_a_processor: Fit):
+    build, _ = PLANTED["copy"]
+    (on,) = lpp.explain(build(), fit=of_a_processor, n=1024).devices
+    said = str(on)
+    assert "each load of a takes 16 cache lines where 2 would do" in on.cause
+    assert "vector units" in said
+    assert not any(word in said for word in ("occupancy", "warp", "shared memory"))
+    assert [each.kind for each in on.diagnosis.findings] == ["coalesce"]
+
+
+def test_what_a_fit_of_counts_cannot_simulate_is_said_to_be_by_the_simulator():
+    build, sizes = PLANTED["product"]
+    (on,) = lpp.explain(build(), device="amd-r9-fury", parameters=sizes).devices
+    assert (on.first, on.diagnosis.model) == ("linear", "pipeline")
+    assert "shares and changes are those of pipeline, by which it takes " in str(on)
+
+
+def test_of_two_fits_that_of_pipelines_is_shown():
+    build, sizes = PLANTED["product"]
+    (on,) = lpp.explain(build(), device="nvidia-h200", findings=False, parameters=sizes).devices
+    assert (on.first, on.diagnosis.model) == ("overlap", "overlap")
+    assert on.diagnosis.longest.busiest == "load/store"
+    assert 0.8 < on.diagnosis.longest.utilization["load/store"] <= 1
 
 
 def test_shares_of_peak_are_busy_cycles_and_waiting_adds_up():
