@@ -119,8 +119,8 @@ def of_a_processor() -> Fit:
     """A fit of a processor's pipelines by which each takes as long as its parameters say."""
     columns = ("alu", "L1: global", "L2: global", "L3", "DRAM", "issue", "start", "launches")
     return Fit(
-        model="overlap", device="A CPU", slug="a-cpu", described_as="processor", counting="executed", weights=dict.fromkeys(columns, 1.0) | {"launches": 1e-6},
-        basis="pipelines", sharpness=4.0,
+        model="overlap", device="A CPU", slug="a-cpu", described_as="processor", counting="executed",
+        weights=dict.fromkeys(columns, 1.0) | {"launches": 1e-6}, basis="pipelines", sharpness=4.0,
     )  # fmt: skip
 
 
