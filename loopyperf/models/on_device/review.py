@@ -5,7 +5,7 @@ a short part of the simulation.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from loopyperf.compiler.machine_program import MachineLaunch
@@ -13,14 +13,15 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.device.description import Device
 from loopyperf.device.lambdas import DRAM
 from loopyperf.device.occupancy import occupancy
-from loopyperf.device.parts import Lanes
+from loopyperf.device.parts import Lanes, Per
 from loopyperf.errors import LoopyperfError, OccupancyError
 from loopyperf.idg.program import Opcode
 from loopyperf.memory.kernel_profile import AccessProfile
-from loopyperf.memory.sectors import SECTOR
+from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.models.on_device.demand import LaunchDemand, once
 from loopyperf.models.on_device.line_work import LineWork, warps_of, work_of
 from loopyperf.models.on_device.timing import WAVEFRONT, Timing, is_of_device
+from loopyperf.models.on_device.traffic import neighbours
 from loopyperf.models.on_device.waiting import Wait, Waiting, waiting_of
 from loopyperf.models.workload import START
 from loopyperf.pipeline.timed_program import Request, TimedLaunch
@@ -67,6 +68,12 @@ class Traffic:
     """bytes that pass through the banks of a group's memory: a whole pass for each wavefront"""
     compulsory: float
     """bytes that device memory moves at least: each sector that is touched, once in each direction"""
+    cache: str = ""
+    """the last cache before device memory, where that moves more than it has to"""
+    working_set: float = 0.0
+    """bytes that the groups touch which reside on the device at once, where there is such a cache"""
+    capacity: float = 0.0
+    """bytes that it holds"""
 
     @property
     def moved(self) -> dict[str, float]:
@@ -79,6 +86,9 @@ class Traffic:
         """Return what device memory moves, beside what it moves at least, in a clause."""
         moved, least = (prefixed(each, "B") for each in (self.moved.get(DRAM, 0.0), self.compulsory))
         times = f": {self.excess:.2g} times" if self.excess > ALIKE else ""
+        if self.working_set > self.capacity:
+            touched, held = (prefixed(each, "B") for each in (self.working_set, self.capacity))
+            times += f"; groups that run together touch {touched}, {self.cache} holds {held}"
         return f"DRAM moves {moved}, the arrays touched are {least}{times}"
 
     @property
@@ -87,7 +97,7 @@ class Traffic:
         return self.moved.get(DRAM, 0.0) / self.compulsory if self.compulsory else 1.0
 
 
-def traffic_of(launch: TimedLaunch) -> Traffic:
+def traffic_of(machine: MachineLaunch, launch: TimedLaunch) -> Traffic:
     """Return what all executions of *launch* move by way of each level of memory, in bytes."""
     warps = warps_of(launch)
     moved: dict[str, dict[str, float]] = {Opcode.LOAD: {}, Opcode.STORE: {}}
@@ -97,7 +107,13 @@ def traffic_of(launch: TimedLaunch) -> Traffic:
             local += executions * request.wavefronts * WAVEFRONT * warps
         for level, sectors in request.reaching(each.kind).items():
             moved[each.kind][level] = moved[each.kind].get(level, 0.0) + executions * sectors * SECTOR * warps
-    return Traffic(moved[Opcode.LOAD], moved[Opcode.STORE], local, launch.sectors * SECTOR * launch.times)
+    found = Traffic(moved[Opcode.LOAD], moved[Opcode.STORE], local, launch.sectors * SECTOR * launch.times)
+    caches = [each for each in launch.device.memory if each.per == Per.DEVICE and each.name != DRAM and each.size]
+    if found.excess <= ALIKE or not caches:
+        return found
+    at_once = min(launch.execution.concurrent_groups, launch.execution.total_groups) * launch.device.needed("cores")
+    touched = float(neighbours(machine, min(launch.all_groups, at_once)).lines) * LINE
+    return replace(found, cache=caches[-1].name, working_set=touched, capacity=float(caches[-1].needed("size")))
 
 
 # }}}
@@ -359,7 +375,7 @@ def review_of(
         of_local=of_local(launch, pipeline),
         balance=launch.balance,
         waiting=waiting,
-        traffic=traffic_of(launch),
+        traffic=traffic_of(machine, launch),
         residents=residents_of(machine, launch),
         accesses=accesses_of(machine, launch),
         work=work_of(launch, shares),

@@ -10,12 +10,14 @@ from loopyperf.models.on_device.review import AccessReview, LaunchReview, Reside
 from loopyperf.oracle.explanation.diagnosis import FULL, Diagnosis
 from loopyperf.oracle.explanation.findings import Finding
 from loopyperf.sheet import Table
-from loopyperf.units import amount, duration, in_percent, number_of
+from loopyperf.units import amount, duration, in_percent, listed, number_of
 
 WIDTH = 24
 """characters of a bar that is full"""
 EIGHTHS = " ▏▎▍▌▋▊▉"
 """parts of a character that bars end with"""
+NAMED = 2
+"""lines that a finding names, at most"""
 WASTEFUL = 1.05
 """times the fewest: from then on both numbers are shown"""
 SMALL = 0.01
@@ -111,9 +113,10 @@ def findings_table(findings: Sequence[Finding], diagnosis: Diagnosis) -> Table:
 
 
 def reasons(finding: Finding, diagnosis: Diagnosis) -> Iterator[str]:
-    """Yield why a change helps, unless the sentence on the cause says so, and what binds then."""
+    """Yield why a change helps, unless the sentence on the cause says so, which lines it concerns, what binds then."""
     why = "" if finding.evidence in diagnosis.cause else finding.evidence
-    if clause := "; ".join(filter(None, (why, finding.then))):
+    where = f"at {listed(finding.lines, NAMED)}" if finding.lines else ""
+    if clause := "; ".join(filter(None, (why, where, finding.then))):
         yield clause
 
 
