@@ -30,6 +30,7 @@ def page_of_difference(difference: Difference) -> str:
         difference=difference,
         title=" and ".join(dict.fromkeys(each.kernel for each in difference.compared)),
         bar=partial(_bar, longest),
+        of_longer=partial(_bar, max(difference.before, difference.after)),
         sign=_sign,
         notes=tuple(map(sentence_without_folders, difference.notes)),
         style=Markup((TEMPLATE / "page.css").read_text(encoding="utf-8")),
