@@ -35,7 +35,7 @@ def test_explain_prints_the_first_screen_and_the_lines_within_80_columns(monkeyp
         "share of peak, chain",
         "what would help (each alone)",
         "warps wait for: ",
-        "roofline, a lower bound: ",
+        "roofline of the kernel as it is, a lower bound: ",
         "launch chain_0: (127 + n)",
         "{id=",
         "DRAM moves ",

@@ -36,6 +36,8 @@ from loopyperf.models.workload import ISSUE
 from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.units import amount, in_percent, number_of
 
+FEW_SPILLED = 8
+"""of so many registers one may spill: it is occupancy that they cost then, not the traffic of what spilled"""
 UNEVEN = 0.95
 """groups of the mean core over those of the core with most, below which groups are dealt out unevenly"""
 NEARLY = 0.99
@@ -78,7 +80,7 @@ def _stacks(seen: LaunchSeen) -> list[Instruction]:
 def _registers_in_words(seen: LaunchSeen) -> str:
     """Return the registers of a work-item, with what they cost."""
     here = seen.review.residents
-    if here.spilled:
+    if here.spilled * FEW_SPILLED > here.registers:
         return f"{here.registers} registers, and {here.spilled} more spill to local (stack) memory"
     if _stacks(seen):
         return "more registers than there are: they live in local (stack) memory"

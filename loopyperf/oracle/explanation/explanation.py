@@ -148,7 +148,7 @@ class OnDevice(Shown):
         others = {name: each for name, each in self.estimates.items() if name != self.first}
         if len(others) == 1:
             ((name, other),) = others.items()
-            of_it = ", a lower bound" if name == BOUND else ""
+            of_it = " of the kernel as it is, a lower bound" if name == BOUND else ""
             yield f"{name}{of_it}: {other.time_in_words}"
         elif others:
             ends = (pick(others, key=lambda name: float(others[name])) for pick in (min, max))

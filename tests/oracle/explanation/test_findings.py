@@ -27,7 +27,7 @@ CAUSES = {
     "product": ("pad", "bound by shared memory bandwidth: 8-way bank conflicts of b_fetch"),
     "contraction": (
         "fewer values",
-        "short of registers: 120 values of a work-item take 255 registers, and 3 more spill",
+        "short of registers: 120 values of a work-item take 255 registers: 8 of 64 warps reside",
     ),
     "reduction": ("reduce once", "held up by barriers: 9 barriers in each iteration of k"),
     "tail": ("smaller groups", "limited by the tail: 84 groups on 80 SMs: some have 2"),
