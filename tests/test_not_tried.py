@@ -39,7 +39,7 @@ def test_nothing_is_said_where_everything_was_tried() -> None:
 
 @pytest.mark.parametrize("more", [(), ("-n", "1")], ids=["alone", "by workers"])
 def test_where_they_must_be_tried_tests_of_pages_fail_without_a_browser(more: tuple[str, ...]) -> None:
-    status, shown = run_tests(*more, IN_BROWSER, "-k", "prints", PATH="", LOOPYPERF_MUST_TRY="1")
+    status, shown = run_tests(*more, IN_BROWSER, "-k", "paper", PATH="", LOOPYPERF_MUST_TRY="1")
     assert status == 1, shown
     assert f"{MUST_TRY} is set, but this cannot be tried: {NO_CHROMIUM}" in shown
     assert "NOT TRIED" not in shown
