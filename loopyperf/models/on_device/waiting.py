@@ -1,7 +1,9 @@
 """What warps wait for: counted, and as a timeline, in the trace of a short part of the simulation.
 
 An issue waits for one thing after the other: for its group at a barrier, for an operand, for its pipeline, for an issue
-slot. What it waits for an operand is memory latency where a load from beyond the core computes that.
+slot. What it waits for an operand is memory latency where a load from beyond the core computes that. What it waits for
+a pipeline is memory bandwidth where that is a level of memory that all cores share: a GPU's warps issue such loads and
+wait for their results, so that of Nsight Compute's stalls both are "long scoreboard".
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.counts.item import MemorySpace
+from loopyperf.device.lambdas import DRAM
+from loopyperf.device.parts import Per
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.models.pipeline import explicit_scenario
 from loopyperf.pipeline.core import ABLE, OPENED, PLACE, REASON, RESULT, SOURCE, TIME, VACATED, WARP
@@ -28,9 +32,12 @@ WINDOW = 400
 WARPS = 16
 """of a timeline, at most"""
 
-Wait = Literal["pipeline busy", "memory latency", "dependency", "barrier", "issue"]
-"""for a pipeline that others use; for a load; for another result; for other warps of the group; for an issue slot"""
+Wait = Literal["pipeline busy", "memory bandwidth", "memory latency", "dependency", "barrier", "issue"]
+"""for a pipeline of the core that others use; for a level of memory beyond the core that others use; for a load; for
+another result; for other warps of the group; for an issue slot"""
 WAITS: tuple[Wait, ...] = get_args(Wait)
+BUSY: tuple[Wait, ...] = ("pipeline busy", "memory bandwidth")
+"""what the utilization of pipelines and levels of memory shows already"""
 OF_MEMORY = (MemorySpace.GLOBAL, MemorySpace.PRIVATE)
 
 
@@ -88,7 +95,8 @@ def waiting_of(launch: TimedLaunch) -> Waiting:
     Raises :class:`MissingNumberError` for a latency that the device's description lacks.
     """
     scenario = explicit_scenario(launch, ISSUES)
-    traced = _Traced(scenario, executed(scenario, is_traced=True).trace, _loads(launch))
+    shared = frozenset([DRAM, *(each.name for each in launch.device.memory if each.per == Per.DEVICE)])
+    traced = _Traced(scenario, executed(scenario, is_traced=True).trace, _loads(launch), shared)
     return Waiting(traced.by_source(), traced.timeline())
 
 
@@ -99,6 +107,8 @@ class _Traced:
     scenario: Scenario
     trace: NDArray[np.int64]
     loads: frozenset[tuple[str, str, int | None]]
+    shared: frozenset[str]
+    """levels of memory that all cores share"""
 
     @cached_property
     def instructions(self) -> list[Instruction]:
@@ -122,6 +132,7 @@ class _Traced:
         """Yield causes, each with the issues that waited for it, and from when to when, one after the other."""
         trace, instructions = self.trace, self.instructions
         is_load = np.array([_identity(each) in self.loads for each in instructions], dtype=bool)
+        is_shared = np.array([each.subsystem in self.shared for each in instructions], dtype=bool)[trace[:, PLACE]]
         order = np.argsort(trace[:, WARP], kind="stable")
         before, is_first = np.zeros(len(trace), dtype=np.int64), np.ones(len(trace), dtype=bool)
         before[order[1:]] = trace[order[:-1], TIME]
@@ -137,6 +148,9 @@ class _Traced:
             if cause == "dependency":
                 yield "memory latency", waited & of_memory, moment, until
                 waited &= ~of_memory
+            if cause == "pipeline busy":
+                yield "memory bandwidth", waited & is_shared, moment, until
+                waited &= ~is_shared
             yield cause, waited, moment, until
             moment = until
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from loopyperf.device.parts import Pipeline
 from loopyperf.models.on_device.review import LaunchReview, Wait
+from loopyperf.models.on_device.waiting import BUSY
 from loopyperf.oracle.difference.resource_cause import ResourceCause, clocks, differ, many
 from loopyperf.oracle.difference.side import Side
-from loopyperf.oracle.difference.sums import BUSY, Sums
+from loopyperf.oracle.difference.sums import Sums
 from loopyperf.oracle.explanation.diagnosis import FULL
 from loopyperf.units import duration, in_percent, number_of, prefixed
 
@@ -154,7 +155,7 @@ class _Cause:
         lost: dict[Wait, float] = {
             cause: share * self.slow.executing - self.fast.waits.get(cause, 0.0) * self.fast.executing
             for cause, share in self.slow.waits.items()
-            if cause != BUSY
+            if cause not in BUSY
         }
         if not lost or not self._explains(max(lost.values()), 0.0, part):
             return ""

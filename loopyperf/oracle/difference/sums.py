@@ -9,9 +9,6 @@ from loopyperf.models.on_device.waiting import WAITS, Wait
 from loopyperf.models.workload import ISSUE
 from loopyperf.oracle.explanation.diagnosis import Diagnosis
 
-BUSY: Wait = "pipeline busy"
-"""the waiting that the utilization of pipelines shows already"""
-
 
 @dataclass(frozen=True, slots=True)
 class AccessSum:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from loopyperf.models.on_device.review import LaunchReview
+from loopyperf.models.on_device.waiting import BUSY
 from loopyperf.models.result import Estimate
 from loopyperf.models.workload import LATENCY
 from loopyperf.oracle.explanation.listing import Line
@@ -51,7 +52,7 @@ def _stalls(review: LaunchReview, listing: Sequence[Line]) -> dict[str, float]:
     if review.waiting is None:
         return {}
     found = {
-        source: sum(share for cause, share in waits.items() if cause != "pipeline busy")
+        source: sum(share for cause, share in waits.items() if cause not in BUSY)
         for source, waits in review.waiting.by_source.items()
         if source in known
     }

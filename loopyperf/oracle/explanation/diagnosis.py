@@ -195,6 +195,7 @@ def _waiting(review: LaunchReview, limit: str, share: float, words: Vocabulary) 
         "barrier": "held up by barriers",
         "issue": "bound by instruction issue",
         "pipeline busy": f"bound by {limit}",
+        "memory bandwidth": f"bound by {limit}",
     }[cause]
     return f"{clause}; {in_percent(part)} of all waiting, {limit} is busy for {in_percent(share)} of the time"
 

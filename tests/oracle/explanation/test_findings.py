@@ -163,6 +163,15 @@ def test_shares_of_peak_are_busy_cycles_and_waiting_adds_up():
     assert (padded.wavefronts, padded.fewest_wavefronts) == (8, 1)
 
 
+@pytest.mark.parametrize(("name", "cause"), [("copy", "memory bandwidth"), ("product", "pipeline busy")])
+def test_a_busy_level_that_all_cores_share_is_no_pipeline_of_the_core(name: str, cause: str):
+    build, sizes = PLANTED[name]
+    (on,) = lpp.explain(build(), device=V100, models=["pipeline"], findings=False, parameters=sizes).devices
+    waits = on.diagnosis.longest.waiting.total
+    assert next(iter(waits)) == cause
+    assert waits.get("memory bandwidth", 0.0) + waits.get("pipeline busy", 0.0) > 0.6
+
+
 def test_lines_cost_what_they_keep_busy_and_what_they_wait_for():
     build, sizes = PLANTED["contraction"]
     explained = lpp.explain(build(), device=V100, models=["pipeline"], findings=False, parameters=sizes)
