@@ -28,7 +28,7 @@ from loopyperf.calibration.solver import MOST_STEPS, RIDGE, Evaluation, Minimum,
 from loopyperf.errors import ConvergenceWarning
 from loopyperf.models.interface import Fitted
 from loopyperf.models.overlap import DESCRIBED, Overlapped, curvatures, overlapped, side
-from loopyperf.models.workload import FURTHER_LAUNCHES, LAUNCHES
+from loopyperf.models.workload import LAUNCHES, LAUNCHING
 
 EXPLAINED = 0.2
 """|ln| of predicted over measured time up to which an error counts by its square"""
@@ -169,7 +169,7 @@ def _of_pipelines(problem: Problem, prior: Fitted | None) -> _Posed:
 
 def _ridge(columns: tuple[str, ...], center: Vector) -> Matrix:
     """Return R of pipelines: along their common factor it is less by how much more they may differ together."""
-    of_device = np.array([name not in (LAUNCHES, FURTHER_LAUNCHES) for name in columns])
+    of_device = np.array([name not in LAUNCHING for name in columns])
     common = np.where(of_device, center[:-1], 0.0)
     common /= max(float(np.linalg.norm(common)), LEAST)
     each = np.eye(len(columns)) - (1 - 1 / math.hypot(1, TOGETHER)) * np.outer(common, common)

@@ -7,8 +7,11 @@ from loopyperf.device.description import Device
 from loopyperf.device.parts import Lanes, Pipeline
 
 LOAD_STORE = "load/store"
+"""pipeline of local memory and the cache that it is a part of"""
 LOCAL_MEMORY = "local memory"
+"""pipeline of local memory alone, where it shares none with a cache"""
 ISSUE = "issue"
+"""the issue limit, as one of the resources that are busy"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from loopyperf.models.exact_sum import Seconds
-from loopyperf.models.workload import LAUNCHES
+from loopyperf.models.workload import LAUNCHES, LAUNCHING
 from loopyperf.sheet import Sheet, Table, Tabular, apart, called, plain
 from loopyperf.units import amount, duration, in_percent, listed, number_of, unit_cost
 
@@ -156,6 +156,11 @@ class ModelTime:
     """what the kernel does, more than a negligible part of all, that is not in the time: it is at least that"""
     columns: Columns = "counts"
     """what is counted in the rows"""
+
+    @property
+    def executing(self) -> float:
+        """Return the seconds without what launching costs; of a single size."""
+        return sum(float(row.seconds) for row in self.breakdown.rows if row.property not in LAUNCHING)
 
 
 EXPLANATION = ("breakdown", "interval", "notes", "unsure", "alternatives", "left_out")

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loopyperf.device.lambdas import Lambdas
+from loopyperf.device.vocabulary import ISSUE, LOAD_STORE, LOCAL_MEMORY
 from loopyperf.errors import ModelInputError
 from loopyperf.idg.metrics.work_flow import Sort
 from loopyperf.pipeline.intervals import Interval
@@ -33,16 +34,11 @@ LAUNCHES = "launches"
 """what launching costs: the column is a number, whatever the others are; of pipelines it is that of runs"""
 FURTHER_LAUNCHES = "further launches"
 """of pipelines: what each launch after the first costs, which the host queues while it waits for none"""
+LAUNCHING = (LAUNCHES, FURTHER_LAUNCHES)
 LATENCY = "latency"
 """the time in which results are waited for"""
-ISSUE = "issue"
-"""the limit of issues, among the subsystems that are busy"""
 START = "start"
 """of the instruction that stands for the begin of a group"""
-LOAD_STORE = "load/store"
-"""of local memory and the cache that it is a part of"""
-LOCAL_MEMORY = "local memory"
-"""of local memory alone, where no cache has a part in it"""
 IN_FILES = "local"
 
 

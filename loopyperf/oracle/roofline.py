@@ -11,7 +11,6 @@ from loopyperf.kernel import Program
 from loopyperf.models.interface import LAUNCH_COST
 from loopyperf.models.on_device.roofs import LaunchPredictor, PredictedLaunch, Roofline, roofline_of
 from loopyperf.models.result import NO_INTERVAL
-from loopyperf.models.workload import FURTHER_LAUNCHES, LAUNCHES
 from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
 from loopyperf.predict.cache.recent import Kind, kind_of_json
 from loopyperf.predict.case import Case, found_once, merged_sizes
@@ -84,10 +83,8 @@ def _without_launching(by: DevicePredictor, kernel: TimedProgram) -> LaunchPredi
     """Return what predicts a launch of *kernel* alone, without what launching it costs."""
 
     def predict(launch: TimedLaunch) -> PredictedLaunch:
-        launched = tuple(each for each in kernel.launched if each[0] == launch.name)
-        answer = by.time(replace(kernel, launches=(launch,), launched=launched))
-        launching = (row.seconds for row in answer.breakdown.rows if row.property in (LAUNCHES, FURTHER_LAUNCHES))
+        answer = by.time(kernel.alone(launch))
         notes = (note for note in answer.notes if not note.startswith((NO_INTERVAL, LAUNCH_COST)))
-        return float(answer.seconds) - float(sum(launching)), tuple(notes)
+        return answer.executing, tuple(notes)
 
     return predict

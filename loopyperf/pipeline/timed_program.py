@@ -332,6 +332,12 @@ class TimedProgram(Shown):
     launched: tuple[tuple[str, int], ...]
     """name of each launch -> how often it is executed; 0 where it executes nothing"""
 
+    def alone(self, launch: TimedLaunch) -> "TimedProgram":
+        """Return the program with nothing but one of its launches."""
+        return replace(
+            self, launches=(launch,), launched=tuple(each for each in self.launched if each[0] == launch.name)
+        )
+
     def sheet(self) -> Sheet:
         """Return the programs of each launch: how many warps execute each, its instructions, and what it moves."""
         rows = [

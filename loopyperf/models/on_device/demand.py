@@ -12,9 +12,10 @@ from typing import TypeVar
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import ARITHMETIC
+from loopyperf.device.vocabulary import ISSUE
 from loopyperf.idg.metrics import Lambdas, waited_for, work_flow_graph
 from loopyperf.idg.program import Instruction, Opcode
-from loopyperf.models.workload import ISSUE, START, FlowNode, Share, WarpDemand, WorkFlow
+from loopyperf.models.workload import START, FlowNode, Share, WarpDemand, WorkFlow
 from loopyperf.pipeline import Interval, intervals, warp_latency
 from loopyperf.pipeline.batches import MakeUp
 from loopyperf.pipeline.timed_graph import Timed, TimedGraph

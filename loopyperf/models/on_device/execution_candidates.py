@@ -8,6 +8,7 @@ from loopyperf.compiler.resources import Resources
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.occupancy import occupancy
 from loopyperf.device.parts import Pipeline
+from loopyperf.device.vocabulary import ISSUE
 from loopyperf.errors import OccupancyError
 from loopyperf.idg.program import Instruction, Loop, Opcode, loops_in
 from loopyperf.models.on_device.candidates import (
@@ -32,7 +33,6 @@ from loopyperf.models.on_device.changes import (
     without,
     without_control,
 )
-from loopyperf.models.workload import ISSUE
 from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.units import amount, in_percent, number_of
 

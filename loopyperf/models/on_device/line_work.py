@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from loopyperf.models.workload import ISSUE
+from loopyperf.device.vocabulary import ISSUE
 from loopyperf.pipeline.timed_program import TimedLaunch
 
 

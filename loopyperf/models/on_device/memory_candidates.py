@@ -8,6 +8,7 @@ import numpy as np
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.lambdas import DRAM
+from loopyperf.device.vocabulary import ISSUE
 from loopyperf.idg.program import Instruction, Opcode, loops_in
 from loopyperf.memory.kernel_profile import AccessProfile, Quantity
 from loopyperf.memory.sectors import LINE, SECTOR, bank_access
@@ -26,7 +27,6 @@ from loopyperf.models.on_device.changes import (
     with_requests,
 )
 from loopyperf.models.on_device.timing import Timing
-from loopyperf.models.workload import ISSUE
 from loopyperf.pipeline.timed_program import Request, Served, TimedLaunch
 from loopyperf.units import amount, number_of
 

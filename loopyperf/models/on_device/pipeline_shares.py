@@ -10,11 +10,12 @@ queued meanwhile, and ``"further launches"`` has the seconds that these are desc
 from collections.abc import Callable, Iterable, Iterator
 
 from loopyperf.device.parts import Lanes
+from loopyperf.device.vocabulary import ISSUE
 from loopyperf.idg.metrics import executed_one_by_one, slowest_recurrence
 from loopyperf.idg.program import Instruction
 from loopyperf.models.on_device.demand import LaunchDemand, of_groups, once
 from loopyperf.models.on_device.timing import column_of, is_of_device
-from loopyperf.models.workload import FURTHER_LAUNCHES, ISSUE, LATENCY, LAUNCHES, START, in_files
+from loopyperf.models.workload import FURTHER_LAUNCHES, LATENCY, LAUNCHES, START, in_files
 from loopyperf.pipeline.timed_graph import Timed
 from loopyperf.pipeline.timed_program import Request, TimedLaunch, TimedProgram
 

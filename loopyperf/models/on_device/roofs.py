@@ -19,6 +19,7 @@ from typing import Any
 from loopyperf.device.description import Device
 from loopyperf.device.lambdas import level_issue
 from loopyperf.device.substitutes import completed
+from loopyperf.device.vocabulary import ISSUE
 from loopyperf.errors import LoopyperfError, MissingNumberError
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.memory.sectors import SECTOR
@@ -26,7 +27,7 @@ from loopyperf.models import roofline
 from loopyperf.models.analytic import launch_cycles
 from loopyperf.models.on_device.demand import LaunchDemand, once
 from loopyperf.models.on_device.timing import WAVEFRONT, Timing, notes_of
-from loopyperf.models.workload import ISSUE, busy_sides
+from loopyperf.models.workload import busy_sides
 from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
 from loopyperf.units import duration, in_percent, number_of, prefixed

@@ -27,12 +27,13 @@ from loopyperf.device.lambdas import (
 )
 from loopyperf.device.parts import ARITHMETIC, Lanes, Of, Per, Pipeline, Quantity, Substitute, Substitution
 from loopyperf.device.substitutes import completed
+from loopyperf.device.vocabulary import LOAD_STORE, LOCAL_MEMORY
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.kernel.launches import sentences
 from loopyperf.memory.sectors import LINE, SECTOR
 from loopyperf.models.aspects import ASPECTS, Aspect
-from loopyperf.models.workload import LOAD_STORE, LOCAL_MEMORY, START, in_files
+from loopyperf.models.workload import START, in_files
 from loopyperf.pipeline.timed_graph import STEADY, Shared, Timed
 from loopyperf.pipeline.timed_program import Served, TimedLaunch, TimedProgram
 

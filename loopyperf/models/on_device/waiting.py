@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.counts.item import MemorySpace
-from loopyperf.device.lambdas import DRAM
-from loopyperf.device.parts import Per
 from loopyperf.idg.program import Instruction, Opcode
+from loopyperf.models.on_device.timing import is_of_device
 from loopyperf.models.pipeline import explicit_scenario
 from loopyperf.pipeline.core import ABLE, OPENED, PLACE, REASON, RESULT, SOURCE, TIME, VACATED, WARP
 from loopyperf.pipeline.python_core import AT_BARRIER
@@ -95,8 +94,7 @@ def waiting_of(launch: TimedLaunch) -> Waiting:
     Raises :class:`MissingNumberError` for a latency that the device's description lacks.
     """
     scenario = explicit_scenario(launch, ISSUES)
-    shared = frozenset([DRAM, *(each.name for each in launch.device.memory if each.per == Per.DEVICE)])
-    traced = _Traced(scenario, executed(scenario, is_traced=True).trace, _loads(launch), shared)
+    traced = _Traced(launch, scenario, executed(scenario, is_traced=True).trace)
     return Waiting(traced.by_source(), traced.timeline())
 
 
@@ -104,11 +102,9 @@ def waiting_of(launch: TimedLaunch) -> Waiting:
 class _Traced:
     """The trace of a core: a row for each issue."""
 
+    launch: TimedLaunch
     scenario: Scenario
     trace: NDArray[np.int64]
-    loads: frozenset[tuple[str, str, int | None]]
-    shared: frozenset[str]
-    """levels of memory that all cores share"""
 
     @cached_property
     def instructions(self) -> list[Instruction]:
@@ -131,8 +127,10 @@ class _Traced:
     def waits(self) -> Iterator[tuple[Wait, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]]:
         """Yield causes, each with the issues that waited for it, and from when to when, one after the other."""
         trace, instructions = self.trace, self.instructions
-        is_load = np.array([_identity(each) in self.loads for each in instructions], dtype=bool)
-        is_shared = np.array([each.subsystem in self.shared for each in instructions], dtype=bool)[trace[:, PLACE]]
+        loads = _loads(self.launch)
+        is_load = np.array([_identity(each) in loads for each in instructions], dtype=bool)
+        is_shared = np.array([is_of_device(each.subsystem, self.launch) for each in instructions], dtype=bool)
+        of_shared = is_shared[trace[:, PLACE]]
         order = np.argsort(trace[:, WARP], kind="stable")
         before, is_first = np.zeros(len(trace), dtype=np.int64), np.ones(len(trace), dtype=bool)
         before[order[1:]] = trace[order[:-1], TIME]
@@ -149,8 +147,8 @@ class _Traced:
                 yield "memory latency", waited & of_memory, moment, until
                 waited &= ~of_memory
             if cause == "pipeline busy":
-                yield "memory bandwidth", waited & is_shared, moment, until
-                waited &= ~is_shared
+                yield "memory bandwidth", waited & of_shared, moment, until
+                waited &= ~of_shared
             yield cause, waited, moment, until
             moment = until
 

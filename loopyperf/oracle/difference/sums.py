@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from loopyperf.device.vocabulary import ISSUE
 from loopyperf.models.on_device.review import LaunchReview
 from loopyperf.models.on_device.waiting import WAITS, Wait
-from loopyperf.models.workload import ISSUE
 from loopyperf.oracle.explanation.diagnosis import Diagnosis
 
 

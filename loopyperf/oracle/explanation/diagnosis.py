@@ -1,18 +1,17 @@
 """Why a kernel takes so long on a device, in one sentence, and what would make it faster."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from msgspec import structs
 
 from loopyperf.device.description import Device
 from loopyperf.device.vocabulary import Vocabulary, vocabulary
 from loopyperf.models.on_device.candidates import ChangeKind
 from loopyperf.models.on_device.review import LaunchReview, review_of
 from loopyperf.models.result import ModelTime
-from loopyperf.models.workload import FURTHER_LAUNCHES, LATENCY, LAUNCHES, START
+from loopyperf.models.workload import LATENCY, LAUNCHING, START
 from loopyperf.oracle.explanation.findings import FULL, Finding, findings_of
 from loopyperf.oracle.explanation.in_loopy import InLoopy
 from loopyperf.pipeline.timed_program import TimedProgram
@@ -26,8 +25,8 @@ from loopyperf.units import in_percent
 
 IDLE = 0.8
 """of the time: where the mean core has work for less, cores are idle"""
-NO_PIPELINES = (LATENCY, START)
-"""columns of a fit that are no resource: waiting, and the start of groups"""
+NO_PIPELINES = (*LAUNCHING, LATENCY, START)
+"""columns of a fit that are no resource: launching, waiting, and the start of groups"""
 TELLING = 0.05
 """of the time: a finding that gains more tells the cause"""
 NOTHING = "no change that is modeled would make it 2 % faster"
@@ -82,8 +81,7 @@ def diagnosed(case: Case, device: Device, predictor: Predictor, *, findings: boo
     Without *findings*, no change is simulated. Raises :class:`LoopyperfError` where the kernel has no answer.
     """
     by = _on_pipelines(predictor, device)
-    fit = None if by.fit is None else structs.replace(by.fit, created=None)
-    asked = by.model, fit, by.compiler, device, case.typical, case.sizes, findings
+    asked = *by.depends_on, device, case.typical, case.sizes, findings
     return found_once(DIAGNOSIS, case.kernel, asked, lambda: _diagnosed(case, device, by, findings))
 
 
@@ -91,8 +89,10 @@ def _diagnosed(case: Case, device: Device, by: DevicePredictor, findings: bool) 
     stages, words = stages_of(case, device), vocabulary(device)
     time = _timing(by)
     seconds = time(stages.timed)
-    triples = zip(stages.machine.launches, stages.timed.launches, _answers(by, stages.timed), strict=True)
-    reviews = tuple(review_of(machine, launch, *_seen(answer)) for machine, launch, answer in triples)
+    pairs = zip(stages.machine.launches, stages.timed.launches, strict=True)
+    reviews = tuple(
+        review_of(machine, launch, *_seen(by.time(stages.timed.alone(launch)))) for machine, launch in pairs
+    )
     found: tuple[Finding, ...] = ()
     if findings and reviews:
         loopy = InLoopy(prepared(case.kernel, case.sizes), words)
@@ -111,22 +111,13 @@ def _timing(predictor: DevicePredictor) -> Callable[[TimedProgram], float]:
     return lambda program: float(predictor.time(program).seconds)
 
 
-def _answers(predictor: DevicePredictor, program: TimedProgram) -> list[ModelTime]:
-    """Return the answer for each launch of *program* alone."""
-    alone = (
-        replace(program, launches=(launch,), launched=((launch.name, launch.times),)) for launch in program.launches
-    )
-    return [predictor.time(each) for each in alone]
-
-
 def _seen(answer: ModelTime) -> tuple[float, Mapping[str, float] | None]:
     """Return the seconds of a launch without what launching costs, and how busy each pipeline is by a fit's weights."""
-    rows = [row for row in answer.breakdown.rows if row.property not in (LAUNCHES, FURTHER_LAUNCHES)]
-    seconds = sum(float(row.seconds) for row in rows)
+    seconds = answer.executing
     if answer.columns != "pipelines":
         return seconds, None
     busy: dict[str, float] = {}
-    for row in (row for row in rows if row.property not in NO_PIPELINES):
+    for row in (row for row in answer.breakdown.rows if row.property not in NO_PIPELINES):
         name = row.property.partition(":")[0]
         busy[name] = busy.get(name, 0.0) + float(row.count) * (row.weight or 0.0)
     shares = {name: min(1.0, each / seconds) for name, each in busy.items() if seconds}

@@ -8,8 +8,8 @@ from planted import PLANTED
 from reports.questions import two_launches
 
 import loopyperf as lpp
+from loopyperf.device.vocabulary import ISSUE
 from loopyperf.models.on_device.review import LaunchReview
-from loopyperf.models.workload import ISSUE
 
 V100 = "nvidia-v100"
 pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")

@@ -159,7 +159,7 @@ def test_shares_of_peak_are_busy_cycles_and_waiting_adds_up():
     )
     assert all(0 <= share <= 1 for share in launch.utilization.values())
     assert sum(launch.waiting.total.values()) == pytest.approx(1)
-    padded, _ = next(each for each in launch.accesses if each.array == "b_fetch" and each.kind == "load"), None
+    padded = next(each for each in launch.accesses if each.array == "b_fetch" and each.kind == "load")
     assert (padded.wavefronts, padded.fewest_wavefronts) == (8, 1)
 
 
