@@ -240,7 +240,7 @@ class AccessReview:
     """level of memory -> share of the sectors that are moved from there, 1 of the nearest"""
 
     def hit_rate(self, level: str) -> float | None:
-        """Return the share of what *level* is asked for that it has; None for a level that nothing reaches."""
+        """Return the hit rate of *level*, 0 to 1; None if no access reaches it or it is the last level."""
         names = list(self.reached)
         if level not in names or not self.reached[level] or level == names[-1]:
             return None

@@ -33,7 +33,7 @@ class OnDevice(Shown):
     device: str
     """its short name"""
     name: str
-    """its full name; the short one where it is not described"""
+    """its full name; the short one without device parameters"""
     first: str
     """the model that is shown first: the one that was asked for, if it has an answer"""
     estimates: Mapping[str, Estimate]
@@ -41,7 +41,7 @@ class OnDevice(Shown):
     refusals: Mapping[str, str]
     """model -> why it has no answer"""
     clock: float | None
-    """of a core, in Hz; None where the device is not described"""
+    """of a core, in Hz; None without device parameters"""
     roofline: Roofline | None
     """the launches under the roofs of the device; None where :attr:`gaps` says why"""
     advice: tuple[Advice, ...]
@@ -51,7 +51,7 @@ class OnDevice(Shown):
     diagnosis: Diagnosis | None = None
     """what limits the kernel, and what would make it faster; None where :attr:`gaps` says why"""
     cores: int | None = None
-    """of the device; None where it is not described"""
+    """of the device; None without device parameters"""
 
     @property
     def estimate(self) -> Estimate:

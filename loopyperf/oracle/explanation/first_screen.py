@@ -113,7 +113,7 @@ def findings_table(findings: Sequence[Finding], diagnosis: Diagnosis) -> Table:
 
 
 def reasons(finding: Finding, diagnosis: Diagnosis) -> Iterator[str]:
-    """Yield why a change helps, unless the sentence on the cause says so, which lines it concerns, what binds then."""
+    """Yield in one line the evidence for a change, unless the cause has it; its source lines; and the next bound."""
     why = "" if finding.evidence in diagnosis.cause else finding.evidence
     where = f"at {listed(finding.lines, NAMED)}" if finding.lines else ""
     if clause := "; ".join(filter(None, (why, where, finding.then))):

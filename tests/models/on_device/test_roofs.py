@@ -131,14 +131,14 @@ def test_a_predictor_that_is_of_no_device_is_refused() -> None:
 
 def test_a_launch_that_the_model_cannot_predict_lies_on_its_roof_and_a_note_says_why() -> None:
     def refuses(launch: TimedLaunch) -> PredictedLaunch:
-        raise MissingNumberError("latency of DRAM is not described")
+        raise MissingNumberError("latency of DRAM is unknown")
 
     kernel = lpp.timed_program(doubled(), n=N, device=V100)
     found = roofline_of(kernel, "pipeline", refuses)
     (launch,) = found.launches
     assert (launch.predicted, launch.share, launch.share_in_words) == (None, None, "")
     assert launch.performance == launch.attainable > 0
-    assert "doubled lies on its roof, as pipeline has no answer: latency of DRAM is not described" in found.notes
+    assert "doubled lies on its roof, as pipeline has no answer: latency of DRAM is unknown" in found.notes
     assert "at least beside what launching takes" in found.sheet().answer
     assert "pipeline" not in found.sheet().answer
 
