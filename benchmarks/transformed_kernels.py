@@ -2,8 +2,8 @@
 
 We have measured the test kernels, the ranking sets, tiles of a convolution, and kernels of the TITAN V's archive, and
 counted what they do by Nsight Compute (fits/nvidia-h200/raw/transformed-kernels.jsonl.xz). Of every third, `gather`
-predicts the same from the source and the description alone, as CUDA, a line of JSON each. Without it, what is in
-benchmarks/gathered/ is judged:
+predicts the same from the source and the description alone, as CUDA, and what warps wait for, a line of JSON each.
+Without it, what is in benchmarks/gathered/ is judged:
 
     LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/transformed_kernels.py [gather FILE [--every N]]
 """
@@ -25,6 +25,7 @@ import loopyperf as lpp
 from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.backends.cuda_program import for_cuda
 from loopyperf.models.metrics import median_log_error
+from loopyperf.models.on_device.waiting import Wait
 from loopyperf.oracle.time_limit import TimeIsUp, limited
 
 DEVICE = "nvidia-h200"
@@ -47,6 +48,15 @@ SETS: Mapping[str, tuple[str, ...]] = {
 OTHERS = "test kernels"
 SMALL = 0.02
 """of all sectors that L2 looks up: where fewer are written to DRAM, they are taken as none"""
+STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+STALLS: Mapping[str, tuple[tuple[Wait, ...], tuple[str, ...]]] = {
+    "memory": (("memory latency", "memory bandwidth"), ("long_scoreboard",)),
+    "pipeline busy": (("pipeline busy",), ("lg_throttle", "mio_throttle", "math_pipe_throttle", "tex_throttle")),
+    "dependency": (("dependency",), ("wait", "short_scoreboard")),
+    "barrier": (("barrier",), ("barrier",)),
+    "issue": (("issue",), ("not_selected", "dispatch_stall")),
+}
+"""stall reason -> reasons of the simulator, and of Nsight Compute"""
 
 
 @dataclass(frozen=True)
@@ -90,7 +100,12 @@ def predicted(member: Member) -> dict[str, float]:
     kernel = for_cuda(member.build())
     (launch,) = lpp.counters(kernel, device=DEVICE, parameters=member.sizes).launches
     seconds = lpp.estimate(kernel, device=DEVICE, model="pipeline", parameters=member.sizes).seconds
-    return {**launch.values, SECONDS: float(seconds)}
+    explained = lpp.explain(kernel, device=DEVICE, models=["pipeline"], parameters=member.sizes, findings=False)
+    diagnosis = explained.devices[0].diagnosis
+    waiting = None if diagnosis is None else diagnosis.longest.waiting
+    assert waiting is not None, "the pipeline model simulates each launch"
+    stalls = {name: sum(waiting.total.get(each, 0.0) for each in ours) for name, (ours, _) in STALLS.items()}
+    return {**launch.values, SECONDS: float(seconds), **stalls}
 
 
 def gathered() -> list[Judged]:
@@ -152,12 +167,33 @@ def of_times(judged: Sequence[Judged]) -> Table:
     return shown
 
 
+def of_stalls(judged: Sequence[Judged]) -> Table:
+    """Return the mean share of each stall reason, simulated and counted, and how often the largest one agrees."""
+    shown = table("set", "kernels", "largest agrees", *STALLS)
+    for name in (*SETS, OTHERS, "all"):
+        here = [each for each in judged if name in ("all", each.of_set)]
+        simulated = np.array([[each.predicted[reason] for reason in STALLS] for each in here])
+        counted = np.array([_counted_stalls(each.measured) for each in here])
+        agrees = np.equal(simulated.argmax(axis=1), counted.argmax(axis=1)).mean()
+        means = zip(simulated.mean(axis=0), counted.mean(axis=0), strict=True)
+        shares = (f"{100 * ours:.0f}, {100 * theirs:.0f} %" for ours, theirs in means)
+        shown.add_row(name, str(len(here)), f"{100 * agrees:.0f} %", *shares)
+    return shown
+
+
+def _counted_stalls(measured: Mapping[str, float]) -> list[float]:
+    warps = [sum(measured.get(STALLED.format(each), 0.0) for each in theirs) for _, theirs in STALLS.values()]
+    return [each / sum(warps) for each in warps]
+
+
 # }}}
 
 
 def main() -> None:
     """Gather predictions, or judge those that were gathered."""
-    gather_or_show(main.__doc__, EVERY, gather, gathered, {"counters": of_counters, "times": of_times})
+    gather_or_show(
+        main.__doc__, EVERY, gather, gathered, {"counters": of_counters, "stalls": of_stalls, "times": of_times}
+    )
 
 
 if __name__ == "__main__":
