@@ -16,12 +16,12 @@ from rich.console import Console
 from rich.table import Table
 
 import loopyperf as lpp
+from loopyperf.calibration.accuracy import median_log_error, regret, spearman
+from loopyperf.calibration.archived import measured_kernels
 from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import load_kernel_files
-from loopyperf.models.metrics import median_log_error, regret, spearman
-from loopyperf.oracle.archived import measured_kernels
-from loopyperf.oracle.validate import with_empty_kernel
+from loopyperf.predict.validate import with_empty_kernel
 
 MODELS = ("overlap", "linear", "pipeline", "roofline", "volkov")
 FEWEST = 5

@@ -34,10 +34,10 @@ from loopyperf.device.description import Device
 from loopyperf.idg import Idg
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.measurement.campaign import plan
-from loopyperf.measurement.configuration import Limits
+from loopyperf.measurement.environment import Limits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
-from loopyperf.predict.compiled import compiled_kernel
-from loopyperf.predict.stages import machine_program
+from loopyperf.stages.compiled import compiled_kernel
+from loopyperf.stages.stages import machine_program
 
 LIMITS = Limits(
     group_size=1024,

@@ -23,8 +23,8 @@ from parts.tables import gather_or_show, table
 from rich.table import Table
 
 import loopyperf as lpp
-from loopyperf.models.metrics import spearman
-from loopyperf.models.on_device.counters import LaunchCounters
+from loopyperf.calibration.accuracy import spearman
+from loopyperf.models.counters import LaunchCounters
 
 DEVICE = "nvidia-rtx-2080-ti"
 MEASURED = SHARED_DATA / "ktt-convolution-rtx-2080-ti.csv.xz"

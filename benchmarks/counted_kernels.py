@@ -20,7 +20,7 @@ from parts.corpus import Member, own_members
 
 from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.backends.cuda_program import CudaProgram
-from loopyperf.measurement.configuration import Configuration
+from loopyperf.measurement.environment import Configuration
 
 
 def launch_once(cupy: Any, member: Member, configuration: Configuration) -> Mapping[str, Any]:

@@ -16,12 +16,12 @@ from parts.tables import show, table
 from parts.titan_v import GATHERED, gathered, measured_kernels, observed
 
 import loopyperf as lpp
+from loopyperf.calibration.accuracy import median_log_error
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.overlap_fit import LAUNCH, SHARPNESS, solve_overlap
 from loopyperf.calibration.problem import Observation, pose_problem
 from loopyperf.models.interface import Fitted
-from loopyperf.models.metrics import median_log_error
-from loopyperf.models.overlap import sensitivity
+from loopyperf.models.linear import sensitivity
 from loopyperf.models.workload import LAUNCHES
 
 NUMBERS = (0, 1, 3, 10, 30, 100)

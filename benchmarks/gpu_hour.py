@@ -33,14 +33,13 @@ from loopyperf.errors import ArchiveError, MeasurementError
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.backends.interface import Backend
-from loopyperf.measurement.campaign import Progress
-from loopyperf.measurement.configuration import Configuration
+from loopyperf.measurement.campaign import Progress, measure
+from loopyperf.measurement.environment import Configuration
 from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, load_kernel_files
+from loopyperf.measurement.microbenchmarks.description import KERNELS as MICROBENCHMARKS
 from loopyperf.measurement.microbenchmarks.pace import FULL
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.oracle.measuring import measure
-from loopyperf.oracle.microbenchmark import KERNELS as MICROBENCHMARKS
-from loopyperf.oracle.validate import PATIENT, with_empty_kernel
+from loopyperf.predict.validate import PATIENT, with_empty_kernel
 
 SWEPT = ("test_kernels", "test_kernels/rodinia")
 """folders of the kernels that are measured at several occupancies"""

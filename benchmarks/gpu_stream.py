@@ -27,12 +27,12 @@ from parts.tables import show, table
 from rich.table import Table
 
 import loopyperf as lpp
+from loopyperf.calibration.accuracy import mape, mape_shape
 from loopyperf.errors import MissingNumberError
+from loopyperf.explain.plots import plot_over_occupancy
 from loopyperf.memory.kernel_profile import KernelProfile
 from loopyperf.models.catalog import DEVICE_MODELS as OF_DEVICE
-from loopyperf.models.metrics import mape, mape_shape
-from loopyperf.plots import plot_over_occupancy
-from loopyperf.predict.stages import staged
+from loopyperf.stages.stages import staged
 
 DEVICES = {
     "v100": "nvidia-v100",

@@ -14,7 +14,7 @@ from time import process_time
 import numpy as np
 from parts.titan_v import Row, measured_kernels
 
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import kernel_profile
 

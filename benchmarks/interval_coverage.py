@@ -16,12 +16,12 @@ import parts  # noqa: F401 - turns the cache off
 from rich.console import Console
 from rich.table import Table
 
+from loopyperf.calibration.archived import told
 from loopyperf.calibration.fitting import FOLDS, SEEDS, interval_coverage
 from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.validation import Candidate, possible
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import measurement_kernels
-from loopyperf.oracle.archived import told
 
 
 def table(rows: Sequence[Observation], beyond: Sequence[Observation], seeds: int) -> Table:

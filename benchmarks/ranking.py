@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 import loopyperf as lpp
+from loopyperf.calibration.accuracy import median_log_error, regret, spearman
 from loopyperf.measurement.backends import open_backend
-from loopyperf.models.metrics import median_log_error, regret, spearman
 
 GROUPS = ((8, 8), (16, 8), (8, 16), (16, 16), (32, 8), (8, 32), (64, 4), (32, 16))
 BLOCKS = ((1, 1), (2, 2), (4, 1), (1, 4))

@@ -33,20 +33,20 @@ import parts  # noqa: F401 - turns the cache off
 from ranking_sets.matrix_multiplication import FORMS, Form, matrix_multiplication
 
 import loopyperf as lpp
+from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import load_kernel
-from loopyperf.oracle.ranking.task import Task, predicted
-from loopyperf.oracle.ranking.variants import Variant
-from loopyperf.predict.cache import recent
-from loopyperf.predict.cache.content import content_key
-from loopyperf.predict.cache.files import CACHE_VARIABLE
-from loopyperf.predict.case import prepared
-from loopyperf.properties.counted_kernel import count_properties
+from loopyperf.search.task import Task, predicted
+from loopyperf.search.variants import Variant
+from loopyperf.stages import cache as recent
+from loopyperf.stages.cache import CACHE_VARIABLE
+from loopyperf.stages.cache_keys import content_key
+from loopyperf.stages.case import prepared
 
 N = 1024
 MODELS = {"linear": "amd-r9-fury", "roofline": "nvidia-titan-v", "pipeline": "nvidia-titan-v"}
 ASK = """
 import pickle, sys, time
-from loopyperf.oracle.ranking.task import predicted
+from loopyperf.search.task import predicted
 tasks = pickle.load(sys.stdin.buffer)
 start = time.process_time()
 for task in tasks:

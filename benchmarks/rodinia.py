@@ -26,19 +26,19 @@ from rich.console import Console
 from rich.table import Table
 
 import loopyperf as lpp
+from loopyperf.calibration.accuracy import mape, mape_shape
 from loopyperf.device.description import Device
 from loopyperf.device.lambdas import DRAM
 from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends import opened
+from loopyperf.measurement.campaign import measure
 from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, configurations_of, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.catalog import DEVICE_MODELS as OF_DEVICE
-from loopyperf.models.metrics import mape, mape_shape
-from loopyperf.oracle.measuring import measure
-from loopyperf.oracle.validate import with_empty_kernel
 from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.predict.stages import Stages, staged
+from loopyperf.predict.validate import with_empty_kernel
+from loopyperf.stages.stages import Stages, staged
 
 SHORT = Protocol(runs=8, dropped=2, probe_runs=2, longest_run=0.3)
 

@@ -30,16 +30,16 @@ import loopy as lp
 import numpy as np
 import parts  # noqa: F401 - turns the cache off
 
+from loopyperf.calibration.calibrate import made_once, sampling_task
 from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.backends.interface import Backend, BenchmarkCase
-from loopyperf.measurement.configuration import Arguments, Configuration, Sizes
+from loopyperf.measurement.environment import Arguments, Configuration, Sizes
 from loopyperf.measurement.kernel_files import configurations_of, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.sampling import SampledProgram, Work, sampled_time
-from loopyperf.oracle.sampling_campaign import made_once, sampling_task
-from loopyperf.predict.samples import SampledKernel, take_samples
+from loopyperf.stages.samples import SampledKernel, take_samples
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = (

@@ -20,13 +20,13 @@ import parts  # noqa: F401 - turns the cache off
 from numpy.typing import NDArray
 from sampling import CLASSES, FOLDERS, MULTIPLES, ROOT, pair
 
-from loopyperf.calibration.learning.learned import SAMPLED
-from loopyperf.calibration.learning.training import Stated, judge
+from loopyperf.calibration.fit import Measured
+from loopyperf.calibration.learned import SAMPLED
+from loopyperf.calibration.training import Stated, judge
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.kernel_files import configurations_of, load_kernel_files
 from loopyperf.models.sampling import SampledProgram, Samples, Work
-from loopyperf.oracle.fit import Measured
-from loopyperf.oracle.train import examples
+from loopyperf.predict.corrected import examples
 
 Errors = NDArray[np.float64]
 

@@ -22,14 +22,14 @@ from parts.multipole_expansion import multipole_expansion
 from ranking_sets.matrix_multiplication import FORMS, Form, matrix_multiplication
 
 import loopyperf as lpp
+from loopyperf.calibration.choice import chosen_fit
+from loopyperf.counts.counted_kernel import count_properties
+from loopyperf.counts.property_vector import PropertyVector
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.backends import open_backend
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
-from loopyperf.predict.cache import recent
-from loopyperf.predict.cache.files import CACHE_VARIABLE
-from loopyperf.predict.choice import chosen_fit
-from loopyperf.properties.counted_kernel import count_properties
-from loopyperf.properties.vector import PropertyVector
+from loopyperf.stages import cache as recent
+from loopyperf.stages.cache import CACHE_VARIABLE
 
 pytestmark = [
     pytest.mark.benchmark(timer=time.process_time),

@@ -20,10 +20,10 @@ from parts.titan_v import DEVICE, Found, Row, gathered, measured_kernels
 
 from loopyperf.errors import LoopyperfError
 from loopyperf.models.catalog import DEVICE_MODELS
-from loopyperf.models.on_device.pipeline_shares import busy_seconds
+from loopyperf.models.pipeline_shares import busy_seconds
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.corrected import SeenKernel
-from loopyperf.predict.stages import staged
+from loopyperf.stages.stages import staged
 
 Step = tuple[str, Callable[[], None]]
 """what is asked for, and what adds it to what is found"""

@@ -19,8 +19,8 @@ from parts.titan_v import FIGURES, add_files, figures, gathered, measured_kernel
 from rich.table import Table
 
 from loopyperf.calibration.fitting import FOLDS
-from loopyperf.calibration.learning.training import Example, FittedBase, Judged, Names, judge, scores
 from loopyperf.calibration.problem import Observation, Vector
+from loopyperf.calibration.training import Example, FittedBase, Judged, Names, judge, scores
 from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.models.learned import Features
 

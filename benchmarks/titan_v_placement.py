@@ -16,11 +16,10 @@ from parts.titan_v import DEVICE, FIGURES, Found, add_files, figures, gathered, 
 from rich.table import Table
 
 from loopyperf.calibration.fits import Fit, Provenance
-from loopyperf.calibration.fitting import FOLDS, fit_observations
-from loopyperf.calibration.intervals import widths
+from loopyperf.calibration.fitting import FOLDS, fit_observations, widths
 from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.validation import CANDIDATES
-from loopyperf.models.overlap import sensitivity
+from loopyperf.models.linear import sensitivity
 
 APART = 1.5
 """times one of both times must be the other one for their difference to tell where the array was"""

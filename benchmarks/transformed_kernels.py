@@ -22,11 +22,11 @@ from parts.tables import gather_or_show, table
 from rich.table import Table
 
 import loopyperf as lpp
+from loopyperf.calibration.accuracy import median_log_error
 from loopyperf.errors import LoopyperfError
+from loopyperf.executors import TimeIsUp, limited
+from loopyperf.explain.waiting import Wait
 from loopyperf.measurement.backends.cuda_program import for_cuda
-from loopyperf.models.metrics import median_log_error
-from loopyperf.models.on_device.waiting import Wait
-from loopyperf.oracle.time_limit import TimeIsUp, limited
 
 DEVICE = "nvidia-h200"
 MEASURED = Path(__file__).parents[1] / "fits" / DEVICE / "raw" / "transformed-kernels.jsonl.xz"

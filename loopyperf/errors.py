@@ -4,7 +4,12 @@ A message says what was wrong, what was received and what to do next. The comman
 exits with status 1.
 """
 
+from collections.abc import Callable, Mapping
 from importlib import metadata
+from itertools import islice
+from textwrap import shorten
+
+from loopyperf.units import listed
 
 ENGINE_REMEDY = "run: pip install --force-reinstall --no-deps 'islpy-barvinok==2025.2.5.post1'"
 """pip puts plain islpy, which loopy asks for, over islpy-barvinok, so the latter is to be installed last"""
@@ -162,3 +167,34 @@ class KernelFileError(LoopyperfError):
 def one_line(error: BaseException) -> str:
     """Return what *error* says, on one line; empty where it says nothing."""
     return " ".join(str(error).split())
+
+
+SHORT = 80
+"""letters of a reason in a table, at most"""
+NAMED = 20
+"""of those who have no answer for the same reason, at most"""
+REASONS = 12
+"""that are told, at most"""
+
+
+def in_short(reason: str) -> str:
+    """Return the beginning of *reason*: what is wrong, without what to do."""
+    words = reason.partition(";")[0].partition(": ")[0]
+    # Half of what stands in parentheses tells nobody anything.
+    return shorten(words if len(words) <= SHORT else words.partition(" (")[0], SHORT, placeholder=" …")
+
+
+def by_reason(refusals: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return reason -> who has no answer for it, in the order of *refusals*."""
+    found: dict[str, list[str]] = {}
+    for name, reason in refusals.items():
+        found.setdefault(reason, []).append(name)
+    return found
+
+
+def unanswered(refusals: Mapping[str, str], as_said: Callable[[str], str] = in_short) -> list[str]:
+    """Return a sentence for each reason, in short or *as_said*, with those who have no answer for it."""
+    told = by_reason({name: as_said(reason) for name, reason in refusals.items()})
+    lines = [f"no answer: {listed(names, NAMED)}: {reason}" for reason, names in islice(told.items(), REASONS)]
+    rest = sum(map(len, islice(told.values(), REASONS, None)))
+    return [*lines, f"no answer: {rest:,} more, for other reasons"] if rest else lines

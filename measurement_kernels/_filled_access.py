@@ -9,7 +9,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
 
 COLUMNS = 256
 """Columns that each work-item adds up."""

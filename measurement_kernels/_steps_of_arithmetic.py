@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from loopy.kernel.data import ValueArg
 
-from loopyperf.measurement.configuration import Arguments, Array
+from loopyperf.measurement.environment import Arguments, Array
 
 GROUP = 256
 """work-items: the one size that is in all of the paper's 1-D sets"""

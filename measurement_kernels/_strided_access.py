@@ -26,7 +26,7 @@ import loopy as lp
 import numpy as np
 from loopy.kernel.data import ArrayArg, ValueArg
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
 
 GROUP = 256
 """work-items: the one size that is in all of the paper's 1-D sets"""

@@ -39,7 +39,7 @@ import loopy as lp
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
 
 NAME = "arithmetic operations"
 

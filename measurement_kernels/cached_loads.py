@@ -12,7 +12,7 @@ Counts in each work-item: rounds·rows loads of stride 1 and additions, and roun
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
 
 NAME = "cached loads"
 

@@ -7,7 +7,7 @@ Counts in each work-item: 256 steps, a multiplication for the first value, a sto
 the steps.
 """
 
-from loopyperf.measurement.configuration import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, Limits
 
 from ._rounds_of_arithmetic import configuration, fits
 from ._steps_of_arithmetic import FLOATS

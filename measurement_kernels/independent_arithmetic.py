@@ -8,7 +8,7 @@ Counts in each work-item: 256 steps, 8 multiplications for the first values, 7 a
 ``_steps_of_arithmetic.py`` has the steps.
 """
 
-from loopyperf.measurement.configuration import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, Limits
 
 from ._rounds_of_arithmetic import configuration, fits
 from ._steps_of_arithmetic import FLOATS

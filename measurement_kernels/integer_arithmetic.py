@@ -9,7 +9,7 @@ Counts in each work-item: 256 steps; stores of stride 1.
 
 from dataclasses import replace
 
-from loopyperf.measurement.configuration import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, Limits
 
 from ._rounds_of_arithmetic import configuration, fits
 from ._steps_of_arithmetic import INTEGERS

@@ -7,7 +7,7 @@ for models that have one. ``dependent_arithmetic.py`` and ``cached_loads.py`` ha
 
 from dataclasses import replace
 
-from loopyperf.measurement.configuration import Configuration, Limits, doubling
+from loopyperf.measurement.environment import Configuration, Limits, doubling
 
 from ._rounds_of_arithmetic import configuration, fits
 from ._steps_of_arithmetic import FLOATS

@@ -16,7 +16,7 @@ paper's n = 2^(p+3t)).
 Counts: 512n loads of stride 2, 512n additions (one for each pair, one for each step of the sum), n stores of stride 1.
 """
 
-from loopyperf.measurement.configuration import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, Limits
 
 from ._filled_access import configurations_of_stride
 

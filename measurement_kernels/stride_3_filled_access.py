@@ -14,7 +14,7 @@ paper's n = 2^(p+3t)).
 Counts: 768n loads of stride 3, 768n additions (two for each column, one for each step of the sum), n stores.
 """
 
-from loopyperf.measurement.configuration import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, Limits
 
 from ._filled_access import configurations_of_stride
 

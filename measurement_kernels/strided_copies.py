@@ -10,7 +10,7 @@ Counts in each pass of each work-item: u loads, u stores.
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
 
 from ._strided_access import FRACTIONS, Access, configurations_of_accesses, in_passes, integers
 

@@ -9,7 +9,7 @@ Counts in each pass of each work-item: u stores.
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
 
 from ._strided_access import Access, configurations_of_accesses, in_passes, integers
 

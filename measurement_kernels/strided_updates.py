@@ -13,7 +13,7 @@ from dataclasses import replace
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
 
 from ._strided_access import Access, configurations_of_accesses, in_passes, integers
 

@@ -19,7 +19,7 @@ from math import lcm
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
 from loopyperf.measurement.kernel_files import with_local_tile
 
 NAME = "skinny matrix multiplication"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture.engine import ConjectureRunner
 
-from loopyperf.predict.cache import recent
+from loopyperf.stages import cache as recent
 
 # Machines are shared: how long one example takes says nothing.
 settings.register_profile("loopyperf", deadline=None)

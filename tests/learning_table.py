@@ -3,8 +3,8 @@
 import numpy as np
 
 from loopyperf.calibration.fits import Provenance
-from loopyperf.calibration.learning.training import Example
 from loopyperf.calibration.problem import Observation
+from loopyperf.calibration.training import Example
 from loopyperf.models.learned import Features
 
 CLASSES = 6

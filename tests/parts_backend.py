@@ -8,11 +8,10 @@ from typing import Any
 
 import loopy as lp
 
-from loopyperf.idg.warps.warp import grid_extent
+from loopyperf.idg.warps.warp_classes import grid_extent
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.backends.interface import BenchmarkCase, Contents, DeviceProgram, Grid, Timing, check_parts
-from loopyperf.measurement.configuration import Limits
-from loopyperf.measurement.environment import Environment
+from loopyperf.measurement.environment import Environment, Limits
 from loopyperf.measurement.watch import YARDSTICK
 
 LIMITS = Limits(group_size=1024, local_memory=48 * 1024, global_memory=2**30)

@@ -2,10 +2,10 @@
 
 from fractions import Fraction
 
+from loopyperf.counts.counted_kernel import KernelCounts, count_properties
 from loopyperf.counts.execution import Counting
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
-from loopyperf.properties.counted_kernel import KernelCounts, count_properties
 
 
 def settled(kernel: Kernel, counting: Counting, share: Fraction) -> KernelCounts:

@@ -84,7 +84,7 @@ KERNEL_FILE = '''"""A test."""
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Configuration
+from loopyperf.measurement.environment import Configuration
 
 NAME = "{name}"
 STATEMENTS = {statements}

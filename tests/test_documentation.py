@@ -28,9 +28,9 @@ from documents import (
 )
 
 from loopyperf import errors
+from loopyperf.cli.console import PLAIN_WIDTH
 from loopyperf.cli.program import COMMANDS, program
-from loopyperf.cli.streams import PLAIN_WIDTH
-from loopyperf.predict.cache.files import LIMIT
+from loopyperf.stages.cache import LIMIT
 
 TERMINAL_WIDTH = "100"
 """columns, as when the output in the documents was made"""
@@ -134,7 +134,7 @@ def test_the_reference_has_every_public_name() -> None:
 @pytest.mark.parametrize(
     ("package", "name"),
     [
-        ("loopyperf.plots", "plots"),
+        ("loopyperf.explain.plots", "plots"),
         ("loopyperf.idg", "graphs"),
         ("loopyperf.pipeline", "simulator"),
         ("loopyperf.testing", "testing"),

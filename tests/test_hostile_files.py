@@ -20,18 +20,18 @@ import pytest
 from kernels import doubled
 
 import loopyperf as lpp
+from loopyperf.calibration.archived import fit_recording
 from loopyperf.calibration.fits import fit_document, load_fit
-from loopyperf.calibration.learning.learned import learned_document, load_learned
+from loopyperf.calibration.learned import learned_document, load_learned
 from loopyperf.counts import transcription
+from loopyperf.counts.counted_kernel import KernelCounts
 from loopyperf.device.device_files import load_description
 from loopyperf.device.library import BUNDLED
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import measurement_kernels
-from loopyperf.models import transcription as answers
+from loopyperf.models import result as answers
 from loopyperf.models.result import ModelTime
-from loopyperf.oracle.archived import fit_recording
-from loopyperf.oracle.train import train_recordings
-from loopyperf.properties.counted_kernel import KernelCounts
+from loopyperf.predict.corrected import train_recordings
 
 MUTATIONS = int(os.environ.get("MUTATIONS", "300"))
 """of each kind of file"""

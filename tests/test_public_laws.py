@@ -13,7 +13,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.device.parts import Quantity
 from loopyperf.models.result import Breakdown, Row
-from loopyperf.predict.case import Case
+from loopyperf.stages.case import Case
 from loopyperf.testing import Check, check_device, check_predictor, device_checks, predictor_checks
 
 HONEST = lpp.predictor(device="nvidia-v100", model="roofline")

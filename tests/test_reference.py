@@ -19,7 +19,7 @@ from sphinx.pycode import ModuleAnalyzer
 import loopyperf as lpp
 from loopyperf import errors
 from loopyperf.device.parts import Part
-from loopyperf.sheet import Shown
+from loopyperf.display import Shown
 
 TEXT = "\n".join(path.read_text(encoding="utf-8") for path in sorted((SITE / "reference").glob("*.md")))
 SHOWN = ":members:"

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from loopyperf.cli.program import program
-from loopyperf.sheet import GAP, SHOWN_FIRST, SHOWN_LAST, Sheet, Table, abridged, apart, called, described, folded
+from loopyperf.display import GAP, SHOWN_FIRST, SHOWN_LAST, Sheet, Table, abridged, apart, called, described, folded
 
 ESTIMATE = f"estimate {Path(__file__).parent / 'kernels.py'}:doubled --set n=4096"
 WIDTHS = (30, 40, 50, 60, 70, 80, 100, 120)

@@ -18,16 +18,15 @@ from reports.questions import two_launches
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import ResidualSummary
-from loopyperf.calibration.learning.learned import Record, Score, Taught
+from loopyperf.calibration.learned import Record, Score, Taught
 from loopyperf.calibration.library import bundled_fits
 from loopyperf.device.description import Throughput
-from loopyperf.errors import LoopyperfError
+from loopyperf.display import Shown, Table
+from loopyperf.errors import LoopyperfError, unanswered
 from loopyperf.idg import Idg
 from loopyperf.models.result import Breakdown, ModelTime, Row
-from loopyperf.oracle.profiled import ComparedCounter
-from loopyperf.oracle.refusals import unanswered
-from loopyperf.oracle.validate import Validation
-from loopyperf.sheet import Shown, Table
+from loopyperf.predict.counters import ComparedCounter
+from loopyperf.predict.validate import Validation
 
 V100 = {"device": "nvidia-v100"}
 

@@ -8,8 +8,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from loopyperf.explain.plots import plot_groups, plot_over_occupancy
 from loopyperf.pipeline import GroupTimes
-from loopyperf.plots import plot_groups, plot_over_occupancy
 
 Row = dict[str, Any]
 PANEL = 4.2, 3.2

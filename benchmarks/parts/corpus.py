@@ -10,7 +10,7 @@ from itertools import chain
 import loopy as lp
 
 from loopyperf.measurement.arguments import allocated_bytes
-from loopyperf.measurement.configuration import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, Limits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
 from parts import RANKING_SETS
 from parts.convolution import Shape, convolution

@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 
 import loopyperf as lpp
+from loopyperf.calibration.accuracy import median_log_error, regret, spearman
 from loopyperf.calibration.problem import Observation
-from loopyperf.models.metrics import median_log_error, regret, spearman
 from parts.shared_data import SHARED_DATA
 
 DEVICE = lpp.load_device("nvidia-titan-v")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
 from loopyperf.measurement.kernel_files import with_local_tile
 
 NAME = "ranking of matrix multiplications"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
 
 NAME = "ranking of stencils"
 SIZES = (64, 128, 256, 512)

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from saving import save
 
 import loopyperf as lpp
-from loopyperf import plots
+from loopyperf.explain import plots
 
 DOCS = Path(__file__).parents[1]
 DEVICE = "nvidia-v100"

@@ -5,7 +5,7 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from loopyperf.reports.pictures import SETTINGS
+from loopyperf.explain.drawings import SETTINGS
 
 
 def save(figure: Figure, path: str | Path) -> None:

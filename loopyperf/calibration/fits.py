@@ -13,14 +13,14 @@ from typing import Annotated, Literal, cast
 import msgspec
 
 from loopyperf.calibration.accuracy import CrossValidation, Uncertainty
-from loopyperf.calibration.documents import Amount, Document, Number, Whole, read_document, write_document
 from loopyperf.calibration.problem import Coverage, Indistinguishable
+from loopyperf.display import Sheet, Shown, Table
 from loopyperf.errors import FitFileError, later_schema
+from loopyperf.files import Amount, Document, Number, Whole, read_document, write_document
 from loopyperf.models.interface import Basis
-from loopyperf.models.overlap import side
+from loopyperf.models.linear import side
 from loopyperf.models.result import LEVEL
 from loopyperf.models.workload import LAUNCHES, shown
-from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import amount, duration, in_percent, number_of, unit_cost
 
 SCHEMA = 2
@@ -82,7 +82,7 @@ class ResidualSummary(msgspec.Struct, frozen=True):
     """Relative residuals of all observations in three numbers."""
 
     geometric_mean: Amount
-    """of magnitudes (:func:`loopyperf.models.metrics.geometric_mean`)"""
+    """of magnitudes (:func:`loopyperf.calibration.accuracy.geometric_mean`)"""
     root_mean_square: Amount
     """what the plain fit minimises"""
     worst: Amount

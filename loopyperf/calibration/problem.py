@@ -17,10 +17,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.calibration.documents import Amount, Number, Whole
 from loopyperf.errors import CalibrationError
+from loopyperf.files import Amount, Number, Whole
 from loopyperf.models.interface import Basis
-from loopyperf.models.overlap import Amounts, sensitivity
+from loopyperf.models.linear import Amounts, sensitivity
 from loopyperf.units import amount
 
 Matrix = NDArray[np.float64]

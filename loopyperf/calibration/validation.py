@@ -8,13 +8,19 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.calibration.accuracy import PIPELINES, PLAIN, ClassErrors, CrossValidation, Uncertainty, folds
-from loopyperf.calibration.overlap_fit import solve_overlap
+from loopyperf.calibration.accuracy import (
+    PIPELINES,
+    PLAIN,
+    ClassErrors,
+    CrossValidation,
+    Uncertainty,
+    folds,
+    geometric_mean,
+)
+from loopyperf.calibration.overlap_fit import solve, solve_overlap
 from loopyperf.calibration.problem import Observation, Problem, Solution, Vector, pose_problem
-from loopyperf.calibration.solver import solve
 from loopyperf.errors import LoopyperfWarning
 from loopyperf.models.interface import Basis
-from loopyperf.models.metrics import geometric_mean
 from loopyperf.units import listed
 
 # {{{ the models that measurements are fitted with, of which cross-validation chooses one

@@ -6,7 +6,7 @@ from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show_answer
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
-from loopyperf.oracle.advice import advise as ask
+from loopyperf.explain.advice import advise as ask
 
 
 @click.command(epilog="\b\nExample: loopyperf advise matmul.py:tiled --set n=1024 --device nvidia-v100")

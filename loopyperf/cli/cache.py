@@ -10,15 +10,17 @@ import loopy as lp
 from loopyperf.cli.console import print_json, show
 from loopyperf.cli.settings import as_json as json_option
 from loopyperf.files import why_unwritable
-from loopyperf.predict.cache.files import (
+from loopyperf.stages.cache import (
     CACHE_VARIABLE,
     LIMIT_VARIABLE,
+    Entry,
     cache_folder,
     cache_limit,
+    entries,
     is_of_these_versions,
     own_folder,
+    remove,
 )
-from loopyperf.predict.cache.folder import Entry, entries, remove
 from loopyperf.units import number_of
 
 

@@ -8,8 +8,8 @@ from loopyperf.cli import settings
 from loopyperf.cli.console import Form, print_answer
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
-from loopyperf.oracle.comparison import compare as ask
-from loopyperf.oracle.comparison import compare_occupancies as ask_over_occupancy
+from loopyperf.predict.compare import compare as ask
+from loopyperf.predict.compare import compare_occupancies as ask_over_occupancy
 
 
 @click.command(epilog="\b\nExample: loopyperf compare matmul.py:tiled --set n=4096 --device nvidia-v100")

@@ -4,15 +4,14 @@ from pathlib import Path
 
 import click
 
+from loopyperf.calibration.choice import chosen_device
 from loopyperf.cli import settings
 from loopyperf.cli.console import Form, print_answer
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
-from loopyperf.oracle.profiled import compare_counters
-from loopyperf.predict.case import Case
-from loopyperf.predict.choice import chosen_device
-from loopyperf.predict.compiled import Compiler
-from loopyperf.predict.counters import counters_at
+from loopyperf.predict.counters import compare_counters, counters_at
+from loopyperf.stages.case import Case
+from loopyperf.stages.compiled import Compiler
 
 
 @click.command(epilog="\b\nExample: loopyperf counters matmul.py:tiled --set n=4096 --device nvidia-v100")

@@ -7,16 +7,16 @@ from typing import Any
 import click
 from msgspec import structs
 
+from loopyperf.calibration.calibrate import kernel_coverage
+from loopyperf.calibration.choice import chosen_fit, fitted_devices
 from loopyperf.calibration.problem import Coverage
 from loopyperf.cli import settings
 from loopyperf.cli.completion import names
 from loopyperf.cli.console import print_json, show, show_sheet
 from loopyperf.cli.progress import working
+from loopyperf.display import Sheet, Table
 from loopyperf.errors import FitFileError
-from loopyperf.measurement.configuration import Limits
-from loopyperf.oracle.coverage import kernel_coverage
-from loopyperf.predict.choice import chosen_fit, fitted_devices
-from loopyperf.sheet import Sheet, Table
+from loopyperf.measurement.environment import Limits
 
 LOCAL_MEMORY, GLOBAL_MEMORY = 48 * 2**10, 2**32
 """bytes that are taken for a device that is not there"""

@@ -10,8 +10,8 @@ from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show, show_answer
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
-from loopyperf.oracle.difference.diff import diff as ask
-from loopyperf.oracle.difference.difference import Difference
+from loopyperf.explain.difference import Difference
+from loopyperf.explain.difference import diff as ask
 
 Pair = tuple[int | None, int | None]
 
@@ -37,7 +37,7 @@ def diff(output: Path | None, as_json: bool, **asked: Any) -> None:
     """
     if output is not None:
         # Where Jinja2 or matplotlib is missing, say so before the analysis.
-        import_module("loopyperf.reports")
+        import_module("loopyperf.explain.report")
     answer = _compared(**asked)
     saved = None if output is None else answer.save(output)
     if as_json:

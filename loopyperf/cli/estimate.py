@@ -3,13 +3,13 @@
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.backend_name import BACKEND
 from loopyperf.cli.console import Form, print_answer
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
+from loopyperf.cli.settings import BACKEND
 from loopyperf.counts.execution import COUNTINGS, Counting
-from loopyperf.predict.compiled import Compiler
 from loopyperf.predict.estimate import estimate as ask
+from loopyperf.stages.compiled import Compiler
 
 
 @click.command(epilog="\b\nExample: loopyperf estimate matmul.py:tiled --set n=4096 --device amd-r9-fury")

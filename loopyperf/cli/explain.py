@@ -10,17 +10,16 @@ from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show, show_sheet
 from loopyperf.cli.kernel_source import load_program, words_on
 from loopyperf.cli.progress import working
+from loopyperf.display import Sheet, Table
+from loopyperf.errors import by_reason
+from loopyperf.explain.explain import explain as ask
+from loopyperf.explain.explain import notes_on, paragraphs
+from loopyperf.explain.explanation import Explanation, OnDevice
+from loopyperf.explain.first_screen import accesses_table, bar
+from loopyperf.explain.roofline import OF_ALL_LANES, Roofline
 from loopyperf.models.catalog import MODELS
-from loopyperf.models.on_device.roofs import OF_ALL_LANES, Roofline
 from loopyperf.models.result import HEADINGS, Estimate
-from loopyperf.oracle.explanation.about import paragraphs
-from loopyperf.oracle.explanation.explain import explain as ask
-from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
-from loopyperf.oracle.explanation.first_screen import accesses_table, bar
-from loopyperf.oracle.explanation.notes import notes_on
-from loopyperf.oracle.models_table import models_table
-from loopyperf.oracle.refusals import by_reason
-from loopyperf.sheet import Sheet, Table
+from loopyperf.predict.compare import models_table
 from loopyperf.units import duration, in_percent, prefixed
 
 SMALL = 0.01

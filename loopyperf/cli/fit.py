@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from loopyperf.calibration.archived import fit_recording
 from loopyperf.calibration.fits import fit_document
 from loopyperf.calibration.library import save_fits
 from loopyperf.cli import settings
@@ -12,7 +13,6 @@ from loopyperf.cli.progress import working
 from loopyperf.counts.execution import Counting
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import measurement_kernels
-from loopyperf.oracle.archived import fit_recording
 
 
 @click.command(epilog="\b\nExample: loopyperf fit archive.jsonl --model overlap -o overlap.json")

@@ -7,17 +7,14 @@ from typing import Any
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show, show_beside
+from loopyperf.cli.console import free, print_json, show, show_beside, standard_error
 from loopyperf.cli.devices import as_plain_values, show_device
-from loopyperf.cli.output import free
 from loopyperf.cli.progress import campaign_bar, working
-from loopyperf.cli.streams import standard_error
 from loopyperf.device.device_files import description_text
 from loopyperf.errors import LoopyperfError
 from loopyperf.files import why_unwritable, write_file
-from loopyperf.measurement.microbenchmarks.description import Described
-from loopyperf.oracle.microbenchmark import described_by
-from loopyperf.oracle.microbenchmark import microbenchmark as run_microbenchmarks
+from loopyperf.measurement.microbenchmarks.description import Described, described_by
+from loopyperf.measurement.microbenchmarks.description import microbenchmark as run_microbenchmarks
 from loopyperf.units import in_percent
 
 

@@ -8,10 +8,10 @@ from loopyperf.cli import settings
 from loopyperf.cli.console import Form, print_answer
 from loopyperf.cli.kernel_source import load_variants
 from loopyperf.cli.progress import counting_bar
-from loopyperf.oracle.ranking.own_processes import Processes
-from loopyperf.oracle.ranking.rank import rank as ask
-from loopyperf.predict.compiled import Compiler
+from loopyperf.executors import Processes
 from loopyperf.predict.estimate import predictor
+from loopyperf.search.rank import rank as ask
+from loopyperf.stages.compiled import Compiler
 
 
 @click.command(epilog="\b\nExample: loopyperf rank tiles.py:variants --set n=4096 --device nvidia-v100")

@@ -8,14 +8,12 @@ from typing import Any
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show
+from loopyperf.cli.console import Output, print_json, show, standard_error
 from loopyperf.cli.explain import explained
 from loopyperf.cli.kernel_source import forget
-from loopyperf.cli.output import Output
-from loopyperf.cli.streams import standard_error
 from loopyperf.errors import LoopyperfError, one_line
+from loopyperf.explain.explanation import Explanation
 from loopyperf.models.catalog import MODELS
-from loopyperf.oracle.explanation.explanation import Explanation
 
 MARK = 'name="generator" content="loopyperf '
 """is in every page of ours"""
@@ -35,7 +33,7 @@ def report(output: Path | None, is_opened: bool, is_watched: bool, as_json: bool
     The page is one file that needs no network. What FUNCTION says of itself, its docstring, is on it.
     """
     # Where Jinja2 or matplotlib is missing, that is said before the analysis.
-    reports = import_module("loopyperf.reports")
+    reports = import_module("loopyperf.explain.report")
     asked |= {"code": True, "models": asked["models"] or tuple(MODELS)}
     explanation = explained(**asked)
     path = _free_name(explanation.kernel) if output is None else output
@@ -63,7 +61,7 @@ def _show(explanation: Explanation, saved: Path) -> None:
 
 def _watch(saved: Path, asked: dict[str, Any]) -> None:
     """Write the page again whenever the file of the kernel changes; what is wrong with it is one line."""
-    reports = import_module("loopyperf.reports")
+    reports = import_module("loopyperf.explain.report")
     watched = Path(str(asked["kernel"]).rpartition(":")[0])
     show(f"watching {watched}; Ctrl-C ends it")
     known = _changed_at(watched)

@@ -9,19 +9,106 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
+from click.shell_completion import CompletionItem
 
+from loopyperf.calibration.choice import devices
 from loopyperf.calibration.library import FITTED_MODELS
-from loopyperf.cli import named_values
-from loopyperf.cli.backend_name import BACKEND
 from loopyperf.cli.completion import folders, names_or_files
-from loopyperf.cli.console import Form
+from loopyperf.cli.console import Form, Output
 from loopyperf.cli.kernel_source import KERNEL_SOURCE
-from loopyperf.cli.output import Output
 from loopyperf.counts.execution import COUNTINGS
+from loopyperf.measurement import backends
 from loopyperf.models.catalog import MODELS
-from loopyperf.oracle.ranking.task import BOUNDS
-from loopyperf.predict.choice import devices
-from loopyperf.predict.compiled import COMPILERS
+from loopyperf.search.task import BOUNDS
+from loopyperf.stages.compiled import COMPILERS
+
+Number = int | float
+
+
+class NamedValue(click.ParamType[tuple[str, Number]]):
+    """A setting NAME=VALUE, read as the pair of both.
+
+    What stands before the last ``=`` is the name, since conditions on data have such signs of their own.
+    """
+
+    name = "name=value"
+
+    def __init__(self, what: str, example: str, number: str, read: Callable[[str], Number]) -> None:
+        """Take *what* is named, an *example* of it, and what *number* it has to be, as *read* makes of a text."""
+        self.what, self.example, self.number, self.read = what, example, number, read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Number]:
+        """Return name and number of *value*, a text; fails, as Click has it, if it is not a setting."""
+        name, _, text = str(value).rpartition("=")
+        if not name:
+            self.fail(f"{self.what} is written NAME=VALUE, as in {self.example}; received {value!r}", param, ctx)
+        try:
+            return name, self.read(text)
+        except ValueError:
+            self.fail(f"{self.what} is {self.number}, received {value!r}", param, ctx)
+
+
+def by_name(
+    context: click.Context, option: click.Parameter, settings: tuple[tuple[str, Number], ...]
+) -> dict[str, Number]:
+    """Return name -> number of *settings*; raises :class:`click.BadParameter` for a name that is given twice."""
+    each_once(context, option, tuple(name for name, _ in settings))
+    return dict(settings)
+
+
+def by_name_if_any(
+    context: click.Context, option: click.Parameter, settings: tuple[tuple[str, Number], ...]
+) -> dict[str, Number] | None:
+    """Return name -> number of *settings* as :func:`by_name` does, None if there are no settings."""
+    return by_name(context, option, settings) or None
+
+
+def once(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """Return the only one of *values*, None without any; raises :class:`click.BadParameter` for several."""
+    if len(values) > 1:
+        raise click.BadParameter(f"give only one; received {' and '.join(values)}", context, option)
+    return values[0] if values else None
+
+
+def each_once(context: click.Context, option: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return *names*; raises :class:`click.BadParameter` for one that is given twice."""
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise click.BadParameter(f"{twice} is given twice", context, option)
+    return names
+
+
+def number(text: str) -> Number:
+    """Return the number that *text* is, an integer where it is one; raises ValueError if it is not a number."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+SIZE = NamedValue("a size", "n=4096", "an integer", int)
+TYPICAL = NamedValue("what data decides", "j=27", "a number", number)
+
+
+class BackendName(click.ParamType[str]):
+    """What kernels run through: a name in the table of backends, but for ``replay``, which runs nothing."""
+
+    name = "backend"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return *value*; fails, as Click has it, where no backend that runs kernels is called so."""
+        if value == "replay" or value not in backends.BACKENDS:
+            listed = " and ".join(backends.RUNNING)
+            self.fail(f"no backend that runs kernels is called {value!r}; there are {listed}", param, ctx)
+        return str(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the names that begin so."""
+        return [CompletionItem(name) for name in backends.RUNNING if name.startswith(incomplete)]
+
+
+BACKEND = BackendName()
+
 
 Declared = TypeVar("Declared", bound=Callable[..., Any])
 WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
@@ -38,8 +125,8 @@ sizes = click.option(
     "--set",
     "sizes",
     multiple=True,
-    type=named_values.SIZE,
-    callback=named_values.by_name,
+    type=SIZE,
+    callback=by_name,
     metavar="NAME=VALUE",
     help="A size of the kernel; repeat for more.",
 )
@@ -47,23 +134,23 @@ sizes_after = click.option(
     "--set-after",
     "sizes_after",
     multiple=True,
-    type=named_values.SIZE,
-    callback=named_values.by_name,
+    type=SIZE,
+    callback=by_name,
     metavar="NAME=VALUE",
     help="A size of the second kernel, in place of that of --set; repeat for more.",
 )
 device = click.option(
     "--device",
     multiple=True,
-    callback=named_values.once,
+    callback=once,
     shell_complete=names_or_files(devices),
     help="Short name (see `loopyperf devices`); for models of the device, a description's path too.",
 )
 typical = click.option(
     "--typical",
     multiple=True,
-    type=named_values.TYPICAL,
-    callback=named_values.by_name_if_any,
+    type=TYPICAL,
+    callback=by_name_if_any,
     metavar="NAME=VALUE",
     help="A value that depends on data, e.g. the trip count of a loop: j=27; repeat for more.",
 )
@@ -71,7 +158,7 @@ several_devices = click.option(
     "--device",
     "devices",
     multiple=True,
-    callback=named_values.each_once,
+    callback=each_once,
     shell_complete=names_or_files(devices),
     help="Short name, or a description's path; repeat for more.",
 )
@@ -79,7 +166,7 @@ several_devices = click.option(
 
 def _models(what: str, *names: str, one: bool = False) -> Callable[[Declared], Declared]:
     """Declare an option that names models, of *one* or of several, for *what*."""
-    callback = named_values.once if one else named_values.each_once
+    callback = once if one else each_once
     return click.option(*names, type=MODEL, multiple=True, callback=callback, metavar="MODEL", help=what)
 
 
@@ -94,7 +181,7 @@ bounds = click.option(
     "--bounds",
     type=click.Choice(BOUNDS),
     multiple=True,
-    callback=named_values.each_once,
+    callback=each_once,
     metavar="BOUND",
     help=f"Lower bound computed before the model is asked: {' or '.join(BOUNDS)}; repeat for both.",
 )

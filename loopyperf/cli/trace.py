@@ -8,8 +8,8 @@ from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show_answer, show_beside
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
-from loopyperf.oracle.trace import EVENTS, FEWEST, GENERATOR
-from loopyperf.oracle.trace import trace as ask
+from loopyperf.explain.trace import EVENTS, FEWEST, GENERATOR
+from loopyperf.explain.trace import trace as ask
 
 
 @click.command(

@@ -4,14 +4,13 @@ from pathlib import Path
 
 import click
 
-from loopyperf.calibration.learning.learned import learned_document, own_learned, save_learned
-from loopyperf.calibration.learning.regressors import RECIPES
+from loopyperf.calibration.learned import RECIPES, learned_document, own_learned, save_learned
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show_answer
 from loopyperf.cli.progress import working
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import measurement_kernels
-from loopyperf.oracle.train import BASES, train_recordings
+from loopyperf.predict.corrected import BASES, train_recordings
 
 
 @click.command(

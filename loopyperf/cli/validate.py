@@ -10,15 +10,14 @@ import click
 
 from loopyperf.calibration.accuracy import Prediction, assess
 from loopyperf.cli import settings
-from loopyperf.cli.console import Form, print_in, show_beside
-from loopyperf.cli.output import Output
+from loopyperf.cli.console import Form, Output, print_in, show_beside
 from loopyperf.cli.progress import campaign_bar, working
+from loopyperf.display import Sheet, Table
 from loopyperf.errors import LoopyperfError
 from loopyperf.files import write_whole
 from loopyperf.models.result import LEVEL
-from loopyperf.oracle.validate import Validation, validated_by
-from loopyperf.oracle.validate import validate as run_validation
-from loopyperf.sheet import Sheet, Table
+from loopyperf.predict.validate import Validation, validated_by
+from loopyperf.predict.validate import validate as run_validation
 from loopyperf.units import UNBROKEN, duration, in_percent
 
 OUTSIDE = "!"
@@ -47,7 +46,7 @@ def validate(
 ) -> None:
     """Predict and measure kernels that no fit has seen; print both, and geometric means of the relative errors."""
     # Where matplotlib is missing, nobody should have to hear of it after measuring.
-    drawing = None if plots is None else import_module("loopyperf.plots")
+    drawing = None if plots is None else import_module("loopyperf.explain.plots")
     if from_archive is not None:
         if archive or device:
             raise click.UsageError("--from-archive measures nothing: it takes no --archive or --device")
@@ -91,7 +90,7 @@ def _row(each: Prediction) -> tuple[str, ...]:
 
 
 def _draw(found: Validation, plots: Any, folder: Path) -> tuple[Path, ...]:
-    """Return the files in *folder* with the charts of *found*; *plots* is :mod:`loopyperf.plots`."""
+    """Return the files in *folder* with the charts of *found*; *plots* is :mod:`loopyperf.explain.plots`."""
     figures = {
         "predicted": plots.plot_predictions(found.predictions),
         "residuals": plots.plot_residual_panels(found.observations, found.fit),

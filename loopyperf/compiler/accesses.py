@@ -11,9 +11,8 @@ from typing import Any
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
-from loopyperf.idg.graph import Idg
+from loopyperf.idg.graph import Idg, composed, rewritten
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode
-from loopyperf.idg.rewriting import composed, rewritten
 
 # {{{ values that are stored and used again
 #

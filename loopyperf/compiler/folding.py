@@ -7,9 +7,8 @@ import pymbolic.primitives as prim
 
 from loopyperf.compiler.predication import TEST
 from loopyperf.device.parts import Pipeline
-from loopyperf.idg.graph import Idg, number_of_runs
+from loopyperf.idg.graph import Idg, composed, number_of_runs, rewritten
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, Operand, loops_in
-from loopyperf.idg.rewriting import composed, rewritten
 from loopyperf.polyhedral.expressions import names_of
 from loopyperf.polyhedral.polynomial import Polynomial
 

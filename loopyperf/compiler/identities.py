@@ -17,9 +17,8 @@ from pymbolic import evaluate
 from loopyperf.compiler.folding import without_moves
 from loopyperf.compiler.functions import function_name
 from loopyperf.device.parts import Pipeline
-from loopyperf.idg.graph import Idg
+from loopyperf.idg.graph import Idg, rewritten
 from loopyperf.idg.program import Edge, Instruction, Opcode, Operand
-from loopyperf.idg.rewriting import rewritten
 from loopyperf.polyhedral.affine import names_in_expression
 
 Number = int | float

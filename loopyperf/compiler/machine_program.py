@@ -13,13 +13,13 @@ from functools import partial
 from loopyperf.compiler import OF_CUDA, OF_GPUS, Placement, PrivateArray, lowered, private_arrays_of
 from loopyperf.compiler.entry import HOPPER, Capability
 from loopyperf.compiler.functions import exponent_of, is_described, sequence_of
-from loopyperf.compiler.latency_order import registers_without_waiting
 from loopyperf.compiler.private_arrays import by_another, placed_by_stack
 from loopyperf.compiler.registers import (
     NVIDIA,
     RegisterFile,
     Registers,
     registers_of,
+    registers_without_waiting,
     with_early_loads,
     with_few_registers,
 )
@@ -30,13 +30,13 @@ from loopyperf.device.description import LATENCY_FIELDS, Device
 from loopyperf.device.occupancy import Execution, Occupancy, execution_on, occupancy, register_steps
 from loopyperf.device.parts import Lanes, Substitute
 from loopyperf.device.substitutes import completed
+from loopyperf.display import Sheet, Shown, Table, called
 from loopyperf.errors import MissingNumberError, OccupancyError, UncountableError
 from loopyperf.idg.graph import Idg, distinct
-from loopyperf.idg.metrics.live_values import Lives
+from loopyperf.idg.live_values import Lives
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.kernel.launches import SUBJECTS, Assumed, Assumption
 from loopyperf.memory.kernel_profile import KernelProfile, LaunchProfile
-from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import number_of
 
 VOLTA: Capability = (7, 0)

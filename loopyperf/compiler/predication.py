@@ -15,9 +15,8 @@ import pymbolic.primitives as prim
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
-from loopyperf.idg.graph import Idg, number_of_runs
+from loopyperf.idg.graph import Idg, between_kept, number_of_runs
 from loopyperf.idg.program import NOT, Edge, Instruction, Item, Loop, Opcode, placed
-from loopyperf.idg.rewriting import between_kept
 
 SHORT = {"lanes": 8, "groups": 6}
 """instructions at most of a predicated part, under a condition on the lane, and on the group or on sizes alone"""

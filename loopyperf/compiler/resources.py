@@ -8,17 +8,76 @@ extra ``cuda-compiler``. Neither is needed for anything else: without them there
 import ctypes
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
+from types import MappingProxyType
 
-from loopyperf.compiler.cubin import VOLTA, instruction_mixes
 from loopyperf.errors import CompilerError
+
+VOLTA = 70
+"""the first architecture with such instructions"""
+ELF = b"\x7fELF\x02\x01"
+"""what a file of 64 bits begins with, lowest byte first"""
+SECTION = "<IIQQQQ"
+"""what a header says of its section: name, kind, flags, address, place and length"""
+_TABLE = """
+002:MOV 004:R2P 005:CS2R 007:SEL 008:FSEL 009:FMNMX 00a:FSET 00b:FSETP 00c:ISETP 010:IADD3 011:LEA
+012:LOP3 013:IABS 017:IMNMX 019:SHF 01c:PLOP3 020:FMUL 021:FADD 023:FFMA 024:IMAD 025:IMAD 027:IMAD
+028:DMUL 029:DADD 02a:DSETP 02b:DFMA 031:HFMA2 035:HFMA2 036:VIADD 045:I2FP 046:VIADDMNMX 048:VIMNMX
+082:UMOV 087:USEL 08c:UISETP 090:UIADD3 091:ULEA 092:ULOP3 099:USHF 09c:UPLOP3 0a4:UIMAD 0a5:UIMAD
+0b9:ULDC 0ca:R2UR 100:FLO 102:FCHK 105:F2I 106:I2F 107:FRND 108:MUFU 110:F2F 111:F2I 112:I2F 113:FRND
+118:NOP 119:S2R 11d:BAR 141:BSYNC 142:BREAK 144:CALL 145:BSSY 147:BRA 148:WARPSYNC 14d:EXIT 150:RET
+155:BMOV 181:LDG 182:LDC 183:LDL 184:LDS 186:STG 187:STL 188:STS 189:SHFL 1ac:LDCU 1c3:S2UR
+"""
+OPCODES: Mapping[int, str] = MappingProxyType({int(each[:3], 16): each[4:] for each in _TABLE.split()})
+"""the lowest nine bits of an instruction -> its opcode, without modifiers"""
+ACCESSES = frozenset({"LDG", "STG", "LDS", "STS", "LDL", "STL"})
+"""in CUDA's words: of global, of shared and of local memory"""
+WIDTHS = (".U8", ".S8", ".U16", ".S16", "", ".64", ".128", "")
+"""of what a lane accesses, as nvdisasm writes it; nothing for 32 bits"""
+
+
+def instruction_mixes(cubin: bytes) -> dict[str, dict[str, int]]:
+    """Return of each device function in *cubin* how many instructions of each opcode it has, without padding.
+
+    Accesses have their widths, e.g. ``"LDG.128"``; an opcode that is not known is its number, e.g. ``"0x18e"``. Raises
+    :class:`CompilerError` for what is no cubin.
+    """
+    return {name: dict(Counter(_opcodes(text))) for name, text in _functions(cubin)}
+
+
+def _functions(cubin: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the name and the machine code of each device function."""
+    try:
+        if not cubin.startswith(ELF):
+            raise ValueError
+        start, size, number, names = struct.unpack_from("<Q", cubin, 40) + struct.unpack_from("<HHH", cubin, 58)
+        headers = [struct.unpack_from(SECTION, cubin, start + place * size) for place in range(number)]
+        for name, *_, begin, length in headers:
+            letters = headers[names][4] + name
+            title = cubin[letters : cubin.index(b"\0", letters)].decode()
+            if title.startswith(".text."):
+                yield title.removeprefix(".text."), cubin[begin : begin + length]
+    except (struct.error, ValueError, IndexError) as error:
+        raise CompilerError(f"a cubin is an ELF file with sections, received {cubin[:16]!r}...") from error
+
+
+def _opcodes(text: bytes) -> Iterator[str]:
+    """Yield the opcode of each instruction; one that does nothing pads the code."""
+    for low, high in struct.iter_unpack("<QQ", text):
+        number = low & 0x1FF
+        name = OPCODES.get(number, f"{number:#05x}")
+        if name != "NOP":
+            yield name + (WIDTHS[high >> 9 & 7] if name in ACCESSES else "")
+
 
 # {{{ NVIDIA's compiler as a library, NVRTC: it needs neither a device nor a toolkit
 

@@ -20,10 +20,9 @@ import pymbolic.primitives as prim
 from loopyperf.compiler.private_memory import last_passes
 from loopyperf.counts.item import Direction, MemorySpace
 from loopyperf.counts.memory import Reference
-from loopyperf.idg.graph import Idg, number_of_runs
-from loopyperf.idg.metrics.live_values import Lives
+from loopyperf.idg.graph import Idg, number_of_runs, rewritten
+from loopyperf.idg.live_values import Lives
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Iteration, Loop, Opcode, Operand, common_depth
-from loopyperf.idg.rewriting import rewritten
 from loopyperf.polyhedral.affine import Affine
 
 STACK = "spilled registers"

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import pymbolic.primitives as prim
 
 from loopyperf.counts.item import MemorySpace
-from loopyperf.idg.graph import Idg
+from loopyperf.idg.graph import Idg, rewritten
 from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Loop, Opcode, placed, whole
-from loopyperf.idg.rewriting import rewritten
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import names_of
 

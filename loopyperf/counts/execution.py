@@ -36,8 +36,8 @@ from loopyperf.counts.conditions import (
     probability,
 )
 from loopyperf.counts.loops import LoopPoints, loop_points
+from loopyperf.counts.sizes import Typical
 from loopyperf.counts.sub_groups import sub_groups
-from loopyperf.counts.typical import Typical
 from loopyperf.errors import UnboundedDomainError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.integers import substituted

@@ -20,7 +20,7 @@ from loopyperf.counts.footprint import Footprint
 from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, MemorySpace
 from loopyperf.counts.kernel_counts import KernelTallies, Tally, count_kernel, memory_references
 from loopyperf.counts.memory import Reference, element_strides
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch, launches_of

@@ -26,8 +26,8 @@ from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, MemorySpa
 from loopyperf.counts.lanes import offsets_in_temporaries
 from loopyperf.counts.loops import loops_bounded_by_data
 from loopyperf.counts.memory import Reference, resolved
+from loopyperf.counts.sizes import Typical
 from loopyperf.counts.stride_classes import StrideClassifier
-from loopyperf.counts.typical import Typical
 from loopyperf.counts.walk import Event, Events, InstructionWalker
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.kernel import Kernel

@@ -24,7 +24,7 @@ from loopy.kernel.tools import get_hw_axis_base_for_codegen
 from loopy.symbolic import DependencyMapper, GroupHardwareAxisIndex, LocalHardwareAxisIndex, pw_aff_to_expr
 from pymbolic.mapper import UnsupportedExpressionError
 
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch, is_unrolled
 from loopyperf.polyhedral.sets import names_involved

@@ -14,7 +14,7 @@ from loopy.types import LoopyType
 from pymbolic import evaluate
 
 from loopyperf.counts.item import Direction, MemorySpace
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.integers import substituted

@@ -35,7 +35,7 @@ from loopyperf.counts.generated_code import GeneratedCode
 from loopyperf.counts.item import Direction, Item, Kind, Operation
 from loopyperf.counts.loops import VectorLoop, vector_loop
 from loopyperf.counts.memory import Reference, linear_reference, reference
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import SUBJECTS, Assumption

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, Never, get_args
 
-from loopyperf import hypertext
 from loopyperf.device.parts import (
     Lanes,
     Part,
@@ -27,8 +26,8 @@ from loopyperf.device.parts import (
     number,
     row_of,
 )
+from loopyperf.display import Sheet, Shown, Table, details, html_lines, html_of
 from loopyperf.errors import MissingNumberError
-from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import UNBROKEN, number_of
 
 LatencyField = Literal["issue", "completion"]
@@ -226,9 +225,7 @@ class Device(Shown, Part[DeviceCount, DeviceNumber]):
         )
 
     def _repr_html_(self) -> str:
-        return hypertext.shown(
-            hypertext.folded(self.sheet().head, self.table.html()), hypertext.lines(filter(None, [self.note]))
-        )
+        return html_of(details(self.sheet().head, self.table.html()), html_lines(filter(None, [self.note])))
 
     def _stated(self) -> list[Stated]:
         return [each for part in self.parts for each in part.statements]

@@ -41,8 +41,8 @@ class Lambdas:
 #
 # Global memory: Lemeire, section 6.3, mixes DRAM and one cache by the share R that a profiler tells. Here there are any
 # number of levels, each a pipeline with a λ of its own, and what each moves is told by what the kernel touches
-# (:mod:`loopyperf.models.on_device.traffic`); Λ is the mean over the levels that serve
-# (:mod:`loopyperf.models.on_device.timing`). Local memory: :meth:`loopyperf.device.lambdas.Lambdas.with_conflicts`.
+# (:mod:`loopyperf.models.traffic`); Λ is the mean over the levels that serve
+# (:mod:`loopyperf.models.timing`). Local memory: :meth:`loopyperf.device.lambdas.Lambdas.with_conflicts`.
 #
 # A level's Λ is its latency, its λ the time that a core's share of its bandwidth takes to move the bytes. Contention
 # needs no term of its own: requests queue for the pipeline.

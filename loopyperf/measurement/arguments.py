@@ -10,7 +10,7 @@ from loopy.kernel.data import AddressSpace, ArrayArg, ConstantArg, KernelArgumen
 from pymbolic.mapper.evaluator import UnknownVariableError, evaluate
 
 from loopyperf.errors import MeasurementError, ParameterError
-from loopyperf.measurement.configuration import Arguments, Array, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Sizes
 
 # {{{ how much global memory a kernel's arrays take, before any of them is made
 

@@ -7,21 +7,25 @@ goes into the archive before the next one is taken, and what the archive holds i
 slow.
 """
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
+from importlib import import_module
+from pathlib import Path
 from random import Random
+from typing import Any
 
-from loopyperf.errors import IncompatibleRunsError, MeasurementError
-from loopyperf.measurement.archive import Archive
+from loopyperf.errors import IncompatibleRunsError, LoopyperfError, MeasurementError
+from loopyperf.files import user_data
+from loopyperf.measurement.archive import Archive, Recording, read_archive
 from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends.interface import Backend, BenchmarkCase, Timing
-from loopyperf.measurement.configuration import Configuration, Limits, Sizes
-from loopyperf.measurement.environment import Sensors, incompatibilities
+from loopyperf.measurement.environment import Configuration, Limits, Sensors, Sizes, incompatibilities
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of
-from loopyperf.measurement.protocol import sizes_to_measure
-from loopyperf.measurement.records import Key, Kind, Measurement, standing
+from loopyperf.measurement.protocol import Protocol, sizes_to_measure
+from loopyperf.measurement.records import Key, Kind, Measurement, Run, standing
 from loopyperf.measurement.watch import Watch, measured, probed
 
 EMPTY_KERNEL = "empty kernel"
@@ -250,3 +254,100 @@ def _check_same_device(backend: Backend, archive: Archive) -> None:
             f"{backend.environment.device}, and they differ in {', '.join(fields)}; start the run "
             "with the backend's environment"
         )
+
+
+ProgressReport = Callable[[Progress], None]
+
+UNFINISHED = "unfinished"
+"""stands in the name of an archive that a campaign was interrupted in, and that the next one resumes"""
+
+
+def tell_stage(stage: str, progress: ProgressReport | None) -> None:
+    """Report to *progress*, if it is given, that a *stage* begins whose steps are not counted."""
+    if progress is not None:
+        progress(Progress(0, 0, "", "", stage))
+
+
+def unfinished_archive(machine: Backend, purpose: str) -> Path:
+    """Return where a person's own measurements for *purpose* go until they are finished; it may not exist.
+
+    A device that OpenCL and CUDA both know has one for each: what one began, the other must not go on with.
+    """
+    here = machine.environment
+    return user_data() / "archives" / here.slug / f"{UNFINISHED}-{here.backend}-{purpose}.jsonl"
+
+
+def keep(archive: Path) -> None:
+    """Let a date take the place of "unfinished" in the name of *archive*, so that the next campaign starts another."""
+    finished = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S.%f}"
+    archive.rename(archive.with_name(archive.name.replace(UNFINISHED, finished)))
+
+
+def measure(
+    machine: Backend,
+    files: Sequence[KernelFile],
+    archive: Path,
+    protocol: Protocol | None,
+    progress: ProgressReport | None,
+    on_failure: FailureReport | None = None,
+    afterwards: Callable[[Archive], None] | None = None,
+) -> Recording:
+    """Return what *archive* holds when *files* have been measured on *machine*; what it has is not run again.
+
+    A kernel that cannot be measured raises :class:`MeasurementError`; with *on_failure* this is called instead, and the
+    others are measured. *afterwards* is called with the archive, which is still open, when all are.
+    """
+    run = Run.start(machine.environment, machine.limits, protocol or Protocol())
+    with Archive(archive, run) as records:
+        if progress is None:
+            run_campaign(machine, files, records, on_failure=on_failure)
+        else:
+            run_campaign(machine, files, records, progress=progress, on_failure=on_failure)
+        if afterwards is not None:
+            afterwards(records)
+    return read_archive(archive)
+
+
+class ProgressBar:
+    """A bar that is called with how far something is: how many of how many are done, or a stage of a campaign.
+
+    It is closed when all are done, by :meth:`close`, or at the end of a ``with`` statement. Making one raises
+    :class:`LoopyperfError` where tqdm cannot be imported.
+    """
+
+    def __init__(self, title: str = "") -> None:
+        """Show a bar, whose *title* stands before it until a stage has another one."""
+        try:
+            with warnings.catch_warnings():
+                # Without ipywidgets tqdm shows text in notebooks, and warns.
+                warnings.simplefilter("ignore")
+                self._bar: Any = import_module("tqdm.auto").tqdm(desc=title or None)
+        except ImportError as error:
+            raise LoopyperfError(
+                f"progress bars need tqdm, which cannot be imported ({error}): pip install 'loopyperf[notebooks]'"
+            ) from error
+
+    def __call__(self, progress: int | Progress, total: int | None = None, /) -> None:
+        """Show that *progress* of *total* are done, or how far a stage of a campaign is."""
+        if isinstance(progress, Progress):
+            self._bar.set_description(f"{progress.stage} {progress.kernel_class}".strip(), refresh=False)
+            self._show(progress.done, progress.total or None)
+        else:
+            self._show(progress, total)
+
+    def _show(self, done: int, total: int | None) -> None:
+        if done < self._bar.n or total != self._bar.total:
+            self._bar.reset()
+            self._bar.total = total
+        self._bar.update(done - self._bar.n)
+        self._bar.refresh()
+
+    def close(self) -> None:
+        """Leave the bar as it is: nothing more is shown."""
+        self._bar.close()
+
+    def __enter__(self) -> "ProgressBar":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -21,7 +21,7 @@ from loopy.kernel import LoopKernel
 
 from loopyperf.errors import KernelFileError, MeasurementError
 from loopyperf.files import is_folder
-from loopyperf.measurement.configuration import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, Limits
 
 # {{{ a folder of kernel files as a package
 #

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from loopyperf.errors import MeasurementError
-from loopyperf.measurement.configuration import Configuration, Sizes
+from loopyperf.measurement.environment import Configuration, Sizes
 
 # {{{ which sizes of a configuration's ladder are worth measuring (Stevens and Klöckner, section 4.2)
 

@@ -16,8 +16,7 @@ import msgspec
 import numpy as np
 
 from loopyperf.errors import ArchiveError, MeasurementError, ModelInputError
-from loopyperf.measurement.configuration import Limits, Sizes
-from loopyperf.measurement.environment import Environment, incompatibilities
+from loopyperf.measurement.environment import Environment, Limits, Sizes, incompatibilities
 from loopyperf.measurement.protocol import Protocol, Summary
 from loopyperf.models.sampling import SampledProgram
 

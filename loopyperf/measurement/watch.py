@@ -11,7 +11,7 @@ import numpy as np
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Archive
 from loopyperf.measurement.backends.interface import Backend, BenchmarkCase, EmptiesCaches, Timing
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Measurement, usual, yardstick_times
 

@@ -1,4 +1,8 @@
-"""What the accesses of a warp ask of memory: addresses of its lanes, sectors, lines, banks."""
+"""Addresses of lanes: sectors, bank conflicts, footprints, reuse and the traffic of each level.
+
+In: the accesses of a launch at given sizes. Out: the :class:`KernelProfile` of a program.
+Start with ``kernel_profile.py``, then ``addresses.py``.
+"""
 
 from loopyperf.memory.kernel_profile import AccessPattern, AccessProfile, access_pattern
 from loopyperf.memory.private_reuse import private_access

@@ -19,7 +19,7 @@ from loopyperf.counts.sizes import BITS, BOUND, sizes_in_words
 from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.idg.warps.passes import WarpPasses
-from loopyperf.idg.warps.warp import Integers
+from loopyperf.idg.warps.warp_classes import Integers
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumption
 from loopyperf.memory.index_values import data_of, index_values, lane_axes_of_data, periods
 from loopyperf.memory.residues import Loops, Progress

@@ -16,18 +16,18 @@ import numpy as np
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.memory import Reference
+from loopyperf.display import Sheet, Shown, Table, called
 from loopyperf.errors import UncountableError
 from loopyperf.idg.graph import Idg, checked_access
 from loopyperf.idg.warps.dispatch import Dispatch
 from loopyperf.idg.warps.passes import Activity, WarpPasses
-from loopyperf.idg.warps.warp import Integers, Warp
+from loopyperf.idg.warps.warp_classes import Integers, Warp
 from loopyperf.kernel.launches import SUBJECTS, Assumed, Assumption, sentences
 from loopyperf.memory.addresses import LaneAddresses, lane_addresses
 from loopyperf.memory.footprints import Footprints
 from loopyperf.memory.residues import NoPlacesError, Places, Progress, Visits, passes_by_place, visited
 from loopyperf.memory.sectors import KNOWN, LINE, WORD, BankAccess, SectorAccess, bank_access, from_first, sector_access
 from loopyperf.polyhedral.points import Points
-from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import amount, number_of
 
 # {{{ what an access does to memory when one warp executes it

@@ -11,7 +11,7 @@ import islpy as isl
 import numpy as np
 
 from loopyperf.errors import UncountableError
-from loopyperf.idg.warps.warp import Integers
+from loopyperf.idg.warps.warp_classes import Integers
 from loopyperf.polyhedral.points import Box, Points, points_listed, without
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 from loopyperf.polyhedral.sets import tied_together

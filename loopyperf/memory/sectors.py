@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from loopyperf.idg.warps.warp import Integers
+from loopyperf.idg.warps.warp_classes import Integers
 
 SECTOR = 32
 """bytes"""

@@ -8,7 +8,7 @@ its warps run after run, the last run with what is left. Otherwise each group g 
 
 γ groups of |γ| warps reside on a core at once. S_g is when g finds a place, if all groups before it are dealt to the
 places of all cores (each takes D). E_g is what the least loaded core has to do then, if they are dealt to cores (each
-takes D/γ). Both only grow when work is added (:mod:`loopyperf.pipeline.batches`). So does the time, if the
+takes D/γ). Both only grow when work is added (:mod:`loopyperf.pipeline.core`). So does the time, if the
 cycles of a run do: no more work takes less time. Equal groups take what they take run after run.
 
 A model that is the greatest of several sides, such as pipelines that overlap with each other, has its groups dealt by
@@ -21,11 +21,11 @@ from math import floor
 
 import numpy as np
 
+from loopyperf.models.demand import LaunchDemand, of_groups, once
 from loopyperf.models.interface import Rows, busiest_and_rest
-from loopyperf.models.on_device.demand import LaunchDemand, of_groups, once
 from loopyperf.models.result import Row
 from loopyperf.models.workload import CyclesOfRun, Floats, Sides, busy_or_alone
-from loopyperf.pipeline.batches import Batch, Machines
+from loopyperf.pipeline.core import Batch, Machines
 from loopyperf.pipeline.timed_program import TimedLaunch
 
 LITTLE = 0.1

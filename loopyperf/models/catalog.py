@@ -6,12 +6,10 @@ from functools import partial
 from loopyperf.errors import UnknownModelError
 from loopyperf.models import pipeline, roofline
 from loopyperf.models.analytic import on_last_core, rows_by
-from loopyperf.models.aspects import ASPECTS, Aspect
 from loopyperf.models.interface import DeviceModel, FittedModel, LearnedModel, Model, SampledModel
-from loopyperf.models.linear import linear_time
+from loopyperf.models.linear import linear_time, overlap_time
 from loopyperf.models.literature import gpumech, gpuperf_rows, mwp_cwp, transit, volkov, wfg
-from loopyperf.models.overlap import overlap_time
-from loopyperf.models.workload import busy_sides
+from loopyperf.models.workload import ASPECTS, Aspect, busy_sides
 
 ROOFLINE_SEES: frozenset[Aspect] = frozenset({"more than two subsystems", "issue limit", "divergent warps"})
 LATENCIES_AND_ILP: frozenset[Aspect] = frozenset({"ILP", "latency of computation", "latency of memory"})

@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 
 from loopyperf.device.vocabulary import ISSUE
 from loopyperf.idg.program import Opcode
-from loopyperf.models.aspects import Aspect
-from loopyperf.models.exact_sum import adding_up
-from loopyperf.models.on_device.demand import once
-from loopyperf.models.on_device.timing import notes_of
-from loopyperf.models.result import Breakdown, ModelTime, Row
-from loopyperf.models.workload import LATENCY, LAUNCHES, START
+from loopyperf.models.demand import once
+from loopyperf.models.result import Breakdown, ModelTime, Row, adding_up
+from loopyperf.models.timing import notes_of
+from loopyperf.models.workload import LATENCY, LAUNCHES, START, Aspect
 from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
 from loopyperf.units import duration
 

@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.errors import ModelInputError
-from loopyperf.models.exact_sum import adding_up
-from loopyperf.models.result import Breakdown, ModelTime, Row
+from loopyperf.models.result import Breakdown, ModelTime, Row, adding_up
 from loopyperf.models.sampling import SampledProgram, Samples, extrapolated
 
 # {{{ what a learned model is told of a kernel: numbers by name

@@ -1,21 +1,14 @@
-"""The fitted linear model.
+"""The linear cost model, and its extension by overlap of memory accesses and arithmetic."""
 
-    T(n) = Σᵢ αᵢ pᵢ(n)
-
-with the properties pᵢ of a kernel (counts, see :mod:`loopyperf.properties.unified`) and weights αᵢ in seconds per unit,
-fitted to measurements of the device. Nothing overlaps: every operation is charged in full.
-
-J. D. Stevens and A. Klöckner, A Unified, Hardware-Fitted, Cross-GPU Performance Model, section 2.
-"""
-
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from loopyperf.models.exact_sum import adding_up
-from loopyperf.models.interface import Count, Fitted, Shares, Weights
-from loopyperf.models.result import Breakdown, ModelTime, Row
-from loopyperf.models.workload import shown
+from loopyperf.models.interface import Basis, Count, Fitted, Shares, Weights
+from loopyperf.models.result import Breakdown, ModelTime, Row, adding_up
+from loopyperf.models.workload import FURTHER_LAUNCHES, LAUNCHES, START, shown
 
 
 def linear_time(fit: Fitted, shares: Shares) -> ModelTime:
@@ -42,3 +35,166 @@ def unfitted(weights: Weights, shares: Shares) -> tuple[str, ...]:
 
 def _occurs(counts: Iterable[Count]) -> bool:
     return any(count.any() if isinstance(count, np.ndarray) else count for count in counts)
+
+
+ALONE = (LAUNCHES, FURTHER_LAUNCHES, "work-groups", START)
+"""columns that overlap with nothing"""
+MEMORY = ("global ",)
+"""how the names of counts begin that are on the side of memory"""
+DESCRIBED = 1.0
+"""weight of a pipeline that takes what it is described to take"""
+
+Floats = NDArray[np.float64]
+
+
+def side(column: str, basis: Basis) -> str | None:
+    """Return the side that *column* is on, None where it stands alone.
+
+    Of a pipeline it is what stands before the colon: ``"L1: private"`` and ``"L1: global"`` are one side.
+    """
+    if column in ALONE:
+        return None
+    if basis == "pipelines":
+        return column.partition(":")[0]
+    return "memory" if column.startswith(MEMORY) else "on chip"
+
+
+@dataclass(frozen=True, slots=True)
+class Overlapped:
+    """Times of rows of costs, and what each cost has in them."""
+
+    seconds: Floats
+    """T, one for each row"""
+    factors: Floats
+    """(rows × columns): what a cost times it is what it has in T; also the derivative of T to the cost"""
+    by_sharpness: Floats
+    """∂T/∂p, in seconds, one for each row"""
+
+
+def overlapped(costs: Floats, sides: Sequence[str | None], sharpness: float) -> Overlapped:
+    """Return the times of *costs* (rows × columns, in seconds, not negative) on *sides*, one for each column.
+
+    *sharpness* is p, at least 1.
+    """
+    alone, belongs = _belonging(sides)
+    parts = costs @ belongs
+    largest = parts.max(axis=1, initial=0.0)
+    ratio = parts / np.where(largest > 0, largest, 1.0)[:, None]
+    powers = ratio**sharpness
+    total = np.maximum(powers.sum(axis=1), 1.0)
+    smooth = largest * total ** (1 / sharpness)
+    factor = np.where(smooth[:, None] > 0, (ratio / (total ** (1 / sharpness))[:, None]) ** (sharpness - 1), 1.0)
+    logarithms = np.log(ratio, out=np.zeros_like(ratio), where=ratio > 0)
+    by_sharpness = smooth * ((powers * logarithms).sum(axis=1) / total - np.log(total) / sharpness) / sharpness
+    return Overlapped(
+        seconds=costs[:, alone].sum(axis=1) + smooth,
+        factors=np.where(alone, 1.0, factor @ belongs.T),
+        by_sharpness=by_sharpness,
+    )
+
+
+def _belonging(sides: Sequence[str | None]) -> tuple[NDArray[np.bool_], Floats]:
+    """Return which columns stand alone, and 1 for each other one (rows) at its side (columns), else 0."""
+    names = sorted({each for each in sides if each is not None})
+    belongs = np.zeros((len(sides), len(names)))
+    for column, each in enumerate(sides):
+        if each is not None:
+            belongs[column, names.index(each)] = 1.0
+    return np.array([each is None for each in sides], dtype=bool), belongs
+
+
+def curvatures(costs: Floats, sides: Sequence[str | None], sharpness: float, found: Overlapped) -> Floats:
+    """Return ∂²T/∂cᵢ² of each of *costs* (rows × columns), of which :func:`overlapped` has *found* T, in 1/seconds.
+
+    It is (p − 1) F (1 − F m/M)/m with F = (m/M)^(p − 1), and 0 of what stands alone. For 1 < p < 2 it grows without
+    limit as m goes to 0; at m = 0, 0 is returned. M is added up from its parts: T less what stands alone would cancel.
+    """
+    alone, belongs = _belonging(sides)
+    parts = costs @ belongs @ belongs.T
+    smooth = (found.factors * costs)[:, ~alone].sum(axis=1)
+    is_there = (parts > 0) & (smooth > 0)[:, None]
+    shares = np.divide(found.factors * parts, smooth[:, None], out=np.ones_like(parts), where=is_there)
+    slopes = (sharpness - 1) * found.factors * (1 - shares)
+    with np.errstate(over="ignore"):
+        return np.divide(slopes, parts, out=np.zeros_like(parts), where=is_there)
+
+
+def overlap_time(fit: Fitted, shares: Shares) -> ModelTime:
+    """Return T in seconds, with the part of each column and source in *shares*.
+
+    Counts without a weight are taken as free, pipelines without one as they are described; both are named.
+    """
+    weights = fit.weights if fit.basis == "counts" else {**dict.fromkeys(shares, DESCRIBED), **fit.weights}
+    charged = [
+        (name, source, count) for name, parts in shares.items() if name in weights for source, count in parts.items()
+    ]
+    shape = np.broadcast_shapes(*(np.shape(count) for _, _, count in charged))
+    costs = [np.broadcast_to(weights[name] * np.asarray(count, np.float64), shape) for name, _, count in charged]
+    rows = np.stack([cost.ravel() for cost in costs], axis=1) if costs else np.zeros((1, 0))
+    found = overlapped(rows, [side(name, fit.basis) for name, _, _ in charged], fit.sharpness)
+    parts = [part.reshape(shape) if shape else float(part[0]) for part in (found.factors * rows).T]
+    seconds, exact = adding_up(parts)
+    table = [
+        Row(shown(name) if fit.basis == "pipelines" else name, source, count, weights[name], part)
+        for (name, source, count), part in zip(charged, exact, strict=True)
+    ]
+    columns = "overlapping" if fit.basis == "counts" else "pipelines"
+    return ModelTime(seconds, Breakdown(tuple(table)), unfitted(fit.weights, shares), columns=columns)
+
+
+# {{{ how a fitted model's answer depends on what was fitted
+#
+# The times of many kernels at once, and their derivatives.
+
+
+Amounts = Mapping[str, float]
+"""column -> how much of it a kernel has"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """Times of some kernels, and by how much what was fitted changes them."""
+
+    seconds: Floats
+    """predicted, one for each kernel"""
+    gradient: Floats
+    """(kernels × parameters): ∂ln T by each weight, in the fit's order, then by the sharpness"""
+    columns: tuple[str, ...]
+    """all that costs something: those with a weight, in the fit's order, then pipelines without one"""
+    shares: Floats
+    """(kernels × columns): ∂ln T by the logarithm of each cost; they add up to 1"""
+
+
+def sensitivity(fit: Fitted, kernels: Sequence[Amounts]) -> Sensitivity:
+    """Return the times of *kernels* by *fit*, linear or overlap, with their derivatives."""
+    names = tuple(dict.fromkeys(name for kernel in kernels for name in kernel))
+    amounts = np.array([[kernel.get(name, 0) for name in names] for kernel in kernels], dtype=np.float64)
+    return sensitivity_of(fit, names, amounts.reshape(len(kernels), len(names)))
+
+
+def sensitivity_of(fit: Fitted, names: Sequence[str], amounts: Floats) -> Sensitivity:
+    """Return the same of kernels that have *amounts* (kernels × names) of the columns called *names*.
+
+    Counts without a weight are free, pipelines without one take what is described. The logarithm is that of the
+    magnitude: a plain linear fit may predict a time below 0.
+    """
+    columns = tuple(fit.weights)
+    further = tuple(name for name in names if name not in fit.weights) if fit.basis == "pipelines" else ()
+    places = {name: place for place, name in enumerate(names)}
+    known = (*columns, *further)
+    own = np.zeros((len(amounts), len(known)))
+    for column, name in enumerate(known):
+        if name in places:
+            own[:, column] = amounts[:, places[name]]
+    costs = own * np.array([fit.weights.get(name, DESCRIBED) for name in known])
+    is_overlap = fit.model == "overlap"
+    found = overlapped(costs, [side(name, fit.basis) if is_overlap else None for name in known], fit.sharpness)
+    by_weight = (own * found.factors)[:, : len(columns)]
+    gradient = np.hstack([by_weight, found.by_sharpness[:, None]])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.nan_to_num(gradient / found.seconds[:, None])
+        shares = np.nan_to_num(costs * found.factors / found.seconds[:, None])
+    return Sensitivity(found.seconds, relative, known, shares)
+
+
+# }}}

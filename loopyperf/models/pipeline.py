@@ -11,7 +11,7 @@ from math import gcd
 from loopyperf.errors import GraphError, SimulationError
 from loopyperf.models import analytic, roofline
 from loopyperf.models.analytic import UnlikeGroups, explained, last_core
-from loopyperf.models.on_device.demand import LaunchDemand, once
+from loopyperf.models.demand import LaunchDemand, once
 from loopyperf.models.result import Row
 from loopyperf.models.workload import busy_sides
 from loopyperf.pipeline.core import NoSteadyStateError

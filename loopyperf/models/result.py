@@ -1,17 +1,63 @@
 """What every model answers: an :class:`Estimate` whose explanation adds up to it."""
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from loopyperf.models.exact_sum import Seconds
+from loopyperf.display import Sheet, Table, Tabular, apart, called, plain
 from loopyperf.models.workload import LAUNCHES, LAUNCHING
-from loopyperf.sheet import Sheet, Table, Tabular, apart, called, plain
 from loopyperf.units import amount, duration, in_percent, listed, number_of, unit_cost
+
+Seconds = float | NDArray[np.floating[Any]]
+"""one time, or an array of times over sizes"""
+
+
+def adding_up(costs: Sequence[Seconds]) -> tuple[Seconds, list[Seconds]]:
+    """Return the total of *costs*, in their unit, and the costs, adjusted so that they add up to it exactly.
+
+    The total of numbers is correctly rounded to a multiple of the quantum. Arrays broadcast together; they are added
+    in their order and returned as they are.
+    """
+    if any(isinstance(cost, np.ndarray) for cost in costs):
+        return _added_in_order(costs), list(costs)
+    total, parts = _on_one_grid(cast("Sequence[float]", costs))
+    return total, cast("list[Seconds]", parts)
+
+
+def total(costs: Sequence[float]) -> float:
+    """Return the total that :func:`adding_up` returns of numbers, without the parts."""
+    return _on_grid_of(costs, map(abs, costs))[0]
+
+
+def _added_in_order(costs: Sequence[Seconds]) -> Seconds:
+    total = costs[0]
+    for cost in costs[1:]:
+        total = total + cost
+    return total
+
+
+def _on_one_grid(costs: Sequence[float]) -> tuple[float, list[float]]:
+    sizes = [abs(cost) for cost in costs]
+    rounded, quantum = _on_grid_of(costs, sizes)
+    parts = [round(cost / quantum) * quantum for cost in costs]
+    if parts:
+        parts[sizes.index(max(sizes))] += rounded - sum(parts)
+    return rounded, parts
+
+
+def _on_grid_of(costs: Sequence[float], sizes: Iterable[float]) -> tuple[float, float]:
+    """Return the total, and the quantum that it is a multiple of."""
+    magnitude = math.fsum(sizes)
+    # Room for what all parts together move by.
+    quantum = math.ulp(magnitude + (len(costs) + 1) * math.ulp(magnitude))
+    return round(math.fsum(costs) / quantum) * quantum, quantum
+
 
 LEVEL = 0.8
 """the probability with which run times are in their intervals"""
@@ -448,3 +494,70 @@ def _range(values: Any, in_words: Callable[[float], str]) -> str:
         return in_words(values)
     ends = (values.min(), values.max()) if values.size else ()
     return " to ".join(dict.fromkeys(map(in_words, ends)))
+
+
+Number = int | float
+Answer = tuple[str, ModelTime]
+"""the kernel's name, and what a model says of it"""
+
+# {{{ what is written
+
+
+class _Row(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    property: str
+    source: str
+    count: Number
+    weight: Number | None
+    seconds: Number
+
+
+class _Alternative(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    seconds: Number
+    arrays: tuple[str, ...]
+    assumption: str
+    reason: str
+
+
+class _Breakdown(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    rows: tuple[_Row, ...]
+
+
+class _ModelTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    seconds: Number
+    breakdown: _Breakdown
+    unfitted: tuple[str, ...]
+    notes: tuple[str, ...]
+    interval: tuple[Number, Number] | None
+    unsure: tuple[str, ...]
+    alternatives: tuple[_Alternative, ...]
+    left_out: tuple[str, ...]
+    columns: Columns
+
+
+_Answer = tuple[str, _ModelTime]
+_decoder = msgspec.json.Decoder(_Answer)
+
+# }}}
+
+
+def transcribed(answer: Answer) -> bytes:
+    """Return *answer* as JSON; raises :class:`msgspec.ValidationError` for one that holds other than plain numbers."""
+    return msgspec.json.encode(msgspec.convert(answer, _Answer, from_attributes=True))
+
+
+def read(transcript: bytes) -> Answer:
+    """Return the answer that was :func:`transcribed`; raises :class:`msgspec.MsgspecError` for anything else."""
+    kernel, time = _decoder.decode(transcript)
+    rows = (Row(row.property, row.source, row.count, row.weight, row.seconds) for row in time.breakdown.rows)
+    others = (Alternative(each.seconds, each.arrays, each.assumption, each.reason) for each in time.alternatives)
+    return kernel, ModelTime(
+        seconds=time.seconds,
+        breakdown=Breakdown(tuple(rows)),
+        unfitted=time.unfitted,
+        notes=time.notes,
+        interval=time.interval,
+        unsure=time.unsure,
+        alternatives=tuple(others),
+        left_out=time.left_out,
+        columns=time.columns,
+    )

@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.errors import ModelInputError
-from loopyperf.models.exact_sum import adding_up
-from loopyperf.models.result import DEVIATIONS, LEVEL, Breakdown, ModelTime, Row
+from loopyperf.models.result import DEVIATIONS, LEVEL, Breakdown, ModelTime, Row, adding_up
 from loopyperf.units import in_percent
 
 Matrix = NDArray[np.float64]

@@ -3,7 +3,7 @@
 A model sees a :class:`WarpDemand`: the cycles that a warp keeps each subsystem busy, how long it takes alone, its
 shares of computation and of memory, its work flow, its intervals. Plain numbers, such as a paper's example, are a
 :class:`Workload` on :class:`TwoPipelines`; a kernel's demand is found from its graphs and the device
-(:mod:`loopyperf.models.on_device.demand`).
+(:mod:`loopyperf.models.demand`).
 
 Symbols are those of Lemeire, Table 2. All times are cycles of the core's clock.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import inf, isfinite
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.vocabulary import ISSUE, LOAD_STORE, LOCAL_MEMORY
 from loopyperf.errors import ModelInputError
-from loopyperf.idg.metrics.work_flow import Sort
+from loopyperf.idg.parallelism import Sort
 from loopyperf.pipeline.intervals import Interval
 
 # {{{ what columns of pipelines are called: by people, and in the files of fits
@@ -385,3 +385,29 @@ def on_plain_numbers(
 
 
 # }}}
+
+
+Aspect = Literal[
+    "ILP",
+    "latency of computation",
+    "latency of memory",
+    "barriers",
+    "more than two subsystems",
+    "work-groups",
+    "divergent warps",
+    "issue limit",
+    "scheduler",
+]
+"""
+:ILP: instructions of one warp that overlap
+:latency of computation: Λcomp
+:latency of memory: Λmem
+:barriers: they cost time
+:more than two subsystems: each pipeline has its own throughput, and the busiest one is a limit
+:work-groups: how many warps meet at a barrier, and take their places together
+:divergent warps: warps that execute other programs than the representative one
+:issue limit: instructions that issue in a cycle at most
+:scheduler: which warp issues next
+"""
+
+ASPECTS: tuple[Aspect, ...] = get_args(Aspect)

@@ -14,9 +14,8 @@ from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg, number_of_runs
 from loopyperf.idg.program import Edge, Loop, Opcode, loops_in
-from loopyperf.pipeline.clock import Clock
 from loopyperf.pipeline.expressions import Code, ExpressionTable, codes_of, decoded_graph
-from loopyperf.pipeline.scenario import Scenario
+from loopyperf.pipeline.scenario import Clock, Scenario
 from loopyperf.pipeline.shape import ENTER, INSTRUCTION, REPEAT, SEARCHED, Shape, Way, shape_of
 from loopyperf.pipeline.timed_graph import TimedGraph
 

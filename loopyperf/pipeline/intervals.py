@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.metrics.parallelism import MEMORY, Timing, latencies
+from loopyperf.idg.parallelism import MEMORY, Timing, latencies
 from loopyperf.pipeline.core import ABLE, PLACE, TIME, VACATED, Repeat, run
 from loopyperf.pipeline.simulator import TRACED_LIMIT, alone
 

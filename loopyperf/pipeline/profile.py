@@ -16,6 +16,7 @@ from itertools import starmap
 from typing import Literal, get_args
 
 from loopyperf.device.lambdas import Cycles, Lambdas
+from loopyperf.display import Sheet, Shown, Table
 from loopyperf.errors import SimulationError
 from loopyperf.idg.program import Instruction
 from loopyperf.pipeline.core import Run
@@ -23,7 +24,6 @@ from loopyperf.pipeline.python_core import AT_BARRIER
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.simulator import Simulation, executed, simulated
 from loopyperf.pipeline.timed_graph import TimedGraph
-from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import in_percent, number_of
 
 Cause = Literal["dependency", "subsystem busy", "issue limit", "barrier", "group waits", "no group left"]

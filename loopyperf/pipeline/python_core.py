@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.pipeline import expressions as on
-from loopyperf.pipeline.clock import NEVER
 from loopyperf.pipeline.encoding import Limits, Tables
+from loopyperf.pipeline.scenario import NEVER
 from loopyperf.pipeline.shape import ENTER, INSTRUCTION, REPEAT, SEARCHED
 from loopyperf.pipeline.steady_state import ASKS, DONE, HELD, LAST, LIMIT, OUTSIDE, TOO_LONG, WAITING, SteadyStates
 

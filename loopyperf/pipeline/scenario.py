@@ -1,22 +1,63 @@
 """What is simulated: graphs, latencies, an execution configuration, and how the core issues."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from math import ceil, inf, isfinite
+from functools import cached_property, lru_cache
+from math import ceil, inf, isfinite, lcm
 
 from loopyperf.device.lambdas import Cycles, Lambdas
 from loopyperf.device.occupancy import Execution
 from loopyperf.device.parts import Policy
 from loopyperf.errors import GraphError, SimulationError
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.metrics.parallelism import Timing, latencies
-from loopyperf.pipeline.clock import NEVER, Clock, clock_for, rational
+from loopyperf.idg.parallelism import Timing, latencies
 from loopyperf.pipeline.expressions import coded_graph
 from loopyperf.pipeline.timed_graph import TimedGraph
 from loopyperf.units import Word
+
+BITS = 60
+"""of a moment: two less than would fit, since a sum of a moment and some latencies is to fit too"""
+NEVER = 1 << 62
+"""ticks: more than any run has"""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The length of a tick."""
+
+    ticks_per_cycle: int
+    """so many that latencies are whole numbers of ticks, where the run fits"""
+
+    def ticks(self, cycles: Cycles) -> int:
+        """Return *cycles* to the nearest number of ticks, at least one unless they are none."""
+        return max(1 if cycles else 0, round(rational(cycles) * self.ticks_per_cycle))
+
+    def cycles(self, ticks: int) -> Fraction:
+        """Return so many ticks in cycles."""
+        return Fraction(ticks, self.ticks_per_cycle)
+
+
+def clock_for(durations: Iterable[Cycles], horizon: Cycles) -> Clock:
+    """Return the clock for a run of at most *horizon* cycles in which things take *durations*.
+
+    Raises :class:`SimulationError` for a run that is too long to be told in ticks.
+    """
+    parts = lcm(*(rational(each).denominator for each in durations))
+    longest = max(1, ceil(horizon))
+    if parts * longest < 1 << BITS:
+        return Clock(parts)
+    if longest >= 1 << BITS:
+        raise SimulationError(f"a run of up to {float(horizon):.3g} cycles is too long to be simulated")
+    return Clock(1 << (BITS - longest.bit_length()))
+
+
+@lru_cache(maxsize=1 << 10, typed=True)
+def rational(cycles: Cycles) -> Fraction:
+    """Return *cycles* as a fraction: a float as the shortest decimal number that is written for it."""
+    return Fraction(repr(float(cycles))) if isinstance(cycles, float) else Fraction(cycles)
+
 
 # {{{ which warp issues where several could: policies as data, so that one loop serves all of them
 #

@@ -23,10 +23,9 @@ from loopyperf.device.occupancy import Execution
 from loopyperf.device.parts import Policy
 from loopyperf.errors import GraphError, SimulationError
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.metrics.parallelism import Timing
-from loopyperf.pipeline.clock import Clock
+from loopyperf.idg.parallelism import Timing
 from loopyperf.pipeline.core import PLACE, TIME, WARP, Run, run
-from loopyperf.pipeline.scenario import SCHEDULERS, Scenario, Scheduler, scheduler_named
+from loopyperf.pipeline.scenario import SCHEDULERS, Clock, Scenario, Scheduler, scheduler_named
 
 LIMIT = 100_000_000
 """instructions of a warp alone that are executed one by one, unless another limit is given: some seconds"""

@@ -16,14 +16,14 @@ from loopyperf.device.description import Device
 from loopyperf.device.lambdas import DRAM
 from loopyperf.device.occupancy import Execution
 from loopyperf.device.parts import Substitution
+from loopyperf.display import Sheet, Shown, Table, called
 from loopyperf.idg.graph import Idg, runs_of_all
 from loopyperf.idg.program import Instruction, Opcode, placed
 from loopyperf.kernel.launches import Assumed
-from loopyperf.pipeline.batches import Batches, MakeUp
+from loopyperf.pipeline.core import Batches, MakeUp
 from loopyperf.pipeline.expressions import decoded, decoded_body
 from loopyperf.pipeline.timed_graph import Timed, TimedGraph, steady
 from loopyperf.polyhedral.sets import Same
-from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import amount, number_of
 
 Made = TypeVar("Made")

@@ -13,12 +13,10 @@ from functools import cached_property, lru_cache
 import islpy as isl
 
 from loopyperf.errors import ENGINE_REMEDY, EngineError, UnboundedDomainError
+from loopyperf.polyhedral import closed_form as cf
 from loopyperf.polyhedral.affine import Affine, Atom, Dimension, Floor
-from loopyperf.polyhedral.closed_forms import closed_form as cf
-from loopyperf.polyhedral.closed_forms.closed_form import ClosedForm, Conjunction, Constraint, Piece, Total
-from loopyperf.polyhedral.closed_forms.comparison import is_at_most, simplified
-from loopyperf.polyhedral.closed_forms.evaluation import Evaluator, IntegerArray
-from loopyperf.polyhedral.closed_forms.formula import latex, text
+from loopyperf.polyhedral.closed_form import ClosedForm, Conjunction, Constraint, Piece, Total, is_at_most, simplified
+from loopyperf.polyhedral.evaluation import Evaluator, IntegerArray, latex, text
 from loopyperf.polyhedral.polynomial import Polynomial, Rational
 from loopyperf.polyhedral.sets import Same, without_tiles
 

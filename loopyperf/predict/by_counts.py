@@ -8,24 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.intervals import priceless, widths
+from loopyperf.calibration.fitting import priceless, widths
 from loopyperf.calibration.problem import doubts
+from loopyperf.counts.counted_kernel import KernelCounts
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown
+from loopyperf.counts.property_vector import work_of_one
 from loopyperf.counts.sizes import beyond_floats
 from loopyperf.device.library import description_or_none
 from loopyperf.errors import MissingNumberError
 from loopyperf.kernel.kernel import Group
 from loopyperf.models.catalog import find_fitted_model
-from loopyperf.models.exact_sum import Seconds, total
 from loopyperf.models.interface import Count, Shares
-from loopyperf.models.result import NAMED, NO_INTERVAL, Estimate, ModelTime
+from loopyperf.models.result import NAMED, NO_INTERVAL, Estimate, ModelTime, Seconds, total
 from loopyperf.models.workload import shown
 from loopyperf.polyhedral.quasipolynomial import engine_is_exact
-from loopyperf.predict.case import Case, CountingOptions, common_shape, count_at, has_arrays, usual_options
 from loopyperf.predict.predictor import Predictor
-from loopyperf.properties.counted_kernel import KernelCounts
-from loopyperf.properties.unified import work_of_one
+from loopyperf.stages.case import Case, CountingOptions, common_shape, count_at, has_arrays, usual_options
 from loopyperf.units import in_percent, listed
 
 Floats = NDArray[np.float64]

@@ -8,25 +8,7 @@ from typing import Any, cast
 
 from msgspec import structs
 
-from loopyperf.calibration.documents import read_document
-from loopyperf.calibration.fits import Fit, path_of
-from loopyperf.calibration.learning.learned import Learned, load_learned
-from loopyperf.calibration.library import find_fit
-from loopyperf.counts.execution import Counting
-from loopyperf.counts.kernel_counts import OnUnknown, check_options
-from loopyperf.device.description import Device
-from loopyperf.device.device_files import is_path
-from loopyperf.device.library import DeviceChoice, load_device
-from loopyperf.errors import ParameterError
-from loopyperf.files import user_data_stamp
-from loopyperf.kernel import Program
-from loopyperf.measurement.backends import RUNNING
-from loopyperf.models.catalog import LEARNED, MODELS, find_model
-from loopyperf.models.interface import DeviceModel, FittedModel, LearnedModel, SampledModel
-from loopyperf.models.result import Estimate
-from loopyperf.predict.by_counts import CountsPredictor
-from loopyperf.predict.case import Case, merged_sizes
-from loopyperf.predict.choice import (
+from loopyperf.calibration.choice import (
     DEVICE_VARIABLE,
     WITHOUT_FIT,
     FitChoice,
@@ -37,11 +19,28 @@ from loopyperf.predict.choice import (
     told_device,
     usual_answer,
 )
-from loopyperf.predict.compiled import COMPILERS, Compiler
+from loopyperf.calibration.fits import Fit, path_of
+from loopyperf.calibration.learned import Learned, load_learned
+from loopyperf.calibration.library import find_fit
+from loopyperf.counts.execution import Counting
+from loopyperf.counts.kernel_counts import OnUnknown, check_options
+from loopyperf.device.description import Device
+from loopyperf.device.device_files import is_path
+from loopyperf.device.library import DeviceChoice, load_device
+from loopyperf.errors import ParameterError
+from loopyperf.files import read_document, user_data_stamp
+from loopyperf.kernel import Program
+from loopyperf.measurement.backends import RUNNING
+from loopyperf.models.catalog import LEARNED, MODELS, find_model
+from loopyperf.models.interface import DeviceModel, FittedModel, LearnedModel, SampledModel
+from loopyperf.models.result import Estimate
+from loopyperf.predict.by_counts import CountsPredictor
 from loopyperf.predict.corrected import CorrectedPredictor, chosen_learned
 from loopyperf.predict.on_device import DevicePredictor
 from loopyperf.predict.predictor import Predictor
 from loopyperf.predict.sampled import BackendChoice, SampledPredictor, opened_for_parts
+from loopyperf.stages.case import Case, merged_sizes
+from loopyperf.stages.compiled import COMPILERS, Compiler
 
 
 def estimate(

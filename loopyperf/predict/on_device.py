@@ -22,19 +22,30 @@ from loopyperf.compiler.resources import Resources
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError
 from loopyperf.models.catalog import DEVICE_MODELS, find_fitted_model
-from loopyperf.models.exact_sum import Seconds, adding_up
-from loopyperf.models.on_device.pipeline_shares import pipeline_shares
-from loopyperf.models.on_device.timing import notes_of
-from loopyperf.models.result import NO_INTERVAL, Alternative, Breakdown, Estimate, ModelTime, Row, common
-from loopyperf.models.transcription import Answer, read, transcribed
+from loopyperf.models.pipeline_shares import pipeline_shares
+from loopyperf.models.result import (
+    NO_INTERVAL,
+    Alternative,
+    Answer,
+    Breakdown,
+    Estimate,
+    ModelTime,
+    Row,
+    Seconds,
+    adding_up,
+    common,
+    read,
+    transcribed,
+)
+from loopyperf.models.timing import notes_of
 from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.polyhedral.closed_forms.evaluation import integer_array
+from loopyperf.polyhedral.evaluation import integer_array
 from loopyperf.predict.by_counts import extrapolations, interval
-from loopyperf.predict.cache.recent import Kind
-from loopyperf.predict.case import Case, common_shape, found_once, prepared
-from loopyperf.predict.compiled import Compiler, compiled_machine, installed_compilers
 from loopyperf.predict.predictor import Predictor
-from loopyperf.predict.stages import Stages, profile_of, staged, timed_of
+from loopyperf.stages.cache import Kind
+from loopyperf.stages.case import Case, common_shape, found_once, prepared
+from loopyperf.stages.compiled import Compiler, compiled_machine, installed_compilers
+from loopyperf.stages.stages import Stages, profile_of, staged, timed_of
 from loopyperf.units import listed
 
 Time = Callable[[TimedProgram], ModelTime]

@@ -13,7 +13,7 @@ from loopyperf.device.library import a_processor, description_or_none
 from loopyperf.kernel import Program
 from loopyperf.kernel.kernel import Group
 from loopyperf.models.result import Estimate
-from loopyperf.predict.case import Case, merged_sizes, prepared_group
+from loopyperf.stages.case import Case, merged_sizes, prepared_group
 
 
 @dataclass(frozen=True, eq=False)

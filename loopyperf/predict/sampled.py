@@ -10,20 +10,20 @@ import numpy as np
 from loopy.translation_unit import TranslationUnit
 from loopy.types import LoopyType
 
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.property_vector import item_named
+from loopyperf.counts.sizes import Typical
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Kernel, Program, as_translation_unit
 from loopyperf.measurement.arguments import indices_made_up, made_arguments
 from loopyperf.measurement.backends import RUNNING, opened
 from loopyperf.measurement.backends.interface import Backend, BenchmarkCase, RunsParts
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Sizes
 from loopyperf.models.result import Estimate, ModelTime
 from loopyperf.models.sampling import sampled_time
-from loopyperf.predict.case import Case, admitted_sizes, prepared
 from loopyperf.predict.on_device import answered_at, device_estimate
 from loopyperf.predict.predictor import Predictor
-from loopyperf.predict.samples import SampledKernel, SamplingTask, described_saturations, take_samples
-from loopyperf.properties.unified import item_named
+from loopyperf.stages.case import Case, admitted_sizes, prepared
+from loopyperf.stages.samples import SampledKernel, SamplingTask, described_saturations, take_samples
 
 BackendChoice = str | Backend | RunsParts
 """the name of a backend, or an open one"""

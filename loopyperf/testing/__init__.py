@@ -15,7 +15,6 @@ in local memory, sums over a triangle (whose lanes diverge), column sums with tw
 """
 
 from loopyperf.testing.devices import check_device, device_checks
-from loopyperf.testing.laws import Check
-from loopyperf.testing.predictors import check_predictor, predictor_checks
+from loopyperf.testing.predictors import Check, check_predictor, predictor_checks
 
 __all__ = ["Check", "check_device", "check_predictor", "device_checks", "predictor_checks"]

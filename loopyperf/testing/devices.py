@@ -17,12 +17,11 @@ from loopyperf.device.device_files import SUFFIX, description_text, device_slug,
 from loopyperf.device.occupancy import Occupancy, occupancy
 from loopyperf.device.parts import base_unit
 from loopyperf.device.substitutes import completed, lacking
+from loopyperf.display import called
 from loopyperf.errors import LoopyperfError, MissingNumberError, OccupancyError
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.predict.estimate import predictor
-from loopyperf.sheet import called
-from loopyperf.testing.laws import Check, broken, check_all, in_words
-from loopyperf.testing.predictors import program
+from loopyperf.testing.predictors import Check, broken, check_all, in_words, program
 
 
 def device_checks(device: Device) -> tuple[Check, ...]:

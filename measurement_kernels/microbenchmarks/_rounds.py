@@ -20,7 +20,7 @@ import loopy as lp
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
 
 Values = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits
 
 from ._rounds import (
     configuration,

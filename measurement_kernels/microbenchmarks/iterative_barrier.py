@@ -9,7 +9,7 @@ from functools import partial
 
 import loopy as lp
 
-from loopyperf.measurement.configuration import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, Limits
 
 from ._rounds import configuration, halved, halving, in_groups, in_steps, rounds
 

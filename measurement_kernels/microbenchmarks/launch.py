@@ -10,7 +10,7 @@ import loopy as lp
 import numpy as np
 
 from loopyperf.measurement.campaign import EMPTY_KERNEL
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
 
 from ._rounds import in_groups, integers
 

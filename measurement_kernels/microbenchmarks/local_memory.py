@@ -12,7 +12,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
 
 from ._rounds import configuration, in_all_groups, integers, numbers_in_group, occupied, rounds, written_out
 

@@ -11,7 +11,7 @@ from itertools import chain, takewhile
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
 
 from ._rounds import configuration, integers, rounds, written_out
 

@@ -32,7 +32,7 @@ from itertools import product
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
 
 NAME = "fast multipole, U list"
 

@@ -42,7 +42,7 @@ import loopy as lp
 import numpy as np
 from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
 
 NAME = "reduction"
 

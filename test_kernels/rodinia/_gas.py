@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.measurement.configuration import Array
+from loopyperf.measurement.environment import Array
 
 VARIABLES = 5
 AXES = "xyz"

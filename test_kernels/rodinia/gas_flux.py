@@ -24,7 +24,7 @@ import loopy as lp
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
 
 from ._gas import AXES, GROUP, VARIABLES, Gas, derived, gas_in, random_variables
 from ._groups import in_groups_of

@@ -14,7 +14,7 @@ subtractions.
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
 
 from ._gas import GROUP, VARIABLES, derived, gas_in, random_variables
 from ._groups import in_groups_of

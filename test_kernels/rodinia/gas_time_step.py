@@ -13,7 +13,7 @@ Counts in each of the n cells: 11 loads, 5 stores, 1 division, 5 multiplications
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
 
 from ._gas import GROUP, VARIABLES
 from ._groups import in_groups_of

@@ -20,7 +20,7 @@ from math import lcm
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
 
 NAME = "hotspot"
 

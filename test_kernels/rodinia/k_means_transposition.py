@@ -14,7 +14,7 @@ Counts: n·f loads of stride f, n·f coalesced stores.
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
 
 from ._groups import in_groups_of
 

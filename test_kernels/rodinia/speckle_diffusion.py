@@ -14,7 +14,7 @@ Counts in each of the n² points: 8 loads, 1 store, 6 multiplications, 4 additio
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
 
 from ._groups import in_groups_of
 

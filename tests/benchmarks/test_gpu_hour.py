@@ -21,7 +21,7 @@ from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
 from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.oracle.validate import with_empty_kernel
+from loopyperf.predict.validate import with_empty_kernel
 
 ROOT = Path(__file__).parents[2]
 PROTOCOL = Protocol(runs=3, dropped=1, fewest=2, probe_runs=2, overhead_factor=1, yardstick_runs=0)

@@ -7,7 +7,7 @@ import pytest
 
 from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
-from loopyperf.measurement.configuration import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, Limits
 from loopyperf.measurement.kernel_files import configurations_of, load_kernel_files
 
 LIMITS = Limits(group_size=1024, local_memory=2**15, global_memory=2**30)

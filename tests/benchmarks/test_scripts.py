@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from loopyperf.predict.cache.files import cache_folder
+from loopyperf.stages.cache import cache_folder
 
 ROOT = Path(__file__).parents[2]
 FOR_PYTEST = {"conftest", "test_speed"}

@@ -7,12 +7,12 @@ from parts.corpus import CONVOLUTION, OF_TITAN_V, Member, own_members
 from transformed_kernels import DEVICE, MEASURED, gathered, measured
 
 import loopyperf as lpp
+from loopyperf.calibration.archived import measured_kernels
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.backends.cuda_program import for_cuda
 from loopyperf.measurement.backends.cuda_target import CompleteCudaTarget
 from loopyperf.measurement.kernel_files import load_kernel_files
-from loopyperf.oracle.archived import measured_kernels
-from loopyperf.oracle.validate import with_empty_kernel
+from loopyperf.predict.validate import with_empty_kernel
 
 EXACT = (
     "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",

@@ -6,8 +6,8 @@ import pytest
 
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import make_fit
+from loopyperf.calibration.overlap_fit import solve
 from loopyperf.calibration.problem import Observation, pose_problem
-from loopyperf.calibration.solver import solve
 from loopyperf.calibration.validation import CANDIDATES, cross_validate
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from loopyperf.calibration.solver import Evaluation, Minimum, minimise
-from loopyperf.models.overlap import curvatures, overlapped
+from loopyperf.calibration.overlap_fit import Evaluation, Minimum, minimise
+from loopyperf.models.linear import curvatures, overlapped
 
 SCALE = 0.2
 TWO_SIDES = ("memory",) * 6 + ("on chip",) * 5 + (None,)

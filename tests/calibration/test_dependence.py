@@ -8,8 +8,8 @@ from hypothesis.extra.numpy import arrays
 from scipy import optimize
 
 from loopyperf.calibration.dependence import separate
+from loopyperf.calibration.overlap_fit import Solution, solve
 from loopyperf.calibration.problem import Indistinguishable, Observation, broken, doubts, pose_problem
-from loopyperf.calibration.solver import Solution, solve
 
 EXACT = 1e-8
 """A tolerance that only exact dependencies are below: small integers leave no smaller distances."""

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopyperf.calibration import documents, fits
-from loopyperf.calibration.documents import LARGEST
+from loopyperf import files as documents
+from loopyperf.calibration import fits
 from loopyperf.calibration.fits import Fit, load_fit, save_fit
 from loopyperf.errors import FitFileError
+from loopyperf.files import LARGEST
 
 SMALLEST = {
     "schema": 2,

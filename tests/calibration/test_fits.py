@@ -7,8 +7,8 @@ import pytest
 from loopyperf.calibration.accuracy import PLAIN, Uncertainty
 from loopyperf.calibration.fits import Fit, load_fit, save_fit
 from loopyperf.calibration.fitting import make_fit
+from loopyperf.calibration.overlap_fit import solve
 from loopyperf.calibration.problem import Observation, pose_problem
-from loopyperf.calibration.solver import solve
 from loopyperf.calibration.validation import CANDIDATES
 
 PLAIN_FIT = next(each for each in CANDIDATES if each.name == PLAIN)

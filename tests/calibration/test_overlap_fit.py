@@ -5,21 +5,21 @@ import warnings
 import numpy as np
 import pytest
 
-from loopyperf.calibration import solver
+from loopyperf.calibration import overlap_fit as solver
 from loopyperf.calibration.dependence import non_negative_least_squares
 from loopyperf.calibration.overlap_fit import (
     EXPLAINED,
     FURTHER_STARTS,
     LEAST,
+    RIDGE,
     STARTS,
     _best,
     _Fitted,
     solve_overlap,
 )
 from loopyperf.calibration.problem import Observation, Solution, pose_problem
-from loopyperf.calibration.solver import RIDGE
 from loopyperf.errors import ConvergenceWarning
-from loopyperf.models.overlap import overlapped, side
+from loopyperf.models.linear import overlapped, side
 
 COUNTS = ("f32 add", "global load 32-bit stride 1", "global store 32-bit stride 1", "launches", "local load 32-bit")
 WEIGHTS = np.array([2e-12, 8e-12, 9e-12, 5e-6, 3e-12])

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from loopyperf.calibration.overlap_fit import RIDGE, solve
 from loopyperf.calibration.problem import TOLERANCE, Observation, pose_problem
-from loopyperf.calibration.solver import RIDGE, solve
 from loopyperf.errors import CalibrationError
 
 NAMES = ("barriers", "f32 add", "launches", "work-groups")

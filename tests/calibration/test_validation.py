@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 
 from loopyperf.calibration.accuracy import (
+    LEAST_ERROR,
     MOST_FOLDS,
     PIPELINES,
     PLAIN,
@@ -15,11 +16,10 @@ from loopyperf.calibration.accuracy import (
 )
 from loopyperf.calibration.fits import Provenance
 from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.overlap_fit import solve
 from loopyperf.calibration.problem import Observation, Problem, Solution
-from loopyperf.calibration.solver import solve
 from loopyperf.calibration.validation import CANDIDATES, Candidate, cross_validate
 from loopyperf.errors import CalibrationError
-from loopyperf.models.metrics import LEAST_ERROR
 
 # Stevens and Klöckner, Table 1: (measured, predicted) in ms for sizes a to d, and the printed geometric mean. The
 # caption says predicted vs. actual, but only with the first number as the measured one do the printed means come out.

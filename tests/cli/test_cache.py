@@ -11,8 +11,8 @@ from invoked import run
 from kernels import doubled
 
 import loopyperf as lpp
-from loopyperf.predict.cache import files as cache_files
-from loopyperf.predict.cache.folder import entries
+from loopyperf.stages import cache as cache_files
+from loopyperf.stages.cache import entries
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from loopyperf.calibration.fits import Fit, ResidualSummary
 from loopyperf.cli.console import show_sheet
 from loopyperf.cli.validate import sheet_of
 from loopyperf.measurement import backends
-from loopyperf.oracle.validate import Validation
+from loopyperf.predict.validate import Validation
 
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
 PREDICTION = Prediction("k", {"n": 1}, 1e-6, 1.1e-6)

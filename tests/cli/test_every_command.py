@@ -14,8 +14,7 @@ from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.calibration.library import bundled_fits
-from loopyperf.cli.commands import COMMANDS, SUMMARIES
-from loopyperf.cli.summaries import LONGEST
+from loopyperf.cli.program import COMMANDS, LONGEST, SUMMARIES
 
 ROOT = Path(__file__).parents[2]
 KERNELS = str(ROOT / "tests" / "kernels.py")

@@ -24,7 +24,7 @@ from small_campaign import write_kernel_files
 from loopyperf.cli import microbenchmark, progress
 from loopyperf.cli.program import COMMANDS
 from loopyperf.measurement import backends, kernel_files
-from loopyperf.oracle.microbenchmark import described_by
+from loopyperf.measurement.microbenchmarks.description import described_by
 
 HERE = Path(__file__).parent
 TUTORIAL = HERE.parents[1] / "docs" / "tutorial"

@@ -14,13 +14,12 @@ from reports.questions import DEVICES, two_launches
 from reports.questions import MODELS as ASKED
 
 import loopyperf as lpp
+from loopyperf.cli.console import in_shell_terms
 from loopyperf.cli.explain import show_explanation
-from loopyperf.cli.shell_terms import in_shell_terms
+from loopyperf.explain.explanation import Explanation, OnDevice
+from loopyperf.explain.first_screen import accesses_table, reasons, shares_of_peak
+from loopyperf.explain.page import page_of, sentence_without_folders
 from loopyperf.models.result import NO_INTERVAL
-from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
-from loopyperf.oracle.explanation.first_screen import accesses_table, reasons, shares_of_peak
-from loopyperf.reports.folders import sentence_without_folders
-from loopyperf.reports.page import page_of
 from loopyperf.units import duration, in_percent, prefixed
 
 WIDE = "2000"

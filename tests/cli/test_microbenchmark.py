@@ -12,7 +12,7 @@ from click.testing import Result
 from invoked import run
 
 import loopyperf as lpp
-from loopyperf.oracle.microbenchmark import described_by
+from loopyperf.measurement.microbenchmarks.description import described_by
 
 RECORDED = Path(__file__).parents[1] / "measurement" / "microbenchmarks" / "recorded" / "pocl.jsonl.gz"
 """probes and most strides left out, samples rounded to four digits"""

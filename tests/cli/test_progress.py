@@ -9,7 +9,7 @@ from rich.console import Console
 
 import loopyperf as lpp
 from loopyperf.cli import progress
-from loopyperf.cli.loudness import ASKED
+from loopyperf.cli.console import ASKED
 from loopyperf.cli.program import program
 from loopyperf.measurement.campaign import Progress
 

@@ -13,7 +13,7 @@ from loopyperf.compiler.folding import without_index_arithmetic, without_moves, 
 from loopyperf.compiler.identities import with_fused_multiply_adds
 from loopyperf.compiler.machine_program import machine_program
 from loopyperf.compiler.value_numbering import without_common_subexpressions, without_invariants
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.device.library import given_device
 from loopyperf.errors import OccupancyError
 from loopyperf.idg import Idg

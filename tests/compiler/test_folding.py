@@ -6,7 +6,7 @@ from idg.patterns import flat, unit
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.folding import without_index_arithmetic
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import kernel_profile

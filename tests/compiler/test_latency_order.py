@@ -8,15 +8,18 @@ from idg.meaning import stored
 from idg.patterns import flat as array
 
 from loopyperf.compiler import lowered
-from loopyperf.compiler.latency_order import (
+from loopyperf.compiler.registers import (
     ARITHMETIC,
+    FEW,
+    FIXED,
     GLOBAL,
     LOCAL,
+    RegisterFile,
+    estimated_registers,
     in_order_of_latency,
     registers_without_waiting,
     with_addresses,
 )
-from loopyperf.compiler.registers import FEW, FIXED, RegisterFile, estimated_registers
 from loopyperf.idg import Idg
 from loopyperf.idg.program import Edge, Instruction, placed
 

@@ -6,7 +6,7 @@ import pytest
 from loopyperf.compiler.registers import RegisterFile, estimated_registers
 from loopyperf.errors import ParameterError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
-from loopyperf.idg.metrics.live_values import live_registers
+from loopyperf.idg.live_values import live_registers
 from loopyperf.idg.program import Element, Operand, PassBound
 from loopyperf.polyhedral.affine import Affine
 

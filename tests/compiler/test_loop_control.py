@@ -7,7 +7,7 @@ from machine_code.kernels import tiled_multiplication
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.loop_control import copies, with_loop_control
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import kernel_profile

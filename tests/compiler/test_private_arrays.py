@@ -12,7 +12,7 @@ from loopyperf.compiler.private_arrays import (
     private_arrays,
     private_arrays_of,
 )
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg, Instruction, Loop
 from loopyperf.idg.program import AT_RUN_TIME, WORK_GROUP, Element, PassBound
 from loopyperf.kernel import load_kernel

@@ -7,7 +7,7 @@ from idg.meaning import stored
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.private_memory import with_private_memory
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import kernel_profile

@@ -8,7 +8,7 @@ import private_array_kernels as kernels
 import pytest
 
 from loopyperf.compiler import lowered
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.idg.graph import executions
 from loopyperf.kernel import load_kernel

@@ -5,8 +5,16 @@ from pathlib import Path
 import pytest
 
 from loopyperf.compiler import resources as module
-from loopyperf.compiler.cubin import instruction_mixes
-from loopyperf.compiler.resources import Resources, compilation_log, compiled, library, nvcc, read_report, resources
+from loopyperf.compiler.resources import (
+    Resources,
+    compilation_log,
+    compiled,
+    instruction_mixes,
+    library,
+    nvcc,
+    read_report,
+    resources,
+)
 from loopyperf.errors import CompilerError
 
 # nvcc 13.0.88, -use_fast_math -Xptxas -v, of the kernels 1301 for sm_80 and 976 for sm_90 of titan-v.pkl.xz.

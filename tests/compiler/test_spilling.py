@@ -17,10 +17,10 @@ from loopyperf.compiler.folding import without_index_arithmetic, without_moves
 from loopyperf.compiler.registers import MANY, estimated_registers, with_few_registers
 from loopyperf.compiler.spilling import with_spills
 from loopyperf.compiler.value_numbering import without_common_subexpressions
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.idg import Idg
-from loopyperf.idg.metrics.live_values import Lives, live_registers
+from loopyperf.idg.live_values import Lives, live_registers
 from loopyperf.idg.program import loops_in
 from loopyperf.memory.source_launch import kernel_profile
 

@@ -9,7 +9,7 @@ from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.registers import with_early_loads
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.idg.program import placed
 from loopyperf.kernel import load_kernel

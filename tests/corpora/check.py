@@ -11,10 +11,10 @@ from pymbolic.mapper import UnsupportedExpressionError
 from pymbolic.mapper.evaluator import UnknownVariableError
 
 from loopyperf.counts.conditions import plain_text
+from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.counts.execution import COUNTINGS
+from loopyperf.counts.property_vector import PropertyVector
 from loopyperf.kernel import Kernel
-from loopyperf.properties.counted_kernel import count_properties
-from loopyperf.properties.vector import PropertyVector
 
 from .admissible import admissible_sizes, enumeration_is_cheap
 from .outcome import Outcome, stated_for

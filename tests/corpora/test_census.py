@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from kernels import doubled
 
+from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.counts.execution import COUNTINGS
 from loopyperf.kernel import load_kernel
-from loopyperf.properties.counted_kernel import count_properties
 
 from .census import outcome
 from .check import checked

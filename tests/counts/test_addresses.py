@@ -9,8 +9,8 @@ from counts.small_kernels import array, kernel, lanes, sizes
 from counts.small_unknowns import COLUMNS, VALUES
 
 import loopyperf as lpp
+from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import load_kernel
-from loopyperf.properties.counted_kernel import count_properties
 
 LOAD = "global load 32-bit stride "
 

@@ -8,7 +8,7 @@ import pytest
 from kernels import doubled, gathered, outer_product, triangle, two_launches
 
 from loopyperf.counts.first_groups import FirstGroups, first_groups, reach
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import load_kernel
 

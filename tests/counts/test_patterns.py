@@ -5,8 +5,8 @@ import small_accesses
 import small_loops
 from counts.small_kernels import KernelBuilder
 
+from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import load_kernel
-from loopyperf.properties.counted_kernel import count_properties
 
 LOAD = "global load 32-bit stride "
 

@@ -19,11 +19,11 @@ from random_kernels import RandomKernel, random_kernels
 from settled import settled
 from stride_classes import UNSEEN
 
+from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.counts.loops import leaning_loops
+from loopyperf.counts.property_vector import PropertyVector
 from loopyperf.errors import KernelError, UncountableError
 from loopyperf.kernel import Kernel, load_kernel
-from loopyperf.properties.counted_kernel import count_properties
-from loopyperf.properties.vector import PropertyVector
 
 pytestmark = pytest.mark.usefixtures("fresh_kernels")
 

@@ -20,9 +20,9 @@ from counts.small_unknowns import (
     structure,
 )
 
+from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.errors import ParameterError, UnboundedDomainError, UncountableError
 from loopyperf.kernel import load_kernel
-from loopyperf.properties.counted_kernel import count_properties
 
 
 def wide_groups() -> lp.TranslationUnit:

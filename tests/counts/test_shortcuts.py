@@ -13,9 +13,9 @@ from loopy.symbolic import pw_aff_to_pw_aff_implemented_by_expr
 from parts.multipole_expansion import multipole_expansion
 
 from loopyperf.counts.conditions import points_where
+from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import load_kernel
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
-from loopyperf.properties.counted_kernel import count_properties
 
 
 @pytest.fixture(scope="module")

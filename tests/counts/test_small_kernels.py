@@ -11,9 +11,9 @@ import small_vectors
 from brute_force import COUNTINGS, brute_force
 from counts.small_kernels import SMALL_KERNELS, KernelBuilder, SmallKernel, kernel, lanes
 
+from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.counts.execution import Counting
 from loopyperf.kernel import load_kernel
-from loopyperf.properties.counted_kernel import count_properties
 
 
 @pytest.mark.parametrize("case", SMALL_KERNELS, ids=lambda case: case.name)

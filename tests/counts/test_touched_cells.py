@@ -4,12 +4,11 @@ import loopy as lp
 import numpy as np
 import pytest
 
-from loopyperf.counts.sizes import admitted_values
-from loopyperf.counts.touched_cells import TouchedCells, touched_cells
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.property_vector import item_named
+from loopyperf.counts.sizes import Typical, admitted_values
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Kernel, load_kernel
-from loopyperf.properties.unified import item_named
+from loopyperf.predict.throughput import TouchedCells, touched_cells
 
 
 def kernel(domains: str | list[str], code: str, *arguments: lp.GlobalArg, assumptions: str = "n >= 1") -> Kernel:

@@ -17,11 +17,11 @@ from counts.small_unknowns import data_dependent_choice, sparse_rows
 from kernels import doubled, outer_product
 from parts.multipole_expansion import multipole_expansion
 
+from loopyperf.counts.counted_kernel import KernelCounts, count_properties
 from loopyperf.counts.kernel_counts import Tally
 from loopyperf.counts.transcription import TranscriptError, read, transcribed
 from loopyperf.kernel import load_kernel
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
-from loopyperf.properties.counted_kernel import KernelCounts, count_properties
 
 ENTERED = (small_loops, small_accesses, small_schedules, small_vectors)
 """importing them fills the list"""

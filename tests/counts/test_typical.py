@@ -21,9 +21,9 @@ from counts.small_unknowns import (
 from kernels import gathered
 
 import loopyperf as lpp
+from loopyperf.counts.counted_kernel import KernelCounts, count_properties
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.kernel import load_kernel
-from loopyperf.properties.counted_kernel import KernelCounts, count_properties
 
 CONDITION = "m[i_inner + i_outer*16] > 0"
 

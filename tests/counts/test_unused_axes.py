@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, Phase, assume, given, note, reject, seed, se
 from loopy.diagnostic import LoopyError
 from random_kernels import RandomKernel, random_kernels
 
+from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.counts.execution import Counting
 from loopyperf.errors import KernelError, UncountableError
 from loopyperf.kernel import Kernel, load_kernel
-from loopyperf.properties.counted_kernel import count_properties
 
 Sizes = Sequence[Mapping[str, int]]
 _ = (small_accesses, small_calls, small_loops, small_schedules, small_unknowns, small_vectors)

@@ -9,8 +9,8 @@ import pytest
 from counts.small_kernels import array, kernel, lanes, sizes
 from loopy.target.opencl import vec
 
+from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import load_kernel
-from loopyperf.properties.counted_kernel import count_properties
 
 
 def counted(unit: lp.TranslationUnit, n: int = 100, **options: Any) -> dict[str, int]:

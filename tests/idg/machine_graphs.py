@@ -8,7 +8,7 @@ import loopy as lp
 from idg.patterns import unit
 
 from loopyperf.compiler.folding import without_index_arithmetic, without_moves
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.idg.program import placed
 from loopyperf.kernel import load_kernel

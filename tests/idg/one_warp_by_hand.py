@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
 
+from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
-from loopyperf.idg.metrics import Lambdas
 
 
 def cycles_alone(flat: Idg, lambdas: Mapping[str, Lambdas]) -> Fraction:

@@ -1,7 +1,7 @@
 """The graphs that the papers draw by hand, typed in."""
 
+from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Edge, Idg, Instruction
-from loopyperf.idg.metrics import Lambdas
 
 TWO_PIPELINES = {"comp": Lambdas(1, 4), "mem": Lambdas(2, 6)}
 """Lemeire, Table 2"""

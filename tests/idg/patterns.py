@@ -8,7 +8,7 @@ import numpy as np
 
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.memory import Reference, resolved
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.counts.walk import InstructionWalker
 from loopyperf.errors import UncountableError
 from loopyperf.idg import Idg
@@ -18,7 +18,7 @@ from loopyperf.idg.graph import checked_access
 from loopyperf.idg.program import Instruction, Loop
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.passes import Activity, Lockstep
-from loopyperf.idg.warps.warp import Warp
+from loopyperf.idg.warps.warp_classes import Warp
 from loopyperf.kernel import Kernel, load_kernel
 from loopyperf.memory import AccessPattern, access_pattern
 from loopyperf.memory.addresses import addresses_at

@@ -12,7 +12,7 @@ from pymbolic import evaluate
 
 from loopyperf.idg.construction.executed import LaunchProgram
 from loopyperf.idg.warps.executions import WarpExecutions
-from loopyperf.idg.warps.warp import iname_values
+from loopyperf.idg.warps.warp_classes import iname_values
 
 Execution = tuple[int, dict[str, int]]
 """an instruction, and the values of the loops around it"""

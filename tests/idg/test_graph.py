@@ -17,7 +17,7 @@ from loopyperf.errors import GraphError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.idg.program import Dependence, Opcode, common_depth
 from loopyperf.polyhedral.affine import Affine
-from loopyperf.predict.stages import timed_kernel
+from loopyperf.stages.stages import timed_kernel
 from loopyperf.units import Word
 
 

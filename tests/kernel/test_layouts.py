@@ -10,7 +10,7 @@ from idg.patterns import pattern
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError
-from loopyperf.idg.warps.warp import Warp
+from loopyperf.idg.warps.warp_classes import Warp
 from loopyperf.kernel import load_kernel
 from loopyperf.predict.sampled import made_case
 

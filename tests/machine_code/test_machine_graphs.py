@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from loopyperf.compiler import lowered
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import kernel_profile

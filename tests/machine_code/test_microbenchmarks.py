@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from loopyperf.measurement.configuration import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, Limits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
 
 from .data_branches import around_calls

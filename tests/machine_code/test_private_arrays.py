@@ -11,7 +11,7 @@ from corpora.titan_v import needs_archive
 from loopyperf.compiler import lowered
 from loopyperf.compiler.private_arrays import private_arrays
 from loopyperf.compiler.resources import library, nvcc, resources
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import kernel_profile
 

@@ -8,7 +8,7 @@ import pytest
 from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 
 from loopyperf.compiler import lowered
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import kernel_profile
 from test_kernels.optimization_steps.reduction import STEPS, reduction

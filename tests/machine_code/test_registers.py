@@ -5,7 +5,7 @@ import pytest
 from loopyperf.compiler import lowered
 from loopyperf.compiler.registers import Registers, estimated_registers
 from loopyperf.compiler.resources import nvcc, resources
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import kernel_profile
 

@@ -12,9 +12,8 @@ from idg.patterns import flat
 
 import loopyperf.compiler as lowering
 from loopyperf.compiler import lowered
-from loopyperf.compiler.cubin import ACCESSES, WIDTHS, instruction_mixes
 from loopyperf.compiler.functions import MachineSequence, sequence_of
-from loopyperf.compiler.resources import library
+from loopyperf.compiler.resources import ACCESSES, WIDTHS, instruction_mixes, library
 from loopyperf.idg import Idg
 from loopyperf.idg.program import Instruction, Operand
 

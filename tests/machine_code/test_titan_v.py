@@ -7,7 +7,7 @@ import pytest
 from corpora.titan_v import needs_archive
 
 from loopyperf.compiler import lowered
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import kernel_profile
 

@@ -10,8 +10,7 @@ import loopy as lp
 import numpy as np
 
 from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
-from loopyperf.measurement.configuration import Configuration, Limits, Sizes
-from loopyperf.measurement.environment import Environment
+from loopyperf.measurement.environment import Configuration, Environment, Limits, Sizes
 from loopyperf.measurement.kernel_files import KernelFile
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Run

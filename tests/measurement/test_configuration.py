@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopyperf.errors import KernelFileError
-from loopyperf.measurement.configuration import Limits, doubling
+from loopyperf.measurement.environment import Limits, doubling
 
 # {{{ ladders
 

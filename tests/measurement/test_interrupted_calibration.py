@@ -17,13 +17,13 @@ from time import sleep
 import pytest
 from small_campaign import VECTORS, WEIGHTS, seconds, write_kernel_files
 
+from loopyperf.calibration.calibrate import calibrate
 from loopyperf.errors import ArchiveError, BackendError
 from loopyperf.measurement.archive import Archive, read_archive
 from loopyperf.measurement.campaign import run_campaign
 from loopyperf.measurement.kernel_files import load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Key
-from loopyperf.oracle.calibrate import calibrate
 
 from .synthetic import SyntheticBackend, run
 
@@ -39,7 +39,7 @@ from pathlib import Path
 
 from loopyperf.measurement.backends import opencl
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.oracle.calibrate import calibrate
+from loopyperf.calibration.calibrate import calibrate
 
 kernels = Path(sys.argv[1])
 for line in sys.stdin:
@@ -189,7 +189,7 @@ sys.path.insert(0, sys.argv[1])
 from small_campaign import device
 
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.oracle.calibrate import calibrate
+from loopyperf.calibration.calibrate import calibrate
 
 most = int(sys.argv[4])
 resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))

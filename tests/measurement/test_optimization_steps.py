@@ -11,7 +11,7 @@ from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.campaign import plan
-from loopyperf.measurement.configuration import Limits
+from loopyperf.measurement.environment import Limits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 
 LIMITS = Limits(group_size=256, local_memory=2**15, global_memory=2**30)

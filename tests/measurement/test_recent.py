@@ -2,7 +2,7 @@ from operator import eq, is_
 
 import pytest
 
-from loopyperf.measurement.backends.latest_programs import Recent
+from loopyperf.measurement.backends.interface import Recent
 
 
 @pytest.fixture

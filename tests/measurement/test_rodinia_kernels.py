@@ -7,7 +7,7 @@ import pytest
 
 from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
-from loopyperf.measurement.configuration import Limits
+from loopyperf.measurement.environment import Limits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.predict.estimate import estimate
 

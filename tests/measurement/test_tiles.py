@@ -4,12 +4,12 @@ import loopy as lp
 import numpy as np
 import pytest
 
+from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.errors import MeasurementError
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.kernel_files import with_local_tile
-from loopyperf.properties.counted_kernel import count_properties
 
 from .synthetic import configuration
 

@@ -8,7 +8,7 @@ import pytest
 from idg.patterns import flat, pattern, unit, written
 
 from loopyperf.errors import ParameterError
-from loopyperf.idg.warps.warp import Warp
+from loopyperf.idg.warps.warp_classes import Warp
 from loopyperf.kernel import load_kernel
 from loopyperf.memory import AccessPattern
 

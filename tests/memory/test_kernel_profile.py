@@ -20,10 +20,10 @@ from loopyperf.measurement.backends.interface import Limits
 from loopyperf.measurement.kernel_files import Configuration, bundled_folder, load_kernel_files
 from loopyperf.memory import source_launch
 from loopyperf.memory.kernel_profile import KernelProfile
-from loopyperf.models.on_device.demand import LaunchDemand, once
-from loopyperf.predict import case
-from loopyperf.predict.cache import recent
-from loopyperf.predict.stages import staged
+from loopyperf.models.demand import LaunchDemand, once
+from loopyperf.stages import cache as recent
+from loopyperf.stages import case
+from loopyperf.stages.stages import staged
 
 LIMITS = Limits(group_size=256, local_memory=2**15, global_memory=2**32, cores=80, warp_size=32)
 FOLDERS = ("test_kernels", "test_kernels/rodinia", "test_kernels/optimization_steps")

@@ -16,8 +16,8 @@ from idg.patterns import flat, pattern, references, written
 from idg.warp_by_hand import blocks, local_ids, wavefronts
 
 from loopyperf.counts.execution import ExecutionCounter
-from loopyperf.counts.typical import Typical
-from loopyperf.idg.warps.warp import Warp, warps_of_group
+from loopyperf.counts.sizes import Typical
+from loopyperf.idg.warps.warp_classes import Warp, warps_of_group
 from loopyperf.kernel import Kernel
 from loopyperf.memory import AccessPattern, residues
 from loopyperf.memory.addresses import LaneAddresses

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from idg.patterns import flat, written
 
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import Kernel
 from loopyperf.memory.footprints import Cache, Window, WorkingSets, working_sets
 from loopyperf.memory.source_launch import kernel_profile

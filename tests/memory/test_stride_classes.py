@@ -9,10 +9,10 @@ from idg.patterns import LaunchAccesses, launches_of
 from idg.random_graph_kernels import for_random_kernels, loaded
 from random_kernels import RandomKernel
 
+from loopyperf.counts.counted_kernel import KernelCounts, count_properties
 from loopyperf.errors import UncountableError
 from loopyperf.memory import AccessPattern
 from loopyperf.polyhedral.points import points_listed
-from loopyperf.properties.counted_kernel import KernelCounts, count_properties
 
 pytestmark = pytest.mark.usefixtures("fresh_kernels")
 

@@ -16,7 +16,7 @@ from pymbolic import evaluate, parse
 from loopyperf.compiler import lowered
 from loopyperf.idg.copies import copied
 from loopyperf.idg.program import loops_in
-from loopyperf.idg.warps.warp import Warp
+from loopyperf.idg.warps.warp_classes import Warp
 from loopyperf.kernel import Kernel
 
 ACCESSES = int(os.environ.get("LOOPYPERF_WRAPPED", 60))

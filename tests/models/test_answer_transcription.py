@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopyperf.models.result import Alternative, Breakdown, ModelTime, Row
-from loopyperf.models.transcription import Answer, read, transcribed
+from loopyperf.models.result import Alternative, Answer, Breakdown, ModelTime, Row, read, transcribed
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(0, 2**80)
 ROWS = st.builds(Row, st.text(), st.text(), NUMBERS, NUMBERS, NUMBERS)

@@ -12,11 +12,10 @@ from analytic_models import MODELS as RUNS
 import loopyperf as lpp
 from loopyperf.device.description import Device
 from loopyperf.device.parts import Scheduling, SharedPipeline
-from loopyperf.models.aspects import ASPECTS, Aspect
 from loopyperf.models.catalog import DEVICE_MODELS as OF_DEVICE
-from loopyperf.models.on_device.pipeline_shares import busy_seconds
-from loopyperf.models.workload import Lambdas, TwoPipelines, Workload
-from loopyperf.predict.stages import timed_kernel
+from loopyperf.models.pipeline_shares import busy_seconds
+from loopyperf.models.workload import ASPECTS, Aspect, Lambdas, TwoPipelines, Workload
+from loopyperf.stages.stages import timed_kernel
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "models.md"
 

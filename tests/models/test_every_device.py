@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
+from loopyperf.cli.devices import Answering
 from loopyperf.device.library import BUNDLED
 from loopyperf.models.catalog import DEVICE_MODELS
-from loopyperf.oracle.answering import Answering
-from loopyperf.predict.stages import staged
+from loopyperf.stages.stages import staged
 
 SLUGS = sorted(path.stem for path in BUNDLED.glob("*.toml"))
 N = 64

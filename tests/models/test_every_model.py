@@ -18,7 +18,7 @@ from parts_backend import PartsBackend
 
 import loopyperf as lpp
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.learning.learned import Record, Score, Taught
+from loopyperf.calibration.learned import Record, Score, Taught
 from loopyperf.errors import ParameterError, UnknownModelError
 from loopyperf.models.catalog import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.catalog import MODELS, find_model

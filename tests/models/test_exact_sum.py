@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopyperf.models.exact_sum import adding_up
+from loopyperf.models.result import adding_up
 
 NUMBERS = st.floats(min_value=-1e6, max_value=1e6, allow_nan=False)
 COSTS = st.lists(NUMBERS, max_size=20)

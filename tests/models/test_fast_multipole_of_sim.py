@@ -5,7 +5,7 @@ from functools import cache
 import loopyperf as lpp
 from loopyperf.models.literature.gpuperf import Analysis
 from loopyperf.models.literature.gpuperf_rows import LaunchInputs
-from loopyperf.predict.stages import staged
+from loopyperf.stages.stages import staged
 from test_kernels.optimization_steps.fast_multipole import fast_multipole
 
 C2050 = lpp.load_device("nvidia-tesla-c2050")

@@ -2,8 +2,7 @@
 
 import pytest
 
-from loopyperf.errors import ModelInputError
-from loopyperf.models.metrics import (
+from loopyperf.calibration.accuracy import (
     LEAST_ERROR,
     geometric_mean,
     mape,
@@ -12,6 +11,7 @@ from loopyperf.models.metrics import (
     regret,
     spearman,
 )
+from loopyperf.errors import ModelInputError
 
 
 def test_mape_is_the_mean_of_the_relative_errors():

@@ -6,8 +6,7 @@ from fitted import Weighted
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopyperf.models.linear import linear_time
-from loopyperf.models.overlap import curvatures, overlap_time, overlapped, sensitivity, side
+from loopyperf.models.linear import curvatures, linear_time, overlap_time, overlapped, sensitivity, side
 
 SIDES = ("memory", "on chip", None)
 costs = st.lists(st.floats(1e-9, 1.0) | st.just(0.0), min_size=6, max_size=6)

@@ -12,9 +12,9 @@ import loopyperf as lpp
 from loopyperf.device.description import Device, Throughput
 from loopyperf.errors import MissingNumberError, OccupancyError, UnknownDeviceError
 from loopyperf.models import pipeline
-from loopyperf.models.on_device.traffic import shared_out
-from loopyperf.predict.cache import recent
-from loopyperf.predict.stages import staged
+from loopyperf.models.traffic import shared_out
+from loopyperf.stages import cache as recent
+from loopyperf.stages.stages import staged
 
 V100 = lpp.load_device("nvidia-v100")
 CORES, CLOCK = 80, 1.38e9

@@ -10,7 +10,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.models.literature.gpuperf import Analysis
 from loopyperf.models.literature.gpuperf_rows import LaunchInputs
-from loopyperf.predict.stages import staged
+from loopyperf.stages.stages import staged
 from test_kernels.optimization_steps.reduction import STEPS, reduction
 
 C2050 = lpp.load_device("nvidia-tesla-c2050")

@@ -17,11 +17,11 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.models.catalog import DEVICE_MODELS
-from loopyperf.models.on_device.pipeline_shares import busy_seconds
+from loopyperf.models.pipeline_shares import busy_seconds
 from loopyperf.pipeline import core, simulator
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.polyhedral.sets import Same
-from loopyperf.predict.stages import timed_kernel
+from loopyperf.stages.stages import timed_kernel
 
 DEVICE = lpp.load_device("nvidia-titan-v")
 CORES = 80

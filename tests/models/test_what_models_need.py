@@ -13,7 +13,7 @@ from loopyperf.device.description import Device
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.result import ModelTime
 from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.predict.stages import staged
+from loopyperf.stages.stages import staged
 
 KNOWN = lpp.load_device("nvidia-v100")
 SIZE = {"n": 256}

@@ -7,9 +7,11 @@ import pytest
 from measurement.synthetic import SyntheticBackend
 from small_campaign import seconds, write_kernel_files
 
+from loopyperf.calibration import choice
 from loopyperf.calibration.fits import Fit
 from loopyperf.memory.source_launch import KernelStructure
-from loopyperf.predict import case, choice, on_device
+from loopyperf.predict import on_device
+from loopyperf.stages import case
 
 MakeFit = Callable[..., Fit]
 

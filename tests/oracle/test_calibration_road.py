@@ -21,6 +21,7 @@ from small_campaign import (
 )
 
 import loopyperf as lpp
+from loopyperf.calibration.archived import fit_recording
 from loopyperf.errors import (
     CalibrationError,
     FitFileError,
@@ -31,7 +32,6 @@ from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.backends.interface import Timing
 from loopyperf.measurement.backends.replay import ReplayBackend
 from loopyperf.measurement.kernel_files import load_kernel_files
-from loopyperf.oracle.archived import fit_recording
 
 
 def test_a_calibration_finds_the_weights_that_the_device_has(backend, kernels):
@@ -71,7 +71,7 @@ def test_what_cannot_be_fitted_is_refused_before_anything_is_measured(
     options: dict[str, Any], error: type[Exception], message: str, backend, kernels, monkeypatch: pytest.MonkeyPatch
 ):
     measured: list[object] = []
-    monkeypatch.setattr("loopyperf.oracle.calibrate.measure", lambda *arguments, **_: measured.append(arguments))
+    monkeypatch.setattr("loopyperf.calibration.calibrate.measure", lambda *arguments, **_: measured.append(arguments))
     with pytest.raises(error, match=message):
         lpp.calibrate(backend, kernels=kernels, **options)
     assert not measured

@@ -7,7 +7,7 @@ from kernels import doubled, two_launches
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError
-from loopyperf.models.on_device.counters import unit_of_metric
+from loopyperf.models.counters import unit_of_metric
 
 TURING = {"device": "nvidia-rtx-2080-ti"}
 MANY = 2**24

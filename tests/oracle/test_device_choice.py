@@ -9,6 +9,7 @@ from fitted import FREE
 from kernels import doubled
 
 import loopyperf as lpp
+from loopyperf.calibration import choice
 from loopyperf.calibration.fits import save_fit
 from loopyperf.calibration.library import own_path
 from loopyperf.device.description import Throughput
@@ -21,7 +22,6 @@ from loopyperf.errors import (
     UnknownDeviceError,
     UnknownModelError,
 )
-from loopyperf.predict import choice
 
 KERNEL = doubled()
 

@@ -7,8 +7,8 @@ import pytest
 from kernels import doubled
 
 import loopyperf as lpp
+from loopyperf.calibration import choice
 from loopyperf.calibration.fits import save_fit
-from loopyperf.predict import choice
 
 KERNEL = doubled()
 

@@ -13,8 +13,8 @@ from kernels import doubled, outer_product, summed, triangle
 import loopyperf as lpp
 from loopyperf.calibration.problem import Indistinguishable
 from loopyperf.errors import KernelError, ParameterError, UnboundedDomainError
-from loopyperf.predict import case
 from loopyperf.predict.by_counts import UNTRIED
+from loopyperf.stages import case
 
 KERNEL = doubled()
 OUTER = outer_product()

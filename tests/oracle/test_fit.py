@@ -9,11 +9,11 @@ import pytest
 from kernels import doubled, outer_product, summed
 
 import loopyperf as lpp
+from loopyperf.calibration import fit as oracle_fit
 from loopyperf.calibration.fits import save_fit
 from loopyperf.calibration.overlap_fit import SHARPNESS
 from loopyperf.errors import CalibrationError, LoopyperfError, ParameterError, UnknownDeviceError, UnknownModelError
 from loopyperf.kernel import Program
-from loopyperf.oracle import fit as oracle_fit
 
 V100 = lpp.load_device("nvidia-v100")
 AS_DESCRIBED = lpp.Fit(

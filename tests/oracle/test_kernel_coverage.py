@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from small_campaign import write_kernel_files
 
+from loopyperf.calibration.calibrate import CountedRun, counted_runs, kernel_coverage
 from loopyperf.calibration.dependence import own_parts
 from loopyperf.calibration.problem import FEWEST, Coverage, tabulate
+from loopyperf.counts.property_vector import BITS, PAPER_PROPERTIES
 from loopyperf.errors import LoopyperfError
-from loopyperf.measurement.configuration import Limits
-from loopyperf.oracle.coverage import CountedRun, counted_runs, kernel_coverage
-from loopyperf.properties.unified import BITS, PAPER_PROPERTIES
+from loopyperf.measurement.environment import Limits
 
 GPU = Limits(group_size=1024, local_memory=48 * 1024, global_memory=2**30, cores=80, warp_size=32)
 POCL = Limits(group_size=4096, local_memory=2**21, global_memory=2**30)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
-from loopyperf.measurement.configuration import Limits
+from loopyperf.measurement.environment import Limits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
 from loopyperf.predict.by_counts import UNTRIED
 

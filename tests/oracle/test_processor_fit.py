@@ -10,14 +10,14 @@ from msgspec import structs
 from small_campaign import seconds, write_kernel_files
 
 import loopyperf as lpp
+from loopyperf.calibration.choice import measured_device
+from loopyperf.calibration.fit import observe
 from loopyperf.calibration.fits import save_fit
 from loopyperf.device.library import a_processor
+from loopyperf.measurement.campaign import measure
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.kernel_files import load_kernel_files
-from loopyperf.oracle.measuring import measure
-from loopyperf.oracle.observation import observe
-from loopyperf.oracle.train import train_recordings
-from loopyperf.predict.choice import measured_device
+from loopyperf.predict.corrected import train_recordings
 
 HERE = Environment.here(
     backend="opencl",

@@ -16,10 +16,10 @@ import loopyperf as lpp
 from loopyperf.cli.program import program
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.campaign import plan
-from loopyperf.measurement.configuration import Limits
+from loopyperf.measurement.environment import Limits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
-from loopyperf.models.on_device.counters import Counters
-from loopyperf.oracle.profiler_files import read_profile
+from loopyperf.models.counters import Counters
+from loopyperf.predict.counters import read_profile
 
 TURING = "nvidia-rtx-2080-ti"
 READ, LANES, INSTRUCTIONS = (

@@ -11,7 +11,7 @@ from parts_backend import PartsBackend
 import loopyperf as lpp
 from loopyperf.calibration.fits import save_fit
 from loopyperf.errors import ParameterError, UnknownDeviceError
-from loopyperf.oracle.split import shares_that_end_together
+from loopyperf.search.split import shares_that_end_together
 
 DEVICES = ("nvidia-v100", "nvidia-titan-v")
 N = 2**20

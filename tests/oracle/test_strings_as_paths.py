@@ -12,14 +12,14 @@ from measurement.synthetic import SyntheticBackend
 from small_campaign import seconds, write_kernel_files
 
 import loopyperf as lpp
+from loopyperf.calibration.calibrate import kernel_coverage
 from loopyperf.errors import KernelFileError
 from loopyperf.measurement.archive import Archive
 from loopyperf.measurement.backends.replay import ReplayBackend
 from loopyperf.measurement.kernel_files import load_kernel_files
+from loopyperf.measurement.microbenchmarks.description import described_by, microbenchmark
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.oracle.coverage import kernel_coverage
-from loopyperf.oracle.microbenchmark import described_by, microbenchmark
-from loopyperf.oracle.validate import validated_by
+from loopyperf.predict.validate import validated_by
 
 RECORDED = Path(__file__).parents[1] / "measurement" / "microbenchmarks" / "recorded" / "pocl.jsonl.gz"
 PROTOCOL = Protocol(runs=4, dropped=1, probe_runs=2, overhead_factor=1)

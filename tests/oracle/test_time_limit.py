@@ -7,7 +7,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from loopyperf.oracle.time_limit import TimeIsUp, limited
+from loopyperf.executors import TimeIsUp, limited
 
 NAME = ContextVar("NAME", default="nobody")
 

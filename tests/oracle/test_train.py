@@ -13,7 +13,7 @@ from kernels import doubled, outer_product, summed
 from msgspec import structs
 
 import loopyperf as lpp
-from loopyperf.calibration.learning.learned import own_learned, save_learned
+from loopyperf.calibration.learned import own_learned, save_learned
 from loopyperf.errors import (
     CalibrationError,
     FitFileError,
@@ -25,8 +25,8 @@ from loopyperf.errors import (
 from loopyperf.models.learned import CORRECTION
 from loopyperf.models.sampling import SampledProgram, Samples
 from loopyperf.predict import corrected
-from loopyperf.predict.cache import recent
-from loopyperf.predict.samples import SampledKernel
+from loopyperf.stages import cache as recent
+from loopyperf.stages.samples import SampledKernel
 
 pytest.importorskip("sklearn", reason="learned models are in the extra learn")
 V100 = lpp.load_device("nvidia-v100")

@@ -9,7 +9,7 @@ from kernels import doubled, outer_product
 import loopyperf as lpp
 from loopyperf.errors import EngineError, ParameterError
 from loopyperf.polyhedral import quasipolynomial
-from loopyperf.predict import case
+from loopyperf.stages import case
 
 
 @pytest.fixture

@@ -15,11 +15,10 @@ import numpy as np
 
 from loopyperf.idg.graph import executions
 from loopyperf.idg.program import Opcode
-from loopyperf.pipeline.clock import NEVER, Clock
 from loopyperf.pipeline.core import COLUMNS, Run
 from loopyperf.pipeline.expressions import decoded_graph
 from loopyperf.pipeline.python_core import AT_START
-from loopyperf.pipeline.scenario import Scenario
+from loopyperf.pipeline.scenario import NEVER, Clock, Scenario
 
 
 def run_dataflow(scenario: Scenario) -> Run:

@@ -7,7 +7,7 @@ import pytest
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
 from loopyperf.pipeline import Execution, simulate
-from loopyperf.pipeline.clock import clock_for, rational
+from loopyperf.pipeline.scenario import clock_for, rational
 
 
 def test_tick_is_the_largest_part_of_which_all_are_multiples() -> None:

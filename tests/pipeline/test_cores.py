@@ -17,9 +17,8 @@ from loopyperf.errors import SlowSimulatorWarning
 from loopyperf.idg import Idg
 from loopyperf.idg.program import Edge, Instruction, Loop
 from loopyperf.pipeline import SCHEDULERS, Execution, core, simulate
-from loopyperf.pipeline.clock import Clock
 from loopyperf.pipeline.core import NoSteadyStateError, Run, run
-from loopyperf.pipeline.scenario import Scenario, scheduler_named
+from loopyperf.pipeline.scenario import Clock, Scenario, scheduler_named
 from loopyperf.pipeline.timed_graph import FEW, shortened
 from loopyperf.polyhedral.affine import Affine
 

@@ -3,7 +3,7 @@
 import heapq
 from random import Random
 
-from loopyperf.pipeline.batches import Machines
+from loopyperf.pipeline.core import Machines
 
 Jobs = list[tuple[int, int]]
 """what a job takes, and how many of them follow each other"""

@@ -20,10 +20,10 @@ from papers.matrix_multiplication import (
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.library import load_device
 from loopyperf.idg import Idg, Loop
-from loopyperf.idg.metrics.parallelism import Timing
+from loopyperf.idg.parallelism import Timing
 from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
-from loopyperf.measurement.configuration import Configuration
+from loopyperf.measurement.environment import Configuration
 from loopyperf.pipeline import Execution, simulate, what_if
 from loopyperf.pipeline.scenario import Scenario, scheduler_named
 from measurement_kernels.matrix_multiplication import product

@@ -8,7 +8,7 @@ from papers.staircase import GROUPS, PASSES, Blocking, Precision, Staircase, gra
 
 from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
-from loopyperf.measurement.configuration import Configuration
+from loopyperf.measurement.environment import Configuration
 
 known = cache(staircase)
 

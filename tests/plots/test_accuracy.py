@@ -9,7 +9,7 @@ from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.problem import Observation
 from loopyperf.errors import CalibrationError
-from loopyperf.plots import plot_predictions, plot_residual_panels, plot_residuals
+from loopyperf.explain.plots import plot_predictions, plot_residual_panels, plot_residuals
 
 WEIGHTED = Fit(model="linear", device="D", slug="d", counting="executed", weights={"f32 add": 1.0, "f32 mul": 3.0})
 

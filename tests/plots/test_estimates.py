@@ -13,9 +13,9 @@ from msgspec import structs
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.errors import ParameterError
+from loopyperf.explain.plots import plot_breakdown, plot_sizes
+from loopyperf.explain.plots.figures import in_lines
 from loopyperf.models.result import Alternative, Breakdown, Estimate, Row
-from loopyperf.plots import plot_breakdown, plot_sizes
-from loopyperf.plots.figures import in_lines
 
 ROWS = (
     Row("adds", "s1", 10, 1e-4, 1e-3),

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.calibration.fits import Fit
 from loopyperf.errors import IncompatibleRunsError, ParameterError
-from loopyperf.idg.metrics import Mix
-from loopyperf.oracle.comparison import OccupancyComparison
-from loopyperf.plots import plot_mix, plot_over_occupancy, plot_weights
+from loopyperf.explain.plots import plot_mix, plot_over_occupancy, plot_weights
+from loopyperf.idg.parallelism import Mix
+from loopyperf.predict.compare import OccupancyComparison
 
 
 def shares(figure: Figure) -> dict[str, list[tuple[float, float]]]:

@@ -9,19 +9,13 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from loopyperf import plots
 from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.problem import Observation
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import ParameterError
-from loopyperf.idg import Idg
-from loopyperf.models.literature.advice import Advice
-from loopyperf.models.literature.gpuperf import Inputs, Parameters, analyse
-from loopyperf.models.on_device.roofs import Roofline
-from loopyperf.models.result import Breakdown, Estimate
-from loopyperf.pipeline import Execution, GroupTimes, group_times, profile_of, simulate
-from loopyperf.plots import (
+from loopyperf.explain import plots
+from loopyperf.explain.plots import (
     plot_benefits,
     plot_breakdown,
     plot_groups,
@@ -34,6 +28,12 @@ from loopyperf.plots import (
     plot_sizes,
     plot_weights,
 )
+from loopyperf.explain.roofline import Roofline
+from loopyperf.idg import Idg
+from loopyperf.models.literature.advice import Advice
+from loopyperf.models.literature.gpuperf import Inputs, Parameters, analyse
+from loopyperf.models.result import Breakdown, Estimate
+from loopyperf.pipeline import Execution, GroupTimes, group_times, profile_of, simulate
 
 POINTS = [(8, 2.0), (4, 1.0), (16, 2.5)]
 
@@ -194,7 +194,7 @@ def test_figure_of_axes_in_a_subfigure_is_the_whole_one() -> None:
 
 
 def test_without_matplotlib_the_extra_is_named() -> None:
-    lines = "import sys; sys.modules['matplotlib'] = None; import loopyperf.plots"
+    lines = "import sys; sys.modules['matplotlib'] = None; import loopyperf.explain.plots"
     done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith("pip install 'loopyperf[plots]'")

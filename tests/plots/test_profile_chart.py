@@ -8,11 +8,11 @@ from matplotlib.figure import Figure
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import ParameterError
+from loopyperf.explain.plots import plot_profile
+from loopyperf.explain.plots.profile import WINDOW
 from loopyperf.idg import Idg
 from loopyperf.pipeline import Execution, profile_of, simulate
 from loopyperf.pipeline.profile import Profile
-from loopyperf.plots import plot_profile
-from loopyperf.plots.profile import WINDOW
 
 
 def profile(groups: int = 1, **options) -> Profile:

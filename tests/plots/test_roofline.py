@@ -14,10 +14,9 @@ from matplotlib.patches import FancyArrowPatch
 from matplotlib.text import Text
 
 from loopyperf.errors import ParameterError
-from loopyperf.models.on_device.roofs import LaunchUnderRoofs, Roofline
-from loopyperf.plots import plot_roofline
-from loopyperf.plots.levels import spread
-from loopyperf.plots.roofline import launches_of
+from loopyperf.explain.plots import plot_roofline
+from loopyperf.explain.plots.roofline import launches_of, spread
+from loopyperf.explain.roofline import LaunchUnderRoofs, Roofline
 
 LAUNCH = LaunchUnderRoofs(
     "k", flops=1e9, moved={"L2": 4e9, "DRAM": 2e9}, seconds=1e-2, bound="DRAM", predicted=4e-2, roof="DRAM",

@@ -11,12 +11,12 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from loopyperf.plots.styles import COLORS, HALVES, SHADES, area_styles, hollow, line_styles, point_styles
+from loopyperf.explain.plots.figures import COLORS, HALVES, SHADES, area_styles, hollow, line_styles, point_styles
 
 Floats = NDArray[np.float64]
 LEAST = 3.0
 """contrast of what is no text with its ground: WCAG 2.1, 1.4.11"""
-STYLE = files("loopyperf.reports").joinpath("template/page.css").read_text(encoding="utf-8")
+STYLE = files("loopyperf.explain").joinpath("template/page.css").read_text(encoding="utf-8")
 GROUNDS = ["#ffffff", *re.findall(r"--ground: (#[0-9a-f]{6})", STYLE)]
 """of print, and of a report in the dark"""
 

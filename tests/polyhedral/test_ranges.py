@@ -10,8 +10,8 @@ from idg.rolled_graphs import OF_INNER
 from pymbolic import evaluate, parse
 
 from loopyperf.idg import Edge, Idg, Instruction, Loop
-from loopyperf.pipeline.alike import AlikePasses, Surroundings
 from loopyperf.pipeline.expressions import coded_graph
+from loopyperf.pipeline.shape import AlikePasses, Surroundings
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.ranges import bounds, mentions, periods, truth, variation
 

@@ -8,9 +8,9 @@ import loopy as lp
 import numpy as np
 import pytest
 
+from loopyperf.counts.counted_kernel import KernelCounts, count_properties
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import load_kernel
-from loopyperf.properties.counted_kernel import KernelCounts, count_properties
 
 
 def copies() -> lp.TranslationUnit:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from kernels import outer_product
 
+from loopyperf.counts.counted_kernel import KernelCounts, count_properties
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import load_kernel
-from loopyperf.properties.counted_kernel import KernelCounts, count_properties
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from loopyperf.counts.arithmetic import Operation
+from loopyperf.counts.counted_kernel import KernelCounts, count_properties
 from loopyperf.counts.kernel_counts import Access, Item, Overhead
+from loopyperf.counts.property_vector import minimum_name, property_name
 from loopyperf.kernel import load_kernel
-from loopyperf.properties.counted_kernel import KernelCounts, count_properties
-from loopyperf.properties.unified import minimum_name, property_name
 
 
 @pytest.mark.parametrize(

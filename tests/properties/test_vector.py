@@ -4,11 +4,11 @@ import loopy as lp
 import numpy as np
 import pytest
 
+from loopyperf.counts.counted_kernel import count_properties
+from loopyperf.counts.property_vector import Minimum, PropertyVector
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import load_kernel
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
-from loopyperf.properties.counted_kernel import count_properties
-from loopyperf.properties.vector import Minimum, PropertyVector
 
 MINIMUM = "global min(load, store) 32-bit stride 1"
 

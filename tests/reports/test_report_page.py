@@ -20,10 +20,10 @@ from reports.questions import DEVICES, HOSTILE, MODELS, hostile, page_on_several
 import loopyperf as lpp
 from loopyperf.device.library import BUNDLED
 from loopyperf.errors import LoopyperfError
+from loopyperf.explain.drawings import REACH, SVG, embedded
+from loopyperf.explain.page import sentence_without_folders
+from loopyperf.explain.report import Report
 from loopyperf.models.result import Alternative
-from loopyperf.reports.folders import sentence_without_folders
-from loopyperf.reports.pictures import REACH, SVG, embedded
-from loopyperf.reports.report import Report
 from loopyperf.units import duration, prefixed
 
 VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"])
@@ -262,5 +262,5 @@ def test_without_what_it_needs_the_extra_is_named(module: str):
 
 
 def test_the_function_stays_the_function_after_its_package_is_imported():
-    lines = "import loopyperf.reports, loopyperf; assert callable(loopyperf.report); assert callable(loopyperf.report)"
+    lines = "import loopyperf.explain, loopyperf; assert callable(loopyperf.report); assert callable(loopyperf.report)"
     subprocess.run([sys.executable, "-c", lines], check=True)

@@ -1,1 +1,1 @@
-"""From a kernel's schedule to the source graphs of its warps."""
+"""Build the source graph of a warp from a kernel's schedule: instructions, loops, dependences."""

@@ -13,12 +13,11 @@ from pymbolic import evaluate
 from pymbolic.mapper.substitutor import SubstitutionMapper
 
 from loopyperf.counts.item import MemorySpace
-from loopyperf.idg.construction.cell_access import CellAccess
-from loopyperf.idg.construction.drafts import Read
+from loopyperf.idg.construction.drafts import CellAccess, Read
 from loopyperf.idg.construction.executed import Executed
 from loopyperf.idg.construction.last_writes import LastWrite, Writes, last_of_each
 from loopyperf.idg.program import Opcode
-from loopyperf.idg.warps.warp import Nest
+from loopyperf.idg.warps.warp_classes import Nest
 from loopyperf.polyhedral.affine import Affine
 
 # {{{ which execution of a statement last wrote what another one reads

@@ -9,15 +9,12 @@ import pymbolic.primitives as prim
 from pymbolic.mapper.substitutor import SubstitutionMapper
 
 from loopyperf.counts.execution import ExecutionCounter, Site
-from loopyperf.counts.typical import Typical
-from loopyperf.idg.construction.cell_access import PrivateElements
-from loopyperf.idg.construction.drafts import Draft, Value
+from loopyperf.counts.sizes import Typical
+from loopyperf.idg.construction.drafts import Draft, PrivateElements, Value
 from loopyperf.idg.construction.loop_bounds import LoopBounds, Slab, Slabs, WorkItemTests
-from loopyperf.idg.construction.parts import nodes_of
-from loopyperf.idg.construction.translation import Translator
+from loopyperf.idg.construction.translation import Translator, nodes_of
 from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions
-from loopyperf.idg.warps.kinds import Kind, kinds_of
-from loopyperf.idg.warps.warp import Nest, Statement, iname_values, naming, nest_of
+from loopyperf.idg.warps.warp_classes import Kind, Nest, Statement, iname_values, kinds_of, naming, nest_of
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch
 

@@ -15,7 +15,7 @@ from loopy.codegen.loop import get_slab_decomposition
 from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, VectorizeTag
 
 from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, PassBound
-from loopyperf.idg.warps.warp import Integers, Loops, Nest
+from loopyperf.idg.warps.warp_classes import Integers, Loops, Nest
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch
 from loopyperf.polyhedral.affine import Affine, Atom

@@ -20,7 +20,7 @@ from loopyperf.idg.construction.last_writes import LastWrite, shared_loops
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import NOT, Dependence, Edge, Idle, Instruction, Item, Iteration, Loop, Opcode, Operand
 from loopyperf.idg.warps.passes import affine_function_of, condition_on
-from loopyperf.idg.warps.warp import Nest, Statement, first_value
+from loopyperf.idg.warps.warp_classes import Nest, Statement, first_value
 from loopyperf.kernel import VOLATILE
 from loopyperf.kernel.launches import Barrier
 from loopyperf.polyhedral.affine import Affine, Symbol

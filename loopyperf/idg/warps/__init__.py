@@ -1,1 +1,1 @@
-"""What the warps of a launch execute: their lanes, the passes that they make through loops, the kinds of them."""
+"""The warps of a launch: their lanes, the iterations that they execute, and the classes that execute the same."""

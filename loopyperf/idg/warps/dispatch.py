@@ -13,7 +13,7 @@ from math import isclose, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.idg.warps.kinds import Kind
+from loopyperf.idg.warps.warp_classes import Kind
 from loopyperf.polyhedral.points import Box, Points, contained, points_listed
 from loopyperf.polyhedral.ranges import LISTED
 from loopyperf.polyhedral.sets import SetMemory

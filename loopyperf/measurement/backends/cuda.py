@@ -23,13 +23,13 @@ from loopyperf.measurement.backends.interface import (
     Contents,
     DeviceProgram,
     Grid,
+    LatestPrograms,
+    Recent,
     Timing,
     check_parts,
     device_programs,
 )
-from loopyperf.measurement.backends.latest_programs import LatestPrograms, Recent
-from loopyperf.measurement.configuration import Array, Configuration, Limits
-from loopyperf.measurement.environment import Environment
+from loopyperf.measurement.environment import Array, Configuration, Environment, Limits
 
 # {{{ choosing a CUDA device, and what is recorded of it
 

@@ -10,10 +10,12 @@ and the kernel's arguments. It calls the first for each launch and the second fo
 ``launch`` as NumPy scalars of the parameters' types, whatever the host program was given.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
 import genpy
+import numpy as np
 from cgen import Const, Declarator, Generable
 from cgen.cuda import CudaConstant, CudaDevice, CudaRestrictPointer
 from loopy.kernel import LoopKernel
@@ -22,13 +24,115 @@ from loopy.kernel.data import AddressSpace, ConstantArg
 from loopy.schedule.tools import get_kernel_arg_info, get_subkernel_arg_info
 from loopy.target.c import CFamilyASTBuilder, FunctionDeclarationWrapper
 from loopy.target.cuda import CUDACASTBuilder, CudaTarget, ExpressionToCudaCExpressionMapper
+from loopy.target.opencl import OpenCLCallable, get_opencl_callables
 from loopy.target.python import PythonASTBuilderBase
+from loopy.types import NumpyType
 from pymbolic import var
 from pymbolic.mapper.stringifier import PREC_NONE
 from pytools import memoize_method
 
-from loopyperf.measurement.backends import cuda_complex
-from loopyperf.measurement.backends.cuda_functions import FUNCTIONS, constant_type, define_constants
+CONSTANTS: Mapping[str, tuple[type[np.generic], str]] = MappingProxyType(
+    {
+        "INFINITY": (np.float32, "__int_as_float(0x7f800000)"),
+        "NAN": (np.float32, "__int_as_float(0x7fffffff)"),
+        "HUGE_VAL": (np.float64, "__longlong_as_double(0x7ff0000000000000LL)"),
+        "INT_MIN": (np.int32, "(-2147483647 - 1)"),
+        "INT_MAX": (np.int32, "2147483647"),
+        "UINT_MAX": (np.uint32, "4294967295u"),
+        "LONG_MIN": (np.int64, "(-9223372036854775807l - 1l)"),
+        "LONG_MAX": (np.int64, "9223372036854775807l"),
+        "ULONG_MAX": (np.uint64, "18446744073709551615ul"),
+    }
+)
+"""name -> type and value of what reductions begin with: infinities, NaN and the limits of integers"""
+BODIES = MappingProxyType(
+    {
+        "dot": "{scalar} dot({argument} a, {argument} b) {{ return {products}; }}",
+        "clamp": "{scalar} clamp({argument} x, {argument} a, {argument} b) {{ return x < a ? a : b < x ? b : x; }}",
+    }
+)
+"""functions that CUDA lacks"""
+OTHERWISE = ("pow",)
+"""functions that Loopy writes in another way for OpenCL than for C"""
+
+
+class CudaFunction(OpenCLCallable):
+    """A function with the argument and result types of OpenCL's."""
+
+    def generate_preambles(self, target: Any) -> Any:
+        """Yield the definition of a function that CUDA lacks, with a tag that says for which type it is."""
+        if self.name in BODIES:
+            types: Any = self.arg_id_to_dtype
+            argument, scalar = target.dtype_to_typename(types[0]), target.dtype_to_typename(types[-1])
+            members = "xyzw"[: len(types[0].numpy_dtype.names or ())]
+            products = " + ".join(f"a.{member}*b.{member}" for member in members)
+            body = BODIES[self.name].format(scalar=scalar, argument=argument, products=products)
+            yield f"40_{self.name}_{argument}", f"static inline __device__ {body}"
+
+
+FUNCTIONS: Mapping[str, CudaFunction] = MappingProxyType(
+    {
+        name: CudaFunction(name=name)
+        for name in sorted(get_opencl_callables())
+        if name not in OTHERWISE and not name.startswith("make_")
+    }
+)
+"""Loopy's OpenCL functions, but for literals of vectors, whose types are OpenCL's"""
+
+
+def constant_type(kernel: LoopKernel, name: str) -> tuple[NumpyType, str] | None:
+    """Return the type of the constant *name* and how it is written; None if it is not in :data:`CONSTANTS`.
+
+    One of the symbol manglers that Loopy asks about names that are neither arguments nor temporaries.
+    """
+    found = CONSTANTS.get(name)
+    return None if found is None else (NumpyType(np.dtype(found[0])), name)
+
+
+def define_constants(_: object) -> Iterator[tuple[str, str]]:
+    """Yield the definitions of :data:`CONSTANTS`, where no header has made them."""
+    lines = (f"#ifndef {name}\n#define {name} {value}\n#endif" for name, (_, value) in CONSTANTS.items())
+    yield "02_constants", "\n".join(lines)
+
+
+NAMES: Mapping[type[np.generic], tuple[str, str]] = MappingProxyType(
+    {np.complex64: ("complex64_t", "float"), np.complex128: ("complex128_t", "double")}
+)
+"""type -> its name in CUDA, and that of its parts"""
+
+DEFINITION = """
+struct __align__({bytes}) {name}
+{{
+  {part} real, imag;
+  __device__ {name}() {{}}
+  __device__ {name}({part} r, {part} i = 0) : real(r), imag(i) {{}}
+}};
+static inline __device__ {name} operator-({name} a) {{ return {name}(-a.real, -a.imag); }}
+static inline __device__ {name} operator+({name} a, {name} b) {{ return {name}(a.real + b.real, a.imag + b.imag); }}
+static inline __device__ {name} operator-({name} a, {name} b) {{ return {name}(a.real - b.real, a.imag - b.imag); }}
+static inline __device__ {name} operator*({name} a, {name} b)
+{{ return {name}(a.real*b.real - a.imag*b.imag, a.real*b.imag + a.imag*b.real); }}
+static inline __device__ {name} operator*({part} a, {name} b) {{ return {name}(a*b.real, a*b.imag); }}
+static inline __device__ {name} operator*({name} a, {part} b) {{ return {name}(a.real*b, a.imag*b); }}
+static inline __device__ {name} operator/({name} a, {part} b) {{ return {name}(a.real/b, a.imag/b); }}
+static inline __device__ {name} operator/({name} a, {name} b)
+{{ return a*{name}(b.real, -b.imag) / (b.real*b.real + b.imag*b.imag); }}
+"""
+
+
+def register_complex(registry: Any) -> None:
+    """Let Loopy's *registry* of types know the complex ones."""
+    for dtype, (name, _) in NAMES.items():
+        registry.get_or_register_dtype([name], np.dtype(dtype))
+
+
+def define_complex(preamble_info: Any) -> Iterator[tuple[str, str]]:
+    """Yield the definitions of the complex types that a kernel has (a preamble generator)."""
+    seen = {dtype.numpy_dtype for dtype in preamble_info.seen_dtypes if dtype.is_complex()}
+    for dtype, (name, part) in NAMES.items():
+        if np.dtype(dtype) in seen:
+            yield f"01_{name}", DEFINITION.format(name=name, part=part, bytes=np.dtype(dtype).itemsize)
+
 
 LAUNCH, ALLOCATE = "_lpy_launch", "_lpy_allocate"
 """the host program's first two parameters; Loopy keeps names of this kind to itself"""
@@ -57,7 +161,7 @@ class DeviceCode(CUDACASTBuilder):
 
     def preamble_generators(self) -> list[Callable[..., Any]]:
         """Return what yields the text before the functions."""
-        return [*super().preamble_generators(), define_constants, cuda_complex.define]
+        return [*super().preamble_generators(), define_constants, define_complex]
 
     def get_expression_to_c_expression_mapper(self, codegen_state: Any) -> ExpressionToCudaCExpressionMapper:
         """Return what writes expressions."""
@@ -140,7 +244,7 @@ class CompleteCudaTarget(CudaTarget):
     def get_dtype_registry(self) -> Any:
         """Return the types that there are, complex numbers among them."""
         registry = super().get_dtype_registry()
-        cuda_complex.register(registry)
+        register_complex(registry)
         return registry
 
     def get_device_ast_builder(self) -> DeviceCode:

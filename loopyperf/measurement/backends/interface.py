@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.arguments import checked_arguments, verify
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
-from loopyperf.measurement.environment import Environment
+from loopyperf.measurement.environment import Arguments, Array, Configuration, Environment, Limits, Sizes
 from loopyperf.measurement.records import Key, Kind
 
 
@@ -71,7 +70,7 @@ class Backend(Protocol):
     """Something that runs kernels and tells how long they took.
 
     A campaign asks for two configurations in turns, what it measures and the yardstick: a backend keeps the latest two
-    compiled, each with the arrays of its latest size (:class:`loopyperf.measurement.backends.latest_programs.Recent`).
+    compiled, each with the arrays of its latest size (:class:`loopyperf.measurement.backends.interface.Recent`).
     """
 
     @property
@@ -323,6 +322,89 @@ def no_garbage_collection() -> Generator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+# }}}
+
+
+# {{{ the few values that were asked for last
+#
+# What a backend keeps compiled, and which arrays it keeps.
+
+
+Asked = TypeVar("Asked")
+Value = TypeVar("Value")
+
+
+class Recent(Generic[Asked, Value]):
+    """Keeps the *most* values that were asked for last, by keys that need not be hashable.
+
+    The value that was not asked for the longest goes before another one is made, so that there is room for that.
+    """
+
+    def __init__(self, most: int, same: Callable[[Asked, Asked], bool]) -> None:
+        """Keep up to *most* values; *same* says whether two keys stand for one."""
+        self._most = most
+        self._same = same
+        self._kept: list[tuple[Asked, Value]] = []
+        """the latest last"""
+
+    def get(self, key: Asked, make: Callable[[Asked], Value]) -> Value:
+        """Return the value of *key*, made by *make* if it is not there; what that raises leaves no value."""
+        found = next((pair for pair in self._kept if self._same(pair[0], key)), None)
+        if found is None:
+            del self._kept[: max(0, len(self._kept) - self._most + 1)]
+            found = (key, make(key))
+        self._kept = [*(pair for pair in self._kept if pair is not found), found]
+        return found[1]
+
+
+# }}}
+
+
+# {{{ latest programs
+
+
+KEPT = 2
+"""configurations that stay compiled: what is measured, and the yardstick"""
+
+Program = TypeVar("Program")
+Bound = TypeVar("Bound")
+
+
+@dataclass(slots=True)
+class _Kept(Generic[Program, Bound]):
+    """A configuration's program, whether its results were found to be right, and its launches at the latest size."""
+
+    program: Program
+    is_verified: bool = False
+    bound: tuple[Sizes, Bound] | None = None
+
+
+class LatestPrograms(Generic[Program, Bound]):
+    """Compiles a configuration once, has its results checked once, and binds it to arrays at one size after another.
+
+    The older of two configurations goes, with its arrays, when another one comes.
+    """
+
+    def __init__(
+        self, compiled: Callable[[Configuration], Program], bound: Callable[[BenchmarkCase, Program, bool], Bound]
+    ) -> None:
+        """Make programs by *compiled*; *bound* makes the launches of a case, and checks their results if it is told."""
+        self._compiled, self._bound = compiled, bound
+        self._kept: Recent[Configuration, _Kept[Program, Bound]] = Recent(KEPT, lambda one, other: one is other)
+
+    def launches(self, case: BenchmarkCase) -> Bound:
+        """Return what runs *case*; raises what compiling and binding raise."""
+        kept = self._kept.get(case.configuration, self._new)
+        if kept.bound is None or dict(kept.bound[0]) != dict(case.sizes):
+            kept.bound = None  # frees the arrays before the next ones are made
+            launches = self._bound(case, kept.program, not kept.is_verified)
+            kept.is_verified, kept.bound = True, (case.sizes, launches)
+        return kept.bound[1]
+
+    def _new(self, configuration: Configuration) -> _Kept[Program, Bound]:
+        return _Kept(self._compiled(configuration))
 
 
 # }}}

@@ -27,14 +27,14 @@ from loopyperf.measurement.backends.interface import (
     Contents,
     DeviceProgram,
     Grid,
+    LatestPrograms,
+    Recent,
     Timing,
     check_parts,
     device_programs,
 )
-from loopyperf.measurement.backends.latest_programs import LatestPrograms, Recent
 from loopyperf.measurement.backends.opencl_program import CacheFlush, Launch, LaunchSequence, OpenCLProgram
-from loopyperf.measurement.configuration import Array, Configuration, Limits
-from loopyperf.measurement.environment import Environment, Threads
+from loopyperf.measurement.environment import Array, Configuration, Environment, Limits, Threads
 
 # {{{ choosing an OpenCL device, and what is recorded of it
 

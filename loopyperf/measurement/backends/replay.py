@@ -7,8 +7,7 @@ from pathlib import Path
 from loopyperf.errors import ArchiveError, MeasurementError
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
-from loopyperf.measurement.configuration import Limits
-from loopyperf.measurement.environment import Environment
+from loopyperf.measurement.environment import Environment, Limits
 from loopyperf.measurement.records import Key, Measurement
 
 Place = tuple[int, int]

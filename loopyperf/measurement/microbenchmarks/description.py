@@ -3,17 +3,23 @@
 A number that was not found is absent, and :attr:`Described.refusals` says why.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 
 from loopyperf.device.description import CoreLimits, Device, Instruction, MemoryLevel, Throughput
 from loopyperf.device.lambdas import DRAM, Lambdas
 from loopyperf.device.parts import Lanes, Per, Quantity, SharedPipeline
 from loopyperf.errors import MeasurementError
 from loopyperf.idg.graph import Idg
-from loopyperf.measurement.archive import Recording
-from loopyperf.measurement.campaign import EMPTY_KERNEL
+from loopyperf.measurement.archive import Recording, read_archive
+from loopyperf.measurement.backends import opened
+from loopyperf.measurement.backends.interface import Backend
+from loopyperf.measurement.campaign import EMPTY_KERNEL, ProgressReport, keep, measure, tell_stage, unfinished_archive
+from loopyperf.measurement.environment import Configuration
+from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.measurement.microbenchmarks.instructions import (
     BARRIER,
     LOCAL_LOAD,
@@ -24,7 +30,7 @@ from loopyperf.measurement.microbenchmarks.instructions import (
     instructions,
 )
 from loopyperf.measurement.microbenchmarks.memory import BANKS, CHASE, WORD, Memory, conflict_cost, has_banks, memories
-from loopyperf.measurement.microbenchmarks.pace import Core, Estimated, Pace, core_of, paces
+from loopyperf.measurement.microbenchmarks.pace import FULL, SHORT, Core, Estimated, Pace, core_of, paces, shortened
 from loopyperf.measurement.records import Run
 from loopyperf.pipeline import Execution, simulate
 
@@ -316,3 +322,52 @@ def _size(nbytes: int, source: str) -> Quantity:
 
 
 # }}}
+
+
+KERNELS = "measurement_kernels/microbenchmarks"
+"""the folder of the kernel files; not in the folder above, from which fits are made"""
+
+
+def microbenchmark(
+    backend: str | Backend = "opencl",
+    *,
+    device: str | None = None,
+    archive: str | os.PathLike[str] | None = None,
+    clock: float | None = None,
+    quick: bool = False,
+    progress: ProgressReport | None = None,
+) -> Described:
+    """Return the description of a device, from microbenchmarks that are run now.
+
+    Every raw sample goes into *archive* (by default in the user data folder, where an interrupted run is resumed and a
+    finished one is kept under its date). *clock* is in Hz, by default what the driver reports; *quick* takes fewer
+    runs and smaller arrays.
+
+    A kernel that does not compile, as in double precision on some devices, or computes something wrong, is among what
+    is absent, with the reason.
+
+    Raises :class:`BackendError` without a device, :class:`MeasurementError` where no clock is known or not even the
+    empty kernel can be measured, :class:`IncompatibleRunsError` for an archive of another device or protocol.
+    """
+    machine = opened(backend, device)
+    files = load_kernel_files(bundled_folder(KERNELS))
+    chosen, protocol = (shortened(files), SHORT) if quick else (files, FULL)
+    purpose = "quick-microbenchmarks" if quick else "microbenchmarks"
+    path = unfinished_archive(machine, purpose) if archive is None else Path(archive)
+    failures: list[Refusal] = []
+
+    def on_failure(kernel_class: str, failed: Configuration, error: MeasurementError) -> None:
+        failures.append(Refusal(f"{kernel_class}, {failed.label}", str(error)))
+
+    recording = measure(machine, chosen, path, protocol, progress, on_failure)
+    tell_stage("evaluating", progress)
+    described = describe(recording, clock)
+    if archive is None:
+        keep(path)
+    return replace(described, refusals=(*described.refusals, *failures))
+
+
+def described_by(archive: str | os.PathLike[str], clock: float | None = None) -> Described:
+    """Return the description of the device that *archive* was recorded on; no device is needed."""
+    recording: Recording = read_archive(archive)
+    return describe(recording, clock)

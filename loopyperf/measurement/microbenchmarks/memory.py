@@ -9,7 +9,7 @@ import numpy as np
 from loopyperf.device.lambdas import DRAM
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Recording
-from loopyperf.measurement.configuration import Limits
+from loopyperf.measurement.environment import Limits
 from loopyperf.measurement.microbenchmarks.pace import Core, Estimated, Pace, Values, paces, robust_fit
 from loopyperf.units import in_percent
 

@@ -14,7 +14,7 @@ from scipy import optimize
 
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Recording
-from loopyperf.measurement.configuration import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, Limits
 from loopyperf.measurement.kernel_files import KernelFile
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Measurement

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from math import isclose
 from typing import Any
 
+from loopyperf.display import Sheet, Shown, Table
 from loopyperf.idg.program import Opcode
+from loopyperf.models.demand import is_floating_point, once
 from loopyperf.models.literature.gpuperf import Analysis
 from loopyperf.models.literature.gpuperf_rows import SPECIAL, LaunchInputs, MemoryRequest
-from loopyperf.models.on_device.demand import is_floating_point, once
 from loopyperf.models.workload import LAUNCHES, START
 from loopyperf.pipeline.timed_program import TimedLaunch
-from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import amount, duration, in_percent, number_of
 
 NAMED = 3

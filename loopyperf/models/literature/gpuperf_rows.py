@@ -9,13 +9,13 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.device.description import Device
 from loopyperf.device.lambdas import DRAM, bytes_per_cycle, global_levels
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.metrics import ilp, mlp
+from loopyperf.idg.parallelism import ilp, mlp
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.memory.sectors import LINE, SECTOR
+from loopyperf.models.demand import MEMORY, is_floating_point, is_memory, once
 from loopyperf.models.literature.gpuperf import Analysis, Inputs, Parameters, analyse
-from loopyperf.models.on_device.demand import MEMORY, is_floating_point, is_memory, once
-from loopyperf.models.on_device.timing import Timing
 from loopyperf.models.result import Row
+from loopyperf.models.timing import Timing
 from loopyperf.pipeline.timed_graph import Timed
 from loopyperf.pipeline.timed_program import Served, TimedLaunch
 

@@ -8,10 +8,9 @@ import pytest
 
 from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.calibration.fits import Provenance, load_fit, save_fit
-from loopyperf.calibration.fitting import fit_observations
-from loopyperf.calibration.intervals import widths
+from loopyperf.calibration.fitting import fit_observations, widths
 from loopyperf.calibration.problem import Observation
-from loopyperf.models.overlap import sensitivity
+from loopyperf.models.linear import sensitivity
 
 PROVENANCE = Provenance(model="", device="D", slug="d", counting="executed")
 

@@ -8,7 +8,7 @@ import pytest
 from learning_table import MADE_UP
 
 from loopyperf.calibration.fits import Fit, load_fit
-from loopyperf.calibration.learning.learned import (
+from loopyperf.calibration.learned import (
     Learned,
     Record,
     Score,

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from learning_table import CLASSES, MADE_UP, examples
 
-from loopyperf.calibration.learning import regressors
-from loopyperf.calibration.learning.learned import Learned
-from loopyperf.calibration.learning.regressors import RECIPES
-from loopyperf.calibration.learning.training import (
+from loopyperf.calibration import learned as regressors
+from loopyperf.calibration.learned import RECIPES, Learned
+from loopyperf.calibration.problem import Observation, Vector
+from loopyperf.calibration.training import (
     Answers,
     Example,
     FittedBase,
@@ -23,7 +23,6 @@ from loopyperf.calibration.learning.training import (
     out_of_fold,
     scores,
 )
-from loopyperf.calibration.problem import Observation, Vector
 from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.errors import CalibrationError, LoopyperfError, ModelInputError
 from loopyperf.models.learned import Features

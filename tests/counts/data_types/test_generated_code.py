@@ -11,8 +11,8 @@ from brute_force import COUNTINGS, brute_force
 from loopy.symbolic import TypeCast
 from loopy.types import NumpyType
 
+from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import load_kernel
-from loopyperf.properties.counted_kernel import count_properties
 
 N = 100
 TYPES = {

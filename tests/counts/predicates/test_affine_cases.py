@@ -11,9 +11,9 @@ from pymbolic import evaluate, parse
 
 import loopyperf as lpp
 from loopyperf.counts.conditions import points_where
+from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import load_kernel
-from loopyperf.properties.counted_kernel import count_properties
 
 SPACE = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=["i", "j", "k"])
 

@@ -10,9 +10,9 @@ import pytest
 from counts.small_kernels import array, kernel, lanes, sizes
 
 from loopyperf.counts.conditions import Condition, all_of, alternatives, parts, probability
+from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import load_kernel
-from loopyperf.properties.counted_kernel import count_properties
 
 X, Y, Z = (prim.Variable(name) for name in "xyz")
 SHARES = {X: Fraction(1, 2), Y: Fraction(1, 3), Z: Fraction(1, 5)}

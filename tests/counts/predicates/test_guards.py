@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from counts.small_kernels import array, kernel, lanes, sizes
 
+from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import load_kernel
-from loopyperf.properties.counted_kernel import count_properties
 
 
 def accesses(code: str, **typical: float) -> dict[str, int]:

@@ -8,10 +8,10 @@ from functools import cache
 
 import pytest
 
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.idg.graph import Idg
 from loopyperf.kernel import load_kernel
-from loopyperf.measurement.configuration import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, Limits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.memory.source_launch import kernel_profile
 

@@ -9,7 +9,7 @@ import pytest
 from machine_code.kernels import n_body, tiled_multiplication
 from machine_code.varied_kernels import bounded_tiles, line_stencil, scaled_sum, small_products, sums_of_rows
 
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.idg.program import WORK_GROUP, Loop, PassBound
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import kernel_profile

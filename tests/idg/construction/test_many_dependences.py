@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from idg.replay import Replay
 
 import loopyperf as lpp
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.idg.construction import cells
 from loopyperf.idg.construction.executed import Executed, LaunchProgram, kinds_of_warps

@@ -17,7 +17,7 @@ from loopyperf.compiler.folding import with_tested_copies, without_index_arithme
 from loopyperf.compiler.identities import with_fused_multiply_adds
 from loopyperf.compiler.loop_control import with_loop_control, with_loop_guards
 from loopyperf.compiler.value_numbering import without_common_subexpressions, without_invariants
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.idg import Edge, Idg
 from loopyperf.idg.construction.executed import Executed, LaunchProgram, kinds_of_warps

@@ -10,9 +10,9 @@ from functools import cache
 
 import pytest
 
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
-from loopyperf.measurement.configuration import Limits
+from loopyperf.measurement.environment import Limits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.memory.kernel_profile import LaunchProfile
 from loopyperf.memory.source_launch import kernel_profile

@@ -10,9 +10,9 @@ from idg.machine_graphs import source
 from idg.patterns import flat
 
 from loopyperf.compiler import lowered, private_arrays
-from loopyperf.counts.typical import Typical
+from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.metrics.live_values import live_registers
+from loopyperf.idg.live_values import live_registers
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import kernel_profile
 

@@ -6,7 +6,7 @@ import numpy as np
 import loopyperf as lpp
 from loopyperf.compiler import OF_GPUS, lowered
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.metrics import executed_one_by_one
+from loopyperf.idg.parallelism import executed_one_by_one
 
 LANES = 16
 

@@ -4,7 +4,7 @@ from idg.paper_graphs import CORNELIS, LEMEIRE, MEMORY
 from pymbolic import parse
 
 from loopyperf.idg import Idg, Instruction, Loop
-from loopyperf.idg.metrics import Mix, basic_blocks, executions_by_subsystem, instruction_mix
+from loopyperf.idg.parallelism import Mix, basic_blocks, executions_by_subsystem, instruction_mix
 
 
 def tiled() -> Idg:

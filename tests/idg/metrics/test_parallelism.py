@@ -7,7 +7,7 @@ from idg.paper_graphs import CORNELIS, LEMEIRE, LEMEIRE_LAST_TWO, LOADED, MEMORY
 from idg.rolled_graphs import rolled_graphs
 
 from loopyperf.idg import Edge, Idg, Instruction, Loop
-from loopyperf.idg.metrics import ilp, mlp
+from loopyperf.idg.parallelism import ilp, mlp
 
 
 def test_example_kernel_issues_six_instructions_in_five_groups() -> None:

@@ -2,8 +2,9 @@
 
 import pytest
 
+from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.metrics import Lambdas, slowest_recurrence
+from loopyperf.idg.parallelism import slowest_recurrence
 from loopyperf.pipeline import warp_latency
 
 CHAIN = ["load", "mul", "add"]

@@ -8,7 +8,7 @@ from idg.rolled_graphs import rolled_graphs
 from test_blocks import tiled
 
 from loopyperf.idg import Idg
-from loopyperf.idg.metrics import Arc, Node, instruction_mix, work_flow_graph
+from loopyperf.idg.parallelism import Arc, Node, instruction_mix, work_flow_graph
 
 
 def test_example_kernel_has_a_block_of_two_before_each_memory_operation() -> None:

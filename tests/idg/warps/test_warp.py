@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from idg.warp_by_hand import local_ids
 
 from loopyperf.errors import ParameterError
-from loopyperf.idg.warps.warp import Warp, group_shape, iname_values, warps_of_group
+from loopyperf.idg.warps.warp_classes import Warp, group_shape, iname_values, warps_of_group
 from loopyperf.kernel import Kernel, load_kernel
 
 

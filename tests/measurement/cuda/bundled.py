@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from loopyperf.measurement.campaign import plan
-from loopyperf.measurement.configuration import Limits
+from loopyperf.measurement.environment import Limits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 
 LIMITS = Limits(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from loopyperf.calibration.archived import fit_recording
 from loopyperf.measurement.archive import Archive, Recording, read_archive
 from loopyperf.measurement.backends import cuda_program, open_backend
 from loopyperf.measurement.backends.cuda import CudaBackend
@@ -12,8 +13,7 @@ from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.campaign import run_campaign
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Run
-from loopyperf.oracle.archived import fit_recording
-from loopyperf.oracle.validate import with_empty_kernel
+from loopyperf.predict.validate import with_empty_kernel
 
 from ..synthetic import configuration, kernel_file
 from .fake_cupy import FakeCuPy

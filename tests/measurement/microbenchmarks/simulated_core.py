@@ -12,8 +12,7 @@ from functools import cache
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
 from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
-from loopyperf.measurement.configuration import Limits
-from loopyperf.measurement.environment import Environment
+from loopyperf.measurement.environment import Environment, Limits
 from loopyperf.measurement.watch import YARDSTICK
 from loopyperf.pipeline import Execution, simulate
 from measurement.synthetic import environment

@@ -9,10 +9,10 @@ from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.campaign import EMPTY_KERNEL
-from loopyperf.measurement.configuration import Limits
+from loopyperf.measurement.environment import Limits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
+from loopyperf.measurement.microbenchmarks.description import KERNELS
 from loopyperf.measurement.microbenchmarks.pace import shortened
-from loopyperf.oracle.microbenchmark import KERNELS
 
 LIMITS = Limits(group_size=256, local_memory=2**15, global_memory=2**20, cores=2, warp_size=4, cache_line=128)
 FILES = {file.name: file for file in load_kernel_files(bundled_folder(KERNELS))}

@@ -11,7 +11,7 @@ import loopyperf as lpp
 from loopyperf.models.literature.advice import Advice
 from loopyperf.models.literature.gpuperf import Analysis, Inputs, Parameters, analyse
 from loopyperf.models.literature.gpuperf_rows import LaunchInputs
-from loopyperf.predict.stages import staged
+from loopyperf.stages.stages import staged
 
 V100 = lpp.load_device("nvidia-v100")
 C2050 = lpp.load_device("nvidia-tesla-c2050")

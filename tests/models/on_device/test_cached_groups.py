@@ -11,7 +11,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.device.description import MemoryLevel
 from loopyperf.memory.kernel_profile import LaunchProfile
-from loopyperf.models.on_device.traffic import CachedGroups, Residence, Way, steps_between
+from loopyperf.models.traffic import CachedGroups, Residence, Way, steps_between
 
 L2 = lpp.load_device("nvidia-v100").level("L2")
 TABLE = Way("t", "load")

@@ -8,7 +8,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.models.learned import Features
-from loopyperf.models.on_device.static_features import busy_features
+from loopyperf.models.static_features import busy_features
 from loopyperf.predict.corrected import SeenKernel
 
 N, GROUP = 2**22, 64

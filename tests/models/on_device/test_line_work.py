@@ -9,7 +9,7 @@ from reports.questions import two_launches
 
 import loopyperf as lpp
 from loopyperf.device.vocabulary import ISSUE
-from loopyperf.models.on_device.review import LaunchReview
+from loopyperf.explain.review import LaunchReview
 
 V100 = "nvidia-v100"
 pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")

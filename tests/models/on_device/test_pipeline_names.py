@@ -6,10 +6,10 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.device.library import a_processor
-from loopyperf.models.on_device.pipeline_shares import pipeline_shares
-from loopyperf.models.on_device.timing import Timing
+from loopyperf.models.pipeline_shares import pipeline_shares
+from loopyperf.models.timing import Timing
 from loopyperf.models.workload import shown
-from loopyperf.predict.stages import staged
+from loopyperf.stages.stages import staged
 
 V100 = lpp.load_device("nvidia-v100")
 

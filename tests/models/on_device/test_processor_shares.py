@@ -6,8 +6,8 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.device.library import a_processor
-from loopyperf.models.on_device.pipeline_shares import QUEUED, busy_seconds, pipeline_shares
-from loopyperf.predict.stages import staged
+from loopyperf.models.pipeline_shares import QUEUED, busy_seconds, pipeline_shares
+from loopyperf.stages.stages import staged
 
 N, GROUP, LANES = 256, 64, 16
 CLOCK = a_processor().clock

@@ -12,7 +12,7 @@ from kernels import doubled, two_launches
 import loopyperf as lpp
 from loopyperf.device.description import MemoryLevel
 from loopyperf.errors import MissingNumberError, ParameterError
-from loopyperf.models.on_device.roofs import LaunchUnderRoofs, PredictedLaunch, roofline_of
+from loopyperf.explain.roofline import LaunchUnderRoofs, PredictedLaunch, roofline_of
 from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.units import duration, in_percent
 

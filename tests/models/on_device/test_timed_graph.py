@@ -12,7 +12,7 @@ from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.library import load_device
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg import Idg, Instruction
-from loopyperf.models.on_device.timing import Asked, Timing
+from loopyperf.models.timing import Asked, Timing
 from loopyperf.pipeline import Execution, simulate
 from loopyperf.pipeline.timed_graph import Shared, Timed, TimedGraph
 from loopyperf.pipeline.timed_program import Served

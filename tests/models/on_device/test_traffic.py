@@ -8,7 +8,7 @@ import loopyperf as lpp
 from loopyperf.compiler import lowered
 from loopyperf.memory.kernel_profile import LaunchProfile
 from loopyperf.memory.private_reuse import StackReuse
-from loopyperf.models.on_device.traffic import Residence, Way, levels_that_serve, levels_that_serve_stacks
+from loopyperf.models.traffic import Residence, Way, levels_that_serve, levels_that_serve_stacks
 from loopyperf.pipeline.timed_program import Served
 
 V100 = lpp.load_device("nvidia-v100")

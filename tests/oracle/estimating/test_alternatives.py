@@ -20,7 +20,7 @@ from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.result import ModelTime
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.on_device import in_words, together, with_alternatives
-from loopyperf.predict.stages import Stages, staged
+from loopyperf.stages.stages import Stages, staged
 
 V100 = lpp.load_device("nvidia-v100")
 N = 4096

@@ -13,8 +13,8 @@ from loopyperf.compiler import resources
 from loopyperf.compiler.resources import Resources, library
 from loopyperf.device.occupancy import occupancy
 from loopyperf.errors import CompilerError, ParameterError
-from loopyperf.predict import compiled
-from loopyperf.predict.stages import Stages, staged
+from loopyperf.stages import compiled
+from loopyperf.stages.stages import Stages, staged
 from test_kernels.finite_difference import finite_difference
 
 V100 = lpp.load_device("nvidia-v100")

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from loopyperf.calibration import intervals
+from loopyperf.calibration import fitting as intervals
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.validation import CANDIDATES
-from loopyperf.models.overlap import sensitivity_of
+from loopyperf.models.linear import sensitivity_of
 from loopyperf.predict import by_counts
 from loopyperf.predict.by_counts import extrapolations, interval
 

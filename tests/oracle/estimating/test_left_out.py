@@ -10,8 +10,8 @@ from kernels import doubled, outer_product
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.errors import MissingNumberError, ParameterError
-from loopyperf.oracle.search.adviser import Adviser
 from loopyperf.predict.by_counts import BELOW_ZERO
+from loopyperf.search.space import Adviser
 
 KERNEL = doubled()
 FREE = "global store 32-bit stride 1"

@@ -1,6 +1,6 @@
 """What who asked said, in paragraphs."""
 
-from loopyperf.oracle.explanation.about import paragraphs
+from loopyperf.explain.explain import paragraphs
 
 
 def test_lines_of_a_paragraph_are_one_and_formulas_keep_theirs():

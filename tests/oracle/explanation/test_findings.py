@@ -15,11 +15,11 @@ from planted import PLANTED
 
 import loopyperf as lpp
 from loopyperf.calibration.fits import Fit
+from loopyperf.explain.diagnosis import NOTHING, diagnosed
+from loopyperf.explain.findings import SIMULATIONS
 from loopyperf.models.catalog import DEVICE_MODELS
-from loopyperf.oracle.explanation.diagnosis import NOTHING, diagnosed
-from loopyperf.oracle.explanation.findings import SIMULATIONS
-from loopyperf.predict.case import Case
 from loopyperf.predict.on_device import DevicePredictor
+from loopyperf.stages.case import Case
 
 V100 = "nvidia-v100"
 CAUSES = {

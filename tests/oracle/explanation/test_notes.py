@@ -5,9 +5,9 @@ from dataclasses import replace
 from kernels import doubled
 
 import loopyperf as lpp
+from loopyperf.explain.explain import notes_on
+from loopyperf.explain.explanation import OnDevice
 from loopyperf.models.result import Alternative
-from loopyperf.oracle.explanation.explanation import OnDevice
-from loopyperf.oracle.explanation.notes import notes_on
 
 OTHER = Alternative(2e-3, ("acc",), "the private array acc is in registers", "its loop is long")
 

@@ -8,10 +8,10 @@ import pytest
 from kernels import outer_product, triangle
 from reports.questions import two_launches
 
+from loopyperf.explain.source_view import Line, listing_of
 from loopyperf.kernel import load_kernel
-from loopyperf.measurement.configuration import Limits
+from loopyperf.measurement.environment import Limits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
-from loopyperf.oracle.explanation.listing import Line, listing_of
 
 LIMITS = Limits(group_size=256, local_memory=2**16, global_memory=2**30)
 FILES = {each.name: each for each in load_kernel_files(bundled_folder("test_kernels"))}

@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 from kernels import doubled
 
 from loopyperf.models.result import Breakdown, Estimate
-from loopyperf.oracle.ranking.cascade import Beaten, Cascade, order_of_asking
-from loopyperf.oracle.ranking.outcome import Unanswered
-from loopyperf.oracle.ranking.questions import Questions
-from loopyperf.oracle.ranking.sizes_taken import LOOKED_AT
-from loopyperf.oracle.ranking.task import Task
-from loopyperf.oracle.ranking.variants import Variant
+from loopyperf.search.cascade import Beaten, Cascade, order_of_asking
+from loopyperf.search.in_flight import Questions
+from loopyperf.search.task import LOOKED_AT, Task, Unanswered
+from loopyperf.search.variants import Variant
 
 KERNEL = doubled()
 

@@ -10,8 +10,8 @@ from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.kernel.kernel import Group
-from loopyperf.oracle.ranking import task
-from loopyperf.predict.cache import recent
+from loopyperf.search import task
+from loopyperf.stages import cache as recent
 
 PASSES = ("preprocess_program", "linearize", "infer_unknown_types")
 VARIANTS = {f"groups of {group}": partial(doubled, group=group) for group in (16, 32, 64)}

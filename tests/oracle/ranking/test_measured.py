@@ -15,7 +15,7 @@ import loopyperf as lpp
 from loopyperf.errors import MeasurementError, ParameterError
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.backends.interface import BenchmarkCase
-from loopyperf.oracle.ranking.measured import MeasuredRanking
+from loopyperf.search.measured import MeasuredRanking
 
 VARIANTS = {f"groups of {group}": partial(doubled, group=group) for group in (16, 32, 64, 128)}
 MEASURED = {"groups of 16": 4e-6, "groups of 32": 1e-6, "groups of 64": 2e-6, "groups of 128": 3e-6}

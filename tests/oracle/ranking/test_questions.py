@@ -13,11 +13,10 @@ from threading import Lock, Thread
 import pytest
 
 from loopyperf.errors import ParameterError
-from loopyperf.oracle.ranking import workers
-from loopyperf.oracle.ranking.outcome import Unanswered, failed
-from loopyperf.oracle.ranking.own_processes import Processes
-from loopyperf.oracle.ranking.questions import Questions
-from loopyperf.oracle.ranking.workers import Workers, number_of_workers
+from loopyperf.executors import Processes
+from loopyperf.search import in_flight as workers
+from loopyperf.search.in_flight import Questions, Workers, number_of_workers
+from loopyperf.search.task import Unanswered, failed
 
 
 def doubled(number: int) -> int:
@@ -145,7 +144,7 @@ def test_what_takes_too_long_is_stopped_and_the_rest_goes_on(is_parallel):
 
 
 def test_what_swallows_the_alarm_is_stopped_at_the_next(monkeypatch):
-    monkeypatch.setattr("loopyperf.oracle.ranking.questions.GRACE", 0.5)
+    monkeypatch.setattr("loopyperf.search.in_flight.GRACE", 0.5)
     with ProcessPoolExecutor(1) as executor:
         questions = Questions(ended, executor, limit=0.5)
         found = told(questions, [1, 3])
@@ -204,15 +203,15 @@ class Silent(Executor):
 
 
 def test_workers_that_fall_silent_are_given_up(monkeypatch):
-    monkeypatch.setattr("loopyperf.oracle.ranking.questions.GRACE", 0.2)
+    monkeypatch.setattr("loopyperf.search.in_flight.GRACE", 0.2)
     questions = Questions(doubled, Silent(2), limit=0.3)
     assert told(questions, list(range(6))) == {each: 2 * each for each in range(6)}
     assert questions.notes == ["no worker of the executor answered within 0.5 s: it is given up"]
 
 
 def test_workers_have_longer_for_their_first_answer(monkeypatch):
-    monkeypatch.setattr("loopyperf.oracle.ranking.questions.GRACE", 0.2)
-    monkeypatch.setattr("loopyperf.oracle.ranking.pending.START", 1.0)
+    monkeypatch.setattr("loopyperf.search.in_flight.GRACE", 0.2)
+    monkeypatch.setattr("loopyperf.search.in_flight.START", 1.0)
     questions = Questions(doubled, Silent(0), limit=0.3)
     assert told(questions, [1, 2]) == {1: 2, 2: 4}
     assert questions.notes == ["no worker of the executor answered within 1.5 s: it is given up"]

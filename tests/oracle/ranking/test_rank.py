@@ -16,8 +16,8 @@ from kernels import doubled, outer_product, summed
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError, UnknownModelError
-from loopyperf.oracle.ranking import variants
-from loopyperf.oracle.ranking.cascade import ROUNDING
+from loopyperf.search import variants
+from loopyperf.search.cascade import ROUNDING
 
 GROUPS = (16, 32, 64, 128)
 VARIANTS = {f"groups of {group}": partial(doubled, group=group) for group in GROUPS}

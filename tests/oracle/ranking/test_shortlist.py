@@ -10,7 +10,7 @@ from kernels import summed
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.errors import ParameterError
-from loopyperf.oracle.ranking.shortlist import DEVIATIONS, Candidate, errors_of, shortlisted, tied
+from loopyperf.search.cascade import DEVIATIONS, Candidate, errors_of, shortlisted, tied
 
 NORMAL: tuple[float, ...] = ()
 """errors of a fit that does not tell them"""

@@ -9,7 +9,7 @@ from measurement.synthetic import SyntheticBackend
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError
-from loopyperf.oracle.ranking.sizes_taken import LOOKED_AT, sizes_taken
+from loopyperf.search.task import LOOKED_AT, sizes_taken
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import pytest
 from kernels import doubled
 
 import loopyperf as lpp
-from loopyperf.oracle.ranking import own_processes
-from loopyperf.oracle.ranking.own_processes import Processes
-from loopyperf.oracle.ranking.questions import Questions
+from loopyperf import executors as own_processes
+from loopyperf.executors import Processes
+from loopyperf.search.in_flight import Questions
 
 ROOT = Path(__file__).parents[3]
 QUESTION = {"n": 4096, "device": "nvidia-titan-v", "model": "roofline"}
@@ -37,7 +37,7 @@ def deaf() -> lp.TranslationUnit:
 
 @pytest.fixture
 def no_grace(monkeypatch):
-    monkeypatch.setattr("loopyperf.oracle.ranking.questions.GRACE", 0.5)
+    monkeypatch.setattr("loopyperf.search.in_flight.GRACE", 0.5)
 
 
 @pytest.mark.parametrize("builder", [in_c, deaf])
@@ -75,10 +75,10 @@ def test_lambdas_are_stopped_as_far_as_python_stops_them():
 @pytest.mark.parametrize("reason", ["not forked", "a daemon"])
 def test_where_no_process_may_be_started_the_alarm_is_left(reason, monkeypatch):
     if reason == "a daemon":
-        monkeypatch.setattr("loopyperf.oracle.ranking.questions.may_be_started", lambda: False)
+        monkeypatch.setattr("loopyperf.search.in_flight.may_be_started", lambda: False)
     else:
         monkeypatch.setattr(own_processes.multiprocessing, "get_start_method", lambda **_: "spawn")
-    monkeypatch.setattr("loopyperf.oracle.ranking.questions.process_pool", None)
+    monkeypatch.setattr("loopyperf.search.in_flight.process_pool", None)
     assert dict(Questions(abs, limit=10).about([-1, 2])) == {-1: 1, 2: 2}
 
 

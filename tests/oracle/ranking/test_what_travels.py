@@ -14,12 +14,11 @@ from kernels import doubled, summed
 from ranking_sets.matrix_multiplication import FORMS, matrix_multiplication
 
 import loopyperf as lpp
+from loopyperf.calibration.fit import observe, stated_provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.validation import possible
-from loopyperf.oracle.fit import stated_provenance
-from loopyperf.oracle.observation import observe
-from loopyperf.oracle.ranking.task import Task, predicted
-from loopyperf.oracle.ranking.variants import Variant
+from loopyperf.search.task import Task, predicted
+from loopyperf.search.variants import Variant
 
 ROOT = Path(__file__).parents[3]
 TITAN = "nvidia-titan-v"

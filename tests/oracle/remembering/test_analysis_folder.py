@@ -12,11 +12,11 @@ from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError
-from loopyperf.predict import case
-from loopyperf.predict.cache import files as cache_files
-from loopyperf.predict.cache import folder as cache_folder
-from loopyperf.predict.cache import recent
-from loopyperf.predict.cache.folder import BLOCK, FILLED, LEFT_OVER, LOOKS, entries, make_room, remove, trim
+from loopyperf.stages import cache as cache_files
+from loopyperf.stages import cache as cache_folder
+from loopyperf.stages import cache as recent
+from loopyperf.stages import case
+from loopyperf.stages.cache import BLOCK, FILLED, LEFT_OVER, LOOKS, entries, make_room, remove, trim
 
 TESTS = Path(__file__).parents[2]
 FOREIGN = ("notes.txt", "a.json", ".writing-by-hand.txt", f"{'0' * 63}.txt", f"{'0' * 64}.txt.bak", f"{'g' * 64}.txt")
@@ -200,7 +200,7 @@ COUNT = """
 import sys, warnings; warnings.simplefilter("ignore")
 import loopyperf as lpp
 from kernels import doubled
-from loopyperf.predict.cache import recent
+from loopyperf.stages import cache as recent
 for group in [int(word) for word in sys.argv[1:]]:
     recent.forget()
     print(lpp.count(doubled(group=group)).properties()["work-groups"](n=5040))

@@ -20,7 +20,7 @@ from loopy.types import NumpyType
 from pytools.tag import Tag
 
 import loopyperf as lpp
-from loopyperf.predict.cache.content import ContentError, content, content_key
+from loopyperf.stages.cache_keys import ContentError, content, content_key
 
 TESTS = Path(__file__).parents[2]
 
@@ -188,7 +188,7 @@ KEYS = """
 import warnings; warnings.simplefilter("ignore")
 from kernels import doubled, outer_product
 import loopy as lp
-from loopyperf.predict.cache.content import content_key
+from loopyperf.stages.cache_keys import content_key
 for build in (doubled, outer_product):
     print(content_key(build()), content_key(lp.linearize(lp.preprocess_program(build()))))
 """

@@ -15,16 +15,16 @@ from kernels import doubled
 from known_questions import FIT, QUESTIONS, V100, N, ask, conditional, other_device, unsure, whole
 
 import loopyperf as lpp
+from loopyperf.calibration.fit import observe
 from loopyperf.device.device_files import description_text
 from loopyperf.device.library import BUNDLED
 from loopyperf.errors import ParameterError
 from loopyperf.memory.source_launch import KernelStructure
-from loopyperf.oracle.observation import observe
-from loopyperf.predict import case
 from loopyperf.predict import on_device as device_estimate
-from loopyperf.predict.cache import files as cache_files
-from loopyperf.predict.cache import recent
-from loopyperf.predict.cache.folder import entries
+from loopyperf.stages import cache as cache_files
+from loopyperf.stages import cache as recent
+from loopyperf.stages import case
+from loopyperf.stages.cache import entries
 
 TESTS = Path(__file__).parents[2]
 
@@ -306,9 +306,9 @@ ASK = """
 import sys, warnings; warnings.simplefilter("ignore")
 import known_questions as asked
 import loopyperf as lpp
-from loopyperf.oracle.observation import observe
+from loopyperf.calibration.fit import observe
 from loopyperf.predict import case
-from loopyperf.predict.cache import recent
+from loopyperf.stages import cache as recent
 if sys.argv[1] == "known":
     def fail(*_, **__): raise SystemExit("looked at anew")
     case.load_kernel = case.KernelStructure = fail

@@ -18,12 +18,11 @@ from known_questions import V100, N, doubled_where_positive, other_device, unsur
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError
-from loopyperf.oracle.comparison import OccupancyComparison
-from loopyperf.oracle.explanation.explanation import Explanation
-from loopyperf.predict.cache import files as cache_files
-from loopyperf.predict.cache import recent
-from loopyperf.predict.cache.folder import entries
-from loopyperf.predict.cache.recent import kind_of_json
+from loopyperf.explain.explanation import Explanation
+from loopyperf.predict.compare import OccupancyComparison
+from loopyperf.stages import cache as cache_files
+from loopyperf.stages import cache as recent
+from loopyperf.stages.cache import entries, kind_of_json
 
 TESTS = Path(__file__).parents[2]
 

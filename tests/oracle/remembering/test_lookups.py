@@ -6,12 +6,12 @@ import pytest
 from kernels import doubled
 
 import loopyperf as lpp
+from loopyperf.calibration import choice
+from loopyperf.calibration.choice import chosen_fit
 from loopyperf.calibration.fits import save_fit
 from loopyperf.calibration.library import find_fit
 from loopyperf.device.library import BUNDLED, load_device
 from loopyperf.errors import UnknownDeviceError
-from loopyperf.predict import choice
-from loopyperf.predict.choice import chosen_fit
 
 KERNEL = doubled()
 V100 = load_device("nvidia-v100")

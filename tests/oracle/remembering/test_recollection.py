@@ -20,9 +20,9 @@ from kernels import doubled, outer_product
 
 import loopyperf as lpp
 from loopyperf.errors import LoopyperfWarning, ParameterError, UncountableError
-from loopyperf.predict import case
-from loopyperf.predict.cache import files as cache_files
-from loopyperf.predict.cache import recent
+from loopyperf.stages import cache as cache_files
+from loopyperf.stages import cache as recent
+from loopyperf.stages import case
 
 TESTS = Path(__file__).parents[2]
 
@@ -288,7 +288,7 @@ COUNT = """
 import sys, warnings; warnings.simplefilter("ignore")
 import loopyperf as lpp
 from kernels import doubled
-from loopyperf.predict.cache import recent
+from loopyperf.stages import cache as recent
 for group in [int(word) for word in sys.argv[1:]]:
     recent.forget()
     counts = lpp.count(doubled(group=group))

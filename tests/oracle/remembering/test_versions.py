@@ -7,7 +7,7 @@ import loopy as lp
 import pytest
 
 import loopyperf as lpp
-from loopyperf.predict.cache import files as cache_files
+from loopyperf.stages import cache as cache_files
 
 
 def test_versions_name_all_that_is_depended_on(monkeypatch):

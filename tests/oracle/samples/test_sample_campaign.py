@@ -13,7 +13,7 @@ from parts_backend import HOST, TICK, WholeAndParts, alike
 from small_campaign import seconds, write_kernel_files
 
 import loopyperf as lpp
-from loopyperf.calibration.learning.learned import own_learned
+from loopyperf.calibration.learned import own_learned
 from loopyperf.errors import BackendError, CalibrationError, LoopyperfWarning, MeasurementError, ParameterError
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends import open_backend
@@ -22,7 +22,7 @@ from loopyperf.measurement.kernel_files import load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Run
 from loopyperf.measurement.watch import YARDSTICK
-from loopyperf.oracle.train import train_recordings
+from loopyperf.predict.corrected import train_recordings
 
 PROTOCOL = Protocol(runs=4, dropped=1, probe_runs=2, overhead_factor=0, longest_run=1.0)
 MEASUREMENTS = 33

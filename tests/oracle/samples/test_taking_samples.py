@@ -11,9 +11,9 @@ from parts_backend import HOST, LAUNCH, TICK, PartsBackend
 import loopyperf as lpp
 from loopyperf.errors import BackendError, ParameterError
 from loopyperf.measurement.backends import open_backend
-from loopyperf.predict.case import Case
 from loopyperf.predict.sampled import samples_of
-from loopyperf.predict.samples import LEAST_EVICTED, MOST_EVICTED, SLACK
+from loopyperf.stages.case import Case
+from loopyperf.stages.samples import LEAST_EVICTED, MOST_EVICTED, SLACK
 
 N = 16 * 1000
 """a thousand groups of :func:`doubled`"""

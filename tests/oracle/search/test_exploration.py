@@ -13,13 +13,11 @@ import pytest
 from kernels import doubled
 
 from loopyperf.models.result import Breakdown, Estimate
-from loopyperf.oracle.ranking.outcome import Unanswered
-from loopyperf.oracle.ranking.questions import Questions
-from loopyperf.oracle.ranking.task import Task
-from loopyperf.oracle.ranking.variants import Variant
-from loopyperf.oracle.search.adviser import Adviser, sampler_of
-from loopyperf.oracle.search.exploration import Exploration
-from loopyperf.oracle.search.space import spaced
+from loopyperf.search.in_flight import Questions
+from loopyperf.search.search import Exploration
+from loopyperf.search.space import Adviser, sampler_of, spaced
+from loopyperf.search.task import Task, Unanswered
+from loopyperf.search.variants import Variant
 
 CHOICES = {"x": range(24), "y": tuple(2**power for power in range(12)), "how": ("a", "b", "c")}
 """864 points"""

@@ -20,7 +20,7 @@ from kernels import doubled, summed
 
 import loopyperf as lpp
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError, UnknownModelError
-from loopyperf.oracle.search import search as searching
+from loopyperf.search import search as searching
 
 ON_TITAN: dict[str, Any] = {"n": 2**16, "device": "nvidia-titan-v", "model": "roofline"}
 

@@ -5,7 +5,7 @@ import pytest
 from kernels import doubled
 
 from loopyperf.errors import ParameterError
-from loopyperf.oracle.search.space import check_builds, spaced
+from loopyperf.search.space import check_builds, spaced
 
 
 def test_points_are_numbered_with_the_last_name_first():

@@ -6,8 +6,8 @@ import pytest
 
 from loopyperf.errors import ParameterError
 from loopyperf.polyhedral.affine import Affine, Atom, Floor
-from loopyperf.polyhedral.closed_forms.closed_form import Constraint, Piece, Total
-from loopyperf.polyhedral.closed_forms.evaluation import Evaluator
+from loopyperf.polyhedral.closed_form import Constraint, Piece, Total
+from loopyperf.polyhedral.evaluation import Evaluator
 from loopyperf.polyhedral.polynomial import Polynomial
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial, SizeAssumptions
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from polyhedral.random_sets import GRID, assuming, boxes, conditions, constraints, counted, domains, fixed
 
 from loopyperf.polyhedral.affine import Affine, Atom
-from loopyperf.polyhedral.closed_forms.closed_form import ClosedForm, Constraint, Piece
+from loopyperf.polyhedral.closed_form import ClosedForm, Constraint, Piece
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 
 # {{{ evaluation, an independent one

@@ -1,1 +1,0 @@
-"""Learned corrections of a model: trained, judged on classes left out, kept in files."""

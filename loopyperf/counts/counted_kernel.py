@@ -1,0 +1,145 @@
+"""A counted kernel with its properties: what :func:`loopyperf.count` returns."""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from loopyperf.counts.execution import Counting
+from loopyperf.counts.kernel_counts import KernelTallies, OnUnknown, count_kernel
+from loopyperf.counts.property_vector import (
+    CountTable,
+    Pricing,
+    PropertyVector,
+    Totals,
+    item_named,
+    property_name,
+    unified_properties,
+    work_of_one,
+)
+from loopyperf.counts.sizes import Typical
+from loopyperf.display import Sheet, Shown
+from loopyperf.kernel import Kernel
+from loopyperf.polyhedral.evaluation import IntegerArray
+from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
+
+
+class KernelCounts(Shown, KernelTallies):
+    """What a kernel does, as exact functions of its sizes, by instruction and by property."""
+
+    @classmethod
+    def of(cls, tallies: KernelTallies) -> "KernelCounts":
+        """Return *tallies* with their properties."""
+        return cls(**{field.name: getattr(tallies, field.name) for field in fields(tallies)})
+
+    def properties(self) -> PropertyVector:
+        """Return the unified model's properties: name -> count as a function of the sizes."""
+        return self._properties
+
+    @cached_property
+    def _properties(self) -> PropertyVector:
+        return unified_properties(self)
+
+    @cached_property
+    def _by_source(self) -> Totals[tuple[str, str]]:
+        """Return the total of each property in each instruction, barrier and launch."""
+        sums: dict[tuple[str, str], list[tuple[QuasiPolynomial, int | Fraction]]] = {}
+        for tally in self.tallies:
+            name = property_name(tally.item)
+            if name is not None:
+                sums.setdefault((name, tally.source), []).append((tally.executions, tally.number))
+        return Totals(self.kernel, sums, {})
+
+    @cached_property
+    def _is_rounded(self) -> bool:
+        """Return whether some counts are no integers before they are rounded."""
+        return any(isinstance(tally.number, Fraction) for tally in self.tallies)
+
+    def costs(self, prices: Mapping[str, float], sizes: Mapping[str, int]) -> tuple[list[float], float]:
+        """Return price · count of all that :meth:`shares` has and *prices* name, and the share of work without a price.
+
+        It takes less time, and raises as that does. *prices* are by property, and do not change: the last are cached.
+        """
+        if self._is_rounded:
+            shares = self.shares(sizes)
+            costs = [prices[name] * count for name in shares if name in prices for count in shares[name].values()]
+            work = {name: work_of_one(name) * sum(parts.values()) for name, parts in shares.items()}
+            return costs, sum(work[name] for name in work.keys() - prices.keys()) / max(sum(work.values()), 1.0)
+        counts = self._by_source.at(sizes)
+        pricing = self.__dict__.get("_pricing")
+        if pricing is None or pricing.prices is not prices:
+            names = [name for name, _ in self._by_source.keys]
+            pricing = self.__dict__["_pricing"] = Pricing(names, self._properties.totals.minima, prices)
+        return pricing.costs(counts), pricing.share_unpriced(counts)
+
+    def shares(self, sizes: Mapping[str, int]) -> dict[str, dict[str, int]]:
+        """Return property -> instruction, barrier or launch -> exact count at *sizes*; they add up to the property.
+
+        Where ``typical`` makes counts that are no integers, the greatest shares take what rounding leaves, one each.
+        The minimum of loads and stores is made up of the instructions of whichever are fewer. Raises
+        :class:`ParameterError` for inadmissible sizes.
+        """
+        shares: dict[str, dict[str, int]] = {name: {} for name in self._properties}
+        for (name, source), count in zip(self._by_source.keys, self._by_source.at(sizes), strict=True):
+            shares[name][source] = count
+        if self._is_rounded:
+            totals = self._properties.totals
+            for name, total in zip(totals.sums, totals.at(sizes), strict=False):
+                _make_add_up(shares[name], total)
+        for name, sides in self._properties.totals.minima.items():
+            shares[name] = dict(min((shares[side] for side in sides), key=lambda parts: sum(parts.values())))
+        return shares
+
+    def share_left_out(self, sizes: Mapping[str, int]) -> float:
+        """Return the share, from 0 to 1, of all runs of instructions at *sizes* that are of those left out.
+
+        A run is a pass of the loops around an instruction, whatever its conditions; loops bounded by data of which
+        nothing is stated are taken to pass once. Raises :class:`ParameterError` for inadmissible sizes.
+        """
+        runs = {source: run.count(**sizes) * run.weight for source, run in self.runs.items()}
+        missing = sum(runs.get(left_out.source, 0) for left_out in self.left_out)
+        return float(missing / sum(runs.values())) if missing else 0.0
+
+    def table(self, /, *several: Mapping[str, int], **sizes: int | IntegerArray) -> CountTable:
+        """Return the properties as a table of formulas, with a column of numbers for each size given.
+
+        ``counts.table(n=1024)`` has one such column, ``counts.table(n=np.array([512, 1024]))`` and
+        ``counts.table({"n": 512}, {"n": 1024})`` have two. Raises :class:`ParameterError` for inadmissible sizes.
+        """
+        table = self._properties.table(*several, **sizes)
+        return replace(table, title=f"{self.kernel.name}, {self.counting} counting: {table.title}")
+
+    def sheet(self) -> Sheet:
+        """Return the properties with their formulas."""
+        return self.table().sheet()
+
+
+def _make_add_up(parts: dict[str, int], total: int) -> None:
+    """Move as many of the greatest *parts* by one as are needed to have them add up to *total*."""
+    missing = total - sum(parts.values())
+    for source in sorted(parts, key=lambda source: -parts[source])[: abs(missing)]:
+        parts[source] += 1 if missing > 0 else -1
+
+
+def count_properties(
+    kernel: Kernel,
+    counting: Counting = "executed",
+    *,
+    typical: Mapping[str, Any] | None = None,
+    sub_group_size: int | None = None,
+    on_unknown: OnUnknown = "refuse",
+) -> KernelCounts:
+    """Return everything that *kernel* does, counted exactly, with its properties.
+
+    See :func:`loopyperf.count` for the options. Raises :class:`UncountableError`, naming instruction, construct and
+    keyword, for what has no exact count, and :class:`ParameterError` for an option that makes no sense.
+    """
+    counted = count_kernel(
+        kernel,
+        counting,
+        typical=Typical(typical or {}, item_named),
+        sub_group_size=sub_group_size,
+        on_unknown=on_unknown,
+    )
+    return KernelCounts.of(counted)

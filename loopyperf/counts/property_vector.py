@@ -1,0 +1,426 @@
+"""The properties of one kernel: symbolic by name, evaluated together, and as a table to read.
+
+A terminal shows plain text, a notebook HTML with the formulas in LaTeX, which Jupyter typesets between dollar signs.
+"""
+
+import re
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, reduce
+from math import lcm
+from operator import add, mul
+from typing import Any, Generic, Protocol, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, Kind, MemorySpace, Operation, Overhead
+from loopyperf.counts.kernel_counts import KernelTallies, Signature
+from loopyperf.counts.stride_classes import STRIDE_CLASSES
+from loopyperf.display import Formula, Sheet, Shown, Table
+from loopyperf.errors import ParameterError
+from loopyperf.polyhedral.closed_form import Least, Output, Total
+from loopyperf.polyhedral.evaluation import Evaluator, IntegerArray, broadcast
+from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial, SizeAssumptions
+from loopyperf.polyhedral.sets import Same
+
+OPERATION_KINDS = frozenset({"add", "mul", "div", "pow", "special"})
+TYPES = ("f32", "f64")
+"""the paper's types of arithmetic"""
+BITS = (32, 64, 128)
+"""the paper's sizes of accesses"""
+
+
+def property_name(item: Item) -> str | None:
+    """Return the property that *item* belongs to; None where the unified model takes it as free."""
+    match item:
+        case Operation(kind=kind, dtype=dtype):
+            return f"{dtype} {kind}" if kind in OPERATION_KINDS and dtype.startswith("f") else None
+        case Access(space=MemorySpace.LOCAL):
+            return f"local {item.direction} {item.bits}-bit"
+        case Access():
+            return f"global {item.direction} {_size_and_stride(item)}"
+        case Overhead():
+            return item.kind
+
+
+_OPERATION = re.compile(r"(?P<dtype>[fiu]\d+) (?P<kind>\S+)")
+_LOCAL = re.compile(r"local (?P<direction>load|store) (?P<bits>\d+)-bit")
+_GLOBAL = re.compile(r"global (?P<direction>load|store) (?P<bits>\d+)-bit stride (?P<stride>\S+)")
+
+
+def item_named(name: object) -> Item:
+    """Return the item that counts as the property *name*; raises :class:`ParameterError` for an unknown one."""
+    if not isinstance(name, str):
+        raise ParameterError(f"a property is named by a string, received {name!r}; e.g. 'f32 add'")
+    found: Any
+    if (found := _OPERATION.fullmatch(name)) and found["kind"] in get_args(Kind):
+        return Operation(found["kind"], found["dtype"])
+    if found := _LOCAL.fullmatch(name):
+        return Access(found["direction"], MemorySpace.LOCAL, int(found["bits"]), "")
+    if (found := _GLOBAL.fullmatch(name)) and found["stride"] in STRIDE_CLASSES:
+        return Access(found["direction"], MemorySpace.GLOBAL, int(found["bits"]), found["stride"])
+    raise ParameterError(
+        f"no property {name!r} that code can have; e.g. 'f32 add', 'global load 32-bit stride 1', 'local store 64-bit'"
+    )
+
+
+BYTES_OF_AN_OPERATION = 32
+"""bytes moved that are as much work as one operation"""
+
+
+def work_of_one(name: str) -> float:
+    """Return how much work one count of the property *name* is, in operations: 1, or bytes moved / 32.
+
+    Minima of loads and stores, barriers, groups and launches are no work of their own.
+    """
+    if _OPERATION.fullmatch(name):
+        return 1.0
+    access = _LOCAL.fullmatch(name) or _GLOBAL.fullmatch(name)
+    return int(access["bits"]) / 8 / BYTES_OF_AN_OPERATION if access else 0.0
+
+
+def minimum_name(item: Item) -> str | None:
+    """Return the name of the minimum of loads and stores that a global load takes part in, otherwise None."""
+    if isinstance(item, Access) and item.space == MemorySpace.GLOBAL and item.direction == "load":
+        return f"global min(load, store) {_size_and_stride(item)}"
+    return None
+
+
+def matching_store(item: Access) -> Access:
+    """Return the store of the same size and stride class as the load *item*."""
+    return Access("store", item.space, item.bits, item.stride)
+
+
+def _size_and_stride(item: Access) -> str:
+    return f"{item.bits}-bit stride {item.stride}"
+
+
+PAPER_PROPERTIES: tuple[str, ...] = (
+    *(f"{dtype} {kind}" for dtype in TYPES for kind in sorted(OPERATION_KINDS)),
+    *(
+        f"global {direction} {bits}-bit stride {stride}"
+        for direction in ("load", "store", "min(load, store)")
+        for bits in BITS
+        for stride in STRIDE_CLASSES
+    ),
+    *(f"local {direction} {bits}-bit" for direction in ("load", "store") for bits in BITS),
+    "barriers",
+    WORK_GROUPS.kind,
+    LAUNCHES.kind,
+)
+"""every property of the paper's section 2; its local loads by size as well, and local stores, its future work"""
+
+
+# {{{ what counts cost at prices by property
+
+
+class Pricing:
+    """Prices in the order of a kernel's counts by source; counts of properties without a price are left out."""
+
+    __slots__ = ("minima", "prices", "sums", "unpriced", "work")
+
+    def __init__(
+        self, names: Sequence[str], minima: Mapping[str, tuple[str, str]], prices: Mapping[str, float]
+    ) -> None:
+        """Price counts of the properties *names*, and *minima* of two such properties each."""
+        self.prices = prices
+        self.sums = [(prices[name], place) for place, name in enumerate(names) if name in prices]
+        places = {
+            side: [at for at, name in enumerate(names) if name == side] for pair in minima.values() for side in pair
+        }
+        self.minima = [
+            (prices[name], places[left], places[right]) for name, (left, right) in minima.items() if name in prices
+        ]
+
+        self.work = [work_of_one(name) for name in names]
+        self.unpriced = [(work, at) for at, work in enumerate(self.work) if work and names[at] not in prices]
+
+    def share_unpriced(self, counts: Sequence[int]) -> float:
+        """Return the share, from 0 to 1, of the work of *counts* that is of properties without a price."""
+        if not self.unpriced:
+            return 0.0
+        return sum(work * counts[at] for work, at in self.unpriced) / max(sum(map(mul, self.work, counts)), 1.0)
+
+    def costs(self, counts: Sequence[int]) -> list[float]:
+        """Return price · count of each of *counts*; of a minimum, of those that are fewer together."""
+        found = [price * counts[place] for price, place in self.sums]
+        for price, left, right in self.minima:
+            first, second = [counts[place] for place in left], [counts[place] for place in right]
+            found += [price * count for count in (first if sum(first) <= sum(second) else second)]
+        return found
+
+
+# }}}
+
+
+Sizes = Mapping[str, int]
+
+
+class Countable(Protocol):
+    """A count that can be read."""
+
+    def __str__(self) -> str:
+        """Return the formula as plain text."""
+        ...
+
+    def latex(self) -> str:
+        """Return the formula as LaTeX, without delimiters."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The numbers of all properties at one size."""
+
+    sizes: Sizes
+    """by name"""
+    numbers: Sequence[int]
+    """of each property, in the order of the formulas"""
+
+    @property
+    def heading(self) -> str:
+        """Return the sizes, e.g. ``"n=1024, m=16"``."""
+        return ", ".join(f"{name}={size}" for name, size in self.sizes.items())
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CountTable(Shown):
+    """Properties with their counts; ``str`` gives it as text, a notebook shows it as HTML."""
+
+    title: str
+    """what there is, in words"""
+    formulas: Mapping[str, Countable]
+    """property -> count as a function of the sizes"""
+    columns: Sequence[Column]
+    """numbers at sizes that were asked for"""
+
+    def sheet(self) -> Sheet:
+        """Return the formulas, and the numbers beside them."""
+        headings = ("property", "count", *(column.heading for column in self.columns))
+        rows = [(name, Formula(str(count), count.latex()), *numbers) for name, count, numbers in self._rows()]
+        return Sheet(self.title, tables=[Table(headings, rows, text=2)])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _rows(self) -> Iterator[tuple[str, Countable, tuple[str, ...]]]:
+        for place, (name, formula) in enumerate(self.formulas.items()):
+            yield name, formula, tuple(f"{column.numbers[place]:,}" for column in self.columns)
+
+
+def each_size(several: Sequence[Sizes], named: Mapping[str, int | IntegerArray]) -> Iterator[Sizes]:
+    """Yield the sizes that a table is asked for: *several*, each with those *named*, of which any may be an array.
+
+    Raises :class:`ParameterError` where the arrays have shapes that do not broadcast together.
+    """
+    arrays = broadcast(named)
+    points = zip(*(array.ravel() for array in arrays), strict=True) if arrays else [()]
+    for point in points:
+        sizes = dict(zip(named, point, strict=True))
+        yield from ({**one, **sizes} for one in several or ([{}] if sizes else []))
+
+
+# {{{ sums and minima, evaluated together
+
+
+Key = TypeVar("Key", bound=Hashable)
+Terms = Sequence[tuple[QuasiPolynomial, int | Fraction]]
+"""distinct counts with their multiplicities, to be summed"""
+
+
+class Totals(Generic[Key]):
+    """Named sums of counts of one kernel, and minima of such sums; a count that several share is evaluated once."""
+
+    def __init__(self, kernel: Signature, sums: Mapping[Key, Terms], minima: Mapping[Key, tuple[Key, Key]]) -> None:
+        """Sum *sums*; each of *minima* is the lesser of two of them."""
+        self.kernel = kernel
+        self.sums = sums
+        self.minima = minima
+        self.keys: tuple[Key, ...] = (*sums, *minima)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Return the names of the sizes that are needed to evaluate."""
+        return self._evaluator.parameters
+
+    def at(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the exact values at one size, in the order of the keys; raises :class:`ParameterError`."""
+        return self._evaluator.at(sizes)
+
+    def at_arrays(self, sizes: Mapping[str, int | IntegerArray]) -> tuple[IntegerArray, ...]:
+        """Return the values at arrays of sizes, in the order of the keys; raises :class:`ParameterError`."""
+        return self._evaluator.at_arrays(sizes)
+
+    def weighted(self, weights: Sequence[float | None], sizes: Mapping[str, int | IntegerArray]) -> NDArray[np.float64]:
+        """Return Σ weight · value at arrays of sizes, *weights* in the order of the keys; those without are left out.
+
+        Raises :class:`ParameterError`.
+        """
+        return self._evaluator.weighted(weights, sizes)
+
+    @cached_property
+    def _evaluator(self) -> Evaluator:
+        distinct = dict.fromkeys(Same(count) for terms in self.sums.values() for count, _ in terms)
+        index = {key: position for position, key in enumerate(distinct)}
+        sums = {name: _total(terms, index) for name, terms in self.sums.items()}
+        outputs: list[Output] = [*sums.values()]
+        outputs += [Least(sums[left], sums[right]) for left, right in self.minima.values()]
+        forms = [key.value.form for key in distinct]
+        return Evaluator(forms, outputs, SizeAssumptions(self.kernel.assumptions))
+
+
+def _total(terms: Terms, index: Mapping[Same[QuasiPolynomial], int]) -> Total:
+    """Return the sum of *terms*; *index* tells the place of each count."""
+    denominator = lcm(*(number.denominator for _, number in terms))
+    return Total(tuple((index[Same(count)], int(number * denominator)) for count, number in terms), denominator)
+
+
+# }}}
+
+
+# {{{ the properties of one kernel
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """The lesser of two counts, as a function of sizes."""
+
+    left: QuasiPolynomial
+    right: QuasiPolynomial
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """Return the names of the parameters that either count depends on."""
+        return self.left.parameters | self.right.parameters
+
+    def __call__(self, /, **sizes: int) -> int:
+        """Return the lesser count at *sizes*; raises :class:`ParameterError`."""
+        return self._evaluator.at(sizes)[0]
+
+    def evaluate(self, /, **sizes: int | IntegerArray) -> IntegerArray:
+        """Return the lesser count at arrays of sizes; raises :class:`ParameterError`."""
+        return self._evaluator.at_arrays(sizes)[0]
+
+    @cached_property
+    def _evaluator(self) -> Evaluator:
+        least = Least(Total(((0, 1),)), Total(((1, 1),)))
+        forms = [self.left.form, self.right.form]
+        return Evaluator(forms, [least], SizeAssumptions(self.left.assumptions))
+
+    @cached_property
+    def lesser(self) -> QuasiPolynomial | None:
+        """Return the count that is known to be the lesser at all admissible sizes, if any."""
+        if self.left.is_at_most(self.right):
+            return self.left
+        return self.right if self.right.is_at_most(self.left) else None
+
+    def __str__(self) -> str:
+        return f"min({self.left}, {self.right})" if self.lesser is None else str(self.lesser)
+
+    def latex(self) -> str:
+        """Return the formula as LaTeX, without delimiters."""
+        if self.lesser is None:
+            return rf"\min\left({self.left.latex()}, {self.right.latex()}\right)"
+        return self.lesser.latex()
+
+    def _repr_latex_(self) -> str:
+        return f"${self.latex()}$"
+
+
+Count = QuasiPolynomial | Minimum
+
+
+class PropertyVector(Shown, Mapping[str, Count]):
+    """Property name -> count; only properties that the kernel has are in it."""
+
+    def __init__(self, totals: Totals[str]) -> None:
+        """Name *totals*."""
+        self.totals = totals
+
+    # {{{ symbolic
+
+    def __getitem__(self, name: str) -> Count:
+        if name in self.totals.minima:
+            left, right = self.totals.minima[name]
+            return Minimum(self._sum(left), self._sum(right))
+        return self._sum(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.totals.keys)
+
+    def __len__(self) -> int:
+        return len(self.totals.keys)
+
+    def _sum(self, name: str) -> QuasiPolynomial:
+        return reduce(add, (count * multiplicity for count, multiplicity in self.totals.sums[name]))
+
+    # }}}
+
+    # {{{ numeric
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Return the names of the sizes that are needed to evaluate."""
+        return self.totals.parameters
+
+    def evaluate(self, /, **sizes: int | IntegerArray) -> dict[str, int] | dict[str, IntegerArray]:
+        """Return all counts by property name: exact integers, or one array each where any size is an array.
+
+        Raises :class:`ParameterError` for missing, superfluous or inadmissible sizes.
+        """
+        numbers = {name: size for name, size in sizes.items() if not isinstance(size, np.ndarray)}
+        if len(numbers) == len(sizes):
+            return dict(zip(self.totals.keys, self.totals.at(numbers), strict=True))
+        return dict(zip(self.totals.keys, self.totals.at_arrays(sizes), strict=True))
+
+    def weighted(self, weights: Mapping[str, float], /, **sizes: int | IntegerArray) -> NDArray[np.float64]:
+        """Return Σ weight · count at arrays of sizes, in their broadcast shape, of the properties that have a weight.
+
+        They are added in their order, as ``sum(weights[name] * counts[name] for ...)`` of :meth:`evaluate` does, but
+        without an array for each. Raises :class:`ParameterError` as that does.
+        """
+        return self.totals.weighted([weights.get(name) for name in self.totals.keys], sizes)
+
+    # }}}
+
+    # {{{ reading
+
+    def table(self, /, *several: Mapping[str, int], **sizes: int | IntegerArray) -> CountTable:
+        """Return the formulas as a table, with a column of numbers for each size given.
+
+        Sizes are keywords, of which any may be an array, or *several* mappings. Raises :class:`ParameterError` for
+        missing, superfluous or inadmissible sizes.
+        """
+        columns = [Column(point, self.totals.at(point)) for point in each_size(several, sizes)]
+        return CountTable(f"{len(self)} properties", self, columns)
+
+    def sheet(self) -> Sheet:
+        """Return the formulas."""
+        return self.table().sheet()
+
+    # }}}
+
+
+def unified_properties(counts: KernelTallies) -> PropertyVector:
+    """Return the unified model's properties of a counted kernel (see :mod:`loopyperf.counts.property_vector`)."""
+    sums: dict[str, list[tuple[QuasiPolynomial, int | Fraction]]] = {}
+    for item, terms in counts.totals.items():
+        name = property_name(item)
+        if name is not None:
+            sums.setdefault(name, []).extend(terms)
+    minima = {name: pair for item in counts.totals for name, pair in _minima(item, sums)}
+    return PropertyVector(Totals(counts.kernel, dict(sorted(sums.items())), dict(sorted(minima.items()))))
+
+
+def _minima(item: Item, sums: Mapping[str, object]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the minimum that the global load *item* takes part in, if the kernel stores in the same class."""
+    name, load = minimum_name(item), property_name(item)
+    if name is not None and load is not None and isinstance(item, Access):
+        store = property_name(matching_store(item))
+        if store is not None and store in sums:
+            yield name, (load, store)
+
+
+# }}}

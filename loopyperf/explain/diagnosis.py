@@ -1,0 +1,194 @@
+"""Why a kernel takes so long on a device, in one sentence, and what would make it faster."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from loopyperf.device.description import Device
+from loopyperf.device.vocabulary import Vocabulary, vocabulary
+from loopyperf.display import plain
+from loopyperf.explain.candidates import ChangeKind
+from loopyperf.explain.findings import FULL, Finding, findings_of
+from loopyperf.explain.in_loopy import InLoopy
+from loopyperf.explain.review import LaunchReview, review_of
+from loopyperf.models.result import ModelTime
+from loopyperf.models.workload import LATENCY, LAUNCHING, START
+from loopyperf.pipeline.timed_program import TimedProgram
+from loopyperf.predict.on_device import SIMULATED, DevicePredictor
+from loopyperf.predict.predictor import Predictor
+from loopyperf.stages.cache import Kind, kind_of_json
+from loopyperf.stages.case import Case, found_once, prepared
+from loopyperf.stages.stages import stages_of
+from loopyperf.units import in_percent
+
+IDLE = 0.8
+"""of the time: where the mean core has work for less, cores are idle"""
+NO_PIPELINES = (*LAUNCHING, LATENCY, START)
+"""columns of a fit that are no resource: launching, waiting, and the start of groups"""
+TELLING = 0.05
+"""of the time: a finding that gains more tells the cause"""
+NOTHING = "no change that is modeled would make it 2 % faster"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What limits a kernel on a device, and what would make it faster."""
+
+    model: str
+    """whose times these are"""
+    seconds: float
+    """of the kernel by that model"""
+    cause: str
+    """why it takes so long, in a sentence without its period"""
+    launches: tuple[LaunchReview, ...]
+    """what limits each launch, in the order of the program"""
+    findings: tuple[Finding, ...]
+    """what would make it faster, the greatest gain first"""
+    words: Vocabulary
+    """what parts of the device are called"""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values that JSON can hold."""
+        return {
+            "model": self.model,
+            "seconds": self.seconds,
+            "cause": self.cause,
+            "launches": [_plain(each) for each in self.launches],
+            "findings": [each.to_dict() for each in self.findings],
+        }
+
+    @property
+    def longest(self) -> LaunchReview:
+        """Return the launch that takes longest."""
+        return max(self.launches, key=lambda launch: launch.seconds)
+
+
+DIAGNOSIS: Kind[Diagnosis] = kind_of_json("diagnosis", 64, Diagnosis)
+
+
+def _plain(review: LaunchReview) -> dict[str, Any]:
+    fields = msgspec.json.decode(msgspec.json.encode(review))
+    seen = review.waiting
+    waiting = {} if seen is None else {"total": seen.total, "by_source": plain(seen.by_source)}
+    return {**fields, "waiting": waiting, "excess traffic": review.traffic.excess}
+
+
+def diagnosed(case: Case, device: Device, predictor: Predictor, *, findings: bool = True) -> Diagnosis:
+    """Return what limits *case* on *device* by *predictor*, or by the simulator where that knows no pipelines.
+
+    Without *findings*, no change is simulated. Raises :class:`LoopyperfError` where the kernel has no answer.
+    """
+    by = _on_pipelines(predictor, device)
+    asked = *by.depends_on, device, case.typical, case.sizes, findings
+    return found_once(DIAGNOSIS, case.kernel, asked, lambda: _diagnosed(case, device, by, findings))
+
+
+def _diagnosed(case: Case, device: Device, by: DevicePredictor, findings: bool) -> Diagnosis:
+    stages, words = stages_of(case, device), vocabulary(device)
+    time = _timing(by)
+    seconds = time(stages.timed)
+    pairs = zip(stages.machine.launches, stages.timed.launches, strict=True)
+    reviews = tuple(
+        review_of(machine, launch, *_seen(by.time(stages.timed.alone(launch)))) for machine, launch in pairs
+    )
+    found: tuple[Finding, ...] = ()
+    if findings and reviews:
+        loopy = InLoopy(prepared(case.kernel, case.sizes), words)
+        found = findings_of(stages, reviews, seconds, time, loopy)
+    return Diagnosis(by.model, seconds, _cause(reviews, found, seconds, words), reviews, found, words)
+
+
+def _on_pipelines(predictor: Predictor, device: Device) -> DevicePredictor:
+    """Return *predictor* if it knows the pipelines of *device*, else the simulator."""
+    if isinstance(predictor, DevicePredictor):
+        return predictor
+    return DevicePredictor(SIMULATED, device.slug, parameters=device)
+
+
+def _timing(predictor: DevicePredictor) -> Callable[[TimedProgram], float]:
+    return lambda program: float(predictor.time(program).seconds)
+
+
+def _seen(answer: ModelTime) -> tuple[float, Mapping[str, float] | None]:
+    """Return the seconds of a launch without what launching costs, and how busy each pipeline is by a fit's weights."""
+    seconds = answer.executing
+    if answer.columns != "pipelines":
+        return seconds, None
+    busy: dict[str, float] = {}
+    for row in (row for row in answer.breakdown.rows if row.property not in NO_PIPELINES):
+        name = row.property.partition(":")[0]
+        busy[name] = busy.get(name, 0.0) + float(row.count) * (row.weight or 0.0)
+    shares = {name: min(1.0, each / seconds) for name, each in busy.items() if seconds}
+    return seconds, {name: shares[name] for name in sorted(shares, key=lambda name: -shares[name])}
+
+
+# {{{ the cause in a sentence
+
+
+def _cause(reviews: Sequence[LaunchReview], findings: Sequence[Finding], seconds: float, words: Vocabulary) -> str:
+    """Return why a kernel takes so long."""
+    if not reviews:
+        return "it executes nothing"
+    longest = max(reviews, key=lambda review: review.seconds)
+    if longest.seconds < seconds / 2:
+        launches = seconds - sum(review.seconds for review in reviews)
+        if launches > seconds / 2:
+            return "most of the time goes to launching, not to executing"
+    telling = next((each for each in findings if each.launch == longest.name and each.gain > TELLING * seconds), None)
+    why = _of_launch(longest, telling, words)
+    if len(reviews) == 1:
+        return why
+    return f"{longest.name} takes {in_percent(longest.seconds / seconds)} of the time, {why}"
+
+
+def _of_launch(review: LaunchReview, finding: Finding | None, words: Vocabulary) -> str:
+    busiest = review.busiest
+    share = review.utilization.get(busiest, 0.0)
+    limit = words.limit(busiest, review.of_local if busiest == review.pipeline_of_local else 0.0)
+    if share >= FULL:
+        because = finding.evidence if finding is not None else f"busy for {in_percent(share)} of the time"
+        return f"bound by {limit}: {because}"
+    if finding is not None:
+        return f"{_held_up(finding.kind, limit, words)}: {finding.evidence}"
+    if review.balance < IDLE:
+        return (
+            f"{words.core}s are idle for {in_percent(1 - review.balance)} of the time: groups are too few or too large"
+        )
+    return _waiting(review, limit, share, words)
+
+
+def _held_up(kind: str, limit: str, words: Vocabulary) -> str:
+    """Return what a kernel is held up by that one change of that *kind* would help."""
+    return {
+        ChangeKind.SMALLER_GROUPS: "limited by the tail",
+        ChangeKind.REDUCE_ONCE: "held up by barriers",
+        ChangeKind.DOUBLE_BUFFER: "held up by barriers",
+        ChangeKind.FEWER_VALUES: "short of registers",
+        ChangeKind.REGISTERS: "short of registers",
+        ChangeKind.OCCUPANCY: f"too few {words.warp}s to hide latency",
+        ChangeKind.PAD: f"held up by bank conflicts in {words.local}",
+        ChangeKind.COALESCE: "held up by uncoalesced accesses",
+        ChangeKind.TRANSPOSE: "held up by uncoalesced accesses",
+    }.get(ChangeKind(kind), f"bound by {limit}")
+
+
+def _waiting(review: LaunchReview, limit: str, share: float, words: Vocabulary) -> str:
+    """Return what warps wait for, where nothing is full and nothing helps."""
+    if review.waiting is None or not review.waiting.total:
+        return f"bound by {limit}: busy for {in_percent(share)} of the time"
+    cause, part = next(iter(review.waiting.total.items()))
+    residents = f"{review.residents.warps} of {review.residents.slots} {words.warp}s reside"
+    clause = {
+        "memory latency": f"bound by the latency of memory: {residents}",
+        "dependency": f"bound by the latency of instructions that wait for each other: {residents}",
+        "barrier": "held up by barriers",
+        "issue": "bound by instruction issue",
+        "pipeline busy": f"bound by {limit}",
+        "memory bandwidth": f"bound by {limit}",
+    }[cause]
+    return f"{clause}; {in_percent(part)} of all waiting, {limit} is busy for {in_percent(share)} of the time"
+
+
+# }}}

@@ -1,0 +1,334 @@
+"""How to make a change in Loopy: what to do in a phrase, the calls that do it, and the program after them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, cast
+
+import loopy as lp
+import numpy as np
+from loopy.kernel.data import IlpBaseTag, InameImplementationTag, TemporaryVariable
+
+from loopyperf.compiler.machine_program import MachineLaunch
+from loopyperf.device.vocabulary import Vocabulary
+from loopyperf.explain.candidates import ChangeCandidate, ChangeKind
+from loopyperf.kernel import Kernel, as_translation_unit
+from loopyperf.units import listed, number_of
+
+NAMED = 3
+"""arrays that a phrase names, at most"""
+UNTAG = "untag_inames"
+ROW = 256
+"""work-items along an axis, at most, when another one becomes the first"""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of Loopy that returns the changed kernel."""
+
+    function: str
+    """of Loopy, e.g. ``"split_iname"``"""
+    arguments: tuple[Any, ...]
+    """after the kernel"""
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """by keyword"""
+
+    def __str__(self) -> str:
+        given = [_written(each) for each in self.arguments]
+        given += [f"{name}={_written(value)}" for name, value in self.options.items()]
+        return f"knl = lp.{self.function}(knl, {', '.join(given)})"
+
+    def on(self, program: Any) -> Any:
+        """Return what it makes of *program*."""
+        if self.function == UNTAG:  # of a kernel, not of a translation unit
+            untag = cast("Callable[[Any, str, type], Any]", getattr(lp, UNTAG))
+            return program.with_kernel(untag(program.default_entrypoint, self.arguments[0], InameImplementationTag))
+        return getattr(lp, self.function)(program, *self.arguments, **self.options)
+
+
+def _written(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else repr(value).replace("'", '"')
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRecipe:
+    """How to make a change in Loopy."""
+
+    change: str
+    """what to do, as a command"""
+    calls: tuple[Call, ...] = ()
+    """that do all of it; empty where it is for the author to do"""
+    advice: tuple[str, ...] = ()
+    """how to do it where there are no calls, in sentences or code with gaps"""
+
+    @property
+    def how(self) -> tuple[str, ...]:
+        """Return how to do it in Loopy, a line each."""
+        untagged = [str(call.arguments[0]) for call in self.calls if call.function == UNTAG]
+        first = [f"remove the tags of {' and '.join(untagged)} (lp.untag_inames), then:"] if untagged else []
+        return (*first, *(str(call) for call in self.calls if call.function != UNTAG)) or self.advice
+
+    def applied_to(self, program: Any) -> Any:
+        """Return *program* after the calls; raises what Loopy raises where it refuses them."""
+        changed = as_translation_unit(program)
+        for call in self.calls:
+            changed = call.on(changed)
+        return changed
+
+
+@dataclass(frozen=True)
+class InLoopy:
+    """A kernel whose changes are made in Loopy."""
+
+    kernel: Kernel
+    words: Vocabulary
+
+    @property
+    def rows(self) -> Mapping[str, int]:
+        """Return array in local memory -> elements of a row, where it has several that are as long as known."""
+        names = self.kernel.loopy_kernel.temporary_variables
+        found = {name: strides_of(self.kernel, name) for name in names}
+        return {name: strides[-2] for name, strides in found.items() if len(strides) > 1 and strides[-1] == 1}
+
+    def recipe(self, machine: MachineLaunch, candidate: ChangeCandidate) -> ChangeRecipe:
+        """Return how to make the change of *candidate* in the launch *machine*."""
+        return _Launch(self.kernel, self.words, machine, candidate).recipe()
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """A change of a launch, with what Loopy calls its axes, loops and arrays."""
+
+    kernel: Kernel
+    words: Vocabulary
+    machine: MachineLaunch
+    candidate: ChangeCandidate
+
+    def recipe(self) -> ChangeRecipe:
+        makers = {
+            ChangeKind.COALESCE: self._coalesce,
+            ChangeKind.TRANSPOSE: self._transpose,
+            ChangeKind.PAD: self._pad,
+            ChangeKind.WIDER_ROWS: self._wider_rows,
+            ChangeKind.FEWER_VALUES: self._fewer_values,
+            ChangeKind.REGISTERS: self._registers,
+            ChangeKind.OCCUPANCY: self._occupancy,
+            ChangeKind.SMALLER_GROUPS: self._smaller_groups,
+            ChangeKind.REDUCE_ONCE: self._reduce_once,
+            ChangeKind.DOUBLE_BUFFER: self._double_buffer,
+            ChangeKind.REGISTER_TILE: self._register_tile,
+            ChangeKind.LARGER_TILE: self._larger_tile,
+            ChangeKind.VECTORS: self._vectors,
+            ChangeKind.UNROLL: self._unroll,
+            ChangeKind.CACHE_BLOCKS: self._cache_blocks,
+        }
+        return makers[self.candidate.kind]()
+
+    # {{{ names
+
+    @cached_property
+    def arrays(self) -> str:
+        return listed(self.candidate.subject, NAMED)
+
+    @cached_property
+    def inames(self) -> Mapping[str, Sequence[str]]:
+        """Return axis, as ``"l.0"`` -> the inames along it."""
+        launch = next(each for each in self.kernel.launches if each.name == self.machine.name)
+        found: dict[str, list[str]] = {}
+        for iname, (sort, axis) in launch.numbering.items():
+            found.setdefault(f"{sort[0]}.{axis}", []).append(iname)
+        return found
+
+    def _iname(self, axis: str) -> str:
+        """Return the only iname along *axis* of the lines it is about, or that loop; empty where there are several."""
+        known = self.inames.get(axis, [] if axis[1:2] == "." else [axis])
+        instructions = self.kernel.loopy_kernel.id_to_insn
+        around = [instructions[line].within_inames for line in self.candidate.lines if line in instructions]
+        if len(known) > 1 and around:
+            known = [each for each in known if each in around[0]]
+        return known[0] if len(known) == 1 else ""
+
+    @property
+    def _free_group_axis(self) -> str:
+        return f"g.{len(self.machine.grid)}"
+
+    # }}}
+
+    def _coalesce(self) -> ChangeRecipe:
+        """Return how to make another axis the first one."""
+        along, change = self.candidate.along, f"coalesce the accesses of {self.arrays}"
+        first, other = self._iname("l.0"), self._iname(along)
+        if along.startswith("l.") and first and other and not self.machine.local_memory:
+            calls = (_untagged(first), _untagged(other), Call("tag_inames", ({first: along, other: "l.0"},)))
+            return ChangeRecipe(f"{change}: let l.0 run along {other}, not along {first}", calls)
+        if along.startswith("g.") and first and other and len(self.inames) <= NAMED:
+            calls = (
+                _untagged(first),
+                _untagged(other),
+                Call("tag_inames", ({first: self._free_group_axis},)),
+                Call(
+                    "split_iname", (other, min(ROW, self.machine.work_items)), {"outer_tag": along, "inner_tag": "l.0"}
+                ),
+            )
+            return ChangeRecipe(f"{change}: let l.0 run along {other}, not along {first}", calls)
+        return self._tile_of_global(change)
+
+    def _transpose(self) -> ChangeRecipe:
+        return self._tile_of_global(f"coalesce the accesses of {self.arrays}")
+
+    def _tile_of_global(self, change: str) -> ChangeRecipe:
+        array, along = self.candidate.subject[0], self.candidate.along
+        if not along:
+            first = self._iname("l.0") or "l.0"
+            return ChangeRecipe(
+                f"{change} by another layout", advice=(f"store {array} with the axis of {first} as its last",)
+            )
+        return ChangeRecipe(
+            f"{change} by a tile in {self.words.local}",
+            advice=(
+                f'knl = lp.add_prefetch(knl, "{array}", [{self._tile(along)}], default_tag="l.auto")',
+                f"let work-items load along {self._iname(along) or along}, and pad the rows of the tile by an element",
+            ),
+        )
+
+    def _tile(self, along: str) -> str:
+        names = [name for name in (self._iname("l.0"), self._iname(along)) if name]
+        return ", ".join(f'"{name}"' for name in names)
+
+    def _pad(self) -> ChangeRecipe:
+        (name,), padding = self.candidate.subject, self.candidate.amount
+        strides = strides_of(self.kernel, name)
+        row = strides[-2]
+        longer = [stride // row * (row + padding) if stride >= row else stride for stride in strides]
+        call = Call("tag_array_axes", (name, ", ".join(f"stride:{stride}" for stride in longer)))
+        return ChangeRecipe(f"pad the rows of {name} by {number_of(padding, 'element')}", (call,))
+
+    def _wider_rows(self) -> ChangeRecipe:
+        lanes, items = self.candidate.amount, self.machine.work_items
+        first = self._iname("l.0") or "l.0"
+        return ChangeRecipe(
+            f"make groups of {lanes} × {items // lanes} work-items, so that a {self.words.warp} is one row",
+            advice=(f'split what {first} is part of by {lanes}, with inner_tag="l.0", and l.1 by {items // lanes}',),
+        )
+
+    def _fewer_values(self) -> ChangeRecipe:
+        (loop,), number = self.candidate.subject, self.candidate.amount
+        tag = "ilp" if _is_ilp(self.kernel, loop) else "unr"
+        split = Call("split_iname", (loop, number), {"outer_tag": self._free_group_axis, "inner_tag": tag})
+        return ChangeRecipe(
+            f"compute {number} values of {loop} in each work-item, not {self.candidate.before}",
+            (_untagged(loop), split),
+        )
+
+    def _registers(self) -> ChangeRecipe:
+        if self.machine.spilled:
+            return ChangeRecipe(
+                "compute less at once in each work-item, so that nothing spills",
+                advice=("prefetch or unroll less: each value that waits for its use takes a register",),
+            )
+        reasons = [f"{each.name}: {each.reason}" for each in self.machine.unsure.values()]
+        return ChangeRecipe(
+            f"keep {self.arrays} in registers",
+            advice=(
+                *reasons,
+                'index it by constants alone: unroll its loops, knl = lp.tag_inames(knl, {"...": "unr"})',
+            ),
+        )
+
+    def _occupancy(self) -> ChangeRecipe:
+        groups = self.candidate.amount
+        advice = {
+            "registers": "keep fewer values in a work-item, e.g. unroll or prefetch less",
+            "local memory": f"make tiles in {self.words.local} smaller, or of a smaller type",
+        }
+        return ChangeRecipe(
+            f"let {groups} groups reside on a {self.words.core}",
+            advice=tuple(advice[each] for each in self.candidate.subject if each in advice),
+        )
+
+    def _smaller_groups(self) -> ChangeRecipe:
+        size, first = self.candidate.amount, self._iname("l.0")
+        change = f"make groups of {size} work-items, not {self.machine.work_items}"
+        if not first or any(axis.startswith("l.") and axis != "l.0" for axis in self.inames):
+            return ChangeRecipe(change, advice=(f"split the inames of l.0, l.1 by less: {size} work-items in all",))
+        split = Call("split_iname", (first, size), {"outer_tag": self._free_group_axis, "inner_tag": "l.0"})
+        return ChangeRecipe(change, (_untagged(first), split))
+
+    def _reduce_once(self) -> ChangeRecipe:
+        (loop,), first = self.candidate.subject, self._iname("l.0") or "l"
+        return ChangeRecipe(
+            f"reduce across the work-items once, after the loop over {loop}, not in each of its iterations",
+            advice=(f"let each work-item add up over {loop} first: sum({first}, sum({loop}, x)), not the other way",),
+        )
+
+    def _double_buffer(self) -> ChangeRecipe:
+        return ChangeRecipe(
+            f"let two tiles of {self.arrays} take turns, with one barrier in each iteration",
+            advice=("give the tile a first axis of length 2, indexed by the iteration modulo 2",),
+        )
+
+    def _register_tile(self) -> ChangeRecipe:
+        shape = self.machine.representative.example.shape
+        names = {axis: name for axis in (0, 1) if (name := self._iname(f"l.{axis}"))}
+        splits = tuple(
+            str(Call("split_iname", (name, shape.get(axis, 1)), {"outer_tag": "ilp", "inner_tag": f"l.{axis}"}))
+            for axis, name in names.items()
+        )
+        return ChangeRecipe(
+            f"compute 2 × 2 elements in each work-item, which share what they load from {self.words.local}",
+            advice=(f"split tiles of twice the length, {listed(names.values(), NAMED)} without a tag, then:", *splits),
+        )
+
+    def _larger_tile(self) -> ChangeRecipe:
+        return ChangeRecipe(
+            f"double the edges of the tiles {self.arrays}",
+            advice=("split by twice as much before lp.add_prefetch; each work-item then computes several elements",),
+        )
+
+    def _vectors(self) -> ChangeRecipe:
+        number, first = self.candidate.amount, self._iname("l.0") or "i_inner"
+        return ChangeRecipe(
+            f"access {number} neighboring elements of {self.arrays} at once",
+            advice=(
+                f'knl = lp.split_iname(knl, "{first}", {number}, outer_tag="l.0", inner_tag="vec")',
+                f"give the arrays a last axis of length {number}, tagged vec: lp.split_array_dim, lp.tag_array_axes",
+            ),
+        )
+
+    def _unroll(self) -> ChangeRecipe:
+        loops = [each for each in self.candidate.subject if each in self.kernel.loopy_kernel.all_inames()]
+        return ChangeRecipe(
+            f"unroll the loop over {listed(loops or self.candidate.subject, NAMED)}",
+            tuple(Call("split_iname", (each, 4), {"inner_tag": "unr"}) for each in loops),
+            ("unroll inner loops of constant length",),
+        )
+
+    def _cache_blocks(self) -> ChangeRecipe:
+        return ChangeRecipe(
+            f"let groups that run together share more of {self.arrays}",
+            advice=(
+                "larger tiles, or a grid in blocks: split a group axis, so that neighbors in both axes run together",
+            ),
+        )
+
+
+def strides_of(kernel: Kernel, name: str) -> tuple[int, ...]:
+    """Return the elements between neighbors along each axis of a temporary; empty where they are not known."""
+    array = kernel.loopy_kernel.temporary_variables.get(name)
+    tags = cast("tuple[Any, ...]", (array.dim_tags or ()) if isinstance(array, TemporaryVariable) else ())
+    strides = [getattr(each, "stride", None) for each in tags]
+    return tuple(int(each) for each in strides if each is not None) if _are_numbers(strides) else ()
+
+
+def _are_numbers(values: Sequence[Any]) -> bool:
+    return all(isinstance(each, int | np.integer) for each in values)
+
+
+def _untagged(iname: str) -> Call:
+    return Call(UNTAG, (iname,))
+
+
+def _is_ilp(kernel: Kernel, iname: str) -> bool:
+
+    known = kernel.loopy_kernel.inames.get(iname)
+    return known is not None and any(isinstance(tag, IlpBaseTag) for tag in known.tags)

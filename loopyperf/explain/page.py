@@ -1,0 +1,329 @@
+"""The page of a report: the template, filled with an explanation.
+
+Everything is escaped by Jinja2 unless it was made here: pictures, coloured source text, style and script. The page
+carries a content security policy that lets no other script run and nothing be fetched.
+"""
+
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache, partial
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, cast
+
+from loopyperf.display import Table
+from loopyperf.errors import LoopyperfError, by_reason, in_short
+from loopyperf.explain.diagnosis import NOTHING, Diagnosis
+from loopyperf.explain.difference import Difference, signed
+from loopyperf.explain.difference_parts import LinePair
+from loopyperf.explain.drawings import embedded, memory_chart, said_of_roofline, timeline_chart, wait_class
+from loopyperf.explain.explain import paragraphs
+from loopyperf.explain.explanation import Explanation, OnDevice
+from loopyperf.explain.first_screen import Bar, accesses_table, reasons, shares_of_peak
+from loopyperf.explain.plots.figures import Figure, style
+from loopyperf.explain.plots.roofline import plot_roofline
+from loopyperf.explain.source_view import Line
+from loopyperf.explain.waiting import WAITS
+from loopyperf.files import user_data_name
+from loopyperf.models.catalog import MODELS
+from loopyperf.models.result import LEVEL, NO_INTERVAL, Estimate
+from loopyperf.units import amount, duration, in_percent, prefixed, unbroken
+
+DATA = "<data folder>"
+"""stands for the folder of a person's own fits and descriptions"""
+PATH = re.compile(r"(?<![\w/>.~])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\'\"]+)+[/\\](?=[^\s/\\'\"])")
+"""the folders of an absolute path, up to the file's name"""
+
+
+def without_folders(explanation: Explanation) -> Explanation:
+    """Return *explanation* with the names of files in reasons and notes, but not where these files lie.
+
+    The kernel's source and what is said about it are whose page it is, and stay as they are.
+    """
+    devices = tuple(_on_device(on) for on in explanation.devices)
+    return replace(explanation, devices=devices, refusals=_reasons(explanation.refusals))
+
+
+def sentence_without_folders(sentence: str) -> str:
+    """Return *sentence* without the folders of the paths in it."""
+    return PATH.sub("", sentence.replace(user_data_name(), DATA))
+
+
+def _on_device(on: OnDevice) -> OnDevice:
+    estimates = {
+        name: replace(each, notes=tuple(map(sentence_without_folders, each.notes)))
+        for name, each in on.estimates.items()
+    }
+    roofline = on.roofline and replace(on.roofline, notes=tuple(map(sentence_without_folders, on.roofline.notes)))
+    return replace(
+        on,
+        name=sentence_without_folders(on.name),
+        estimates=estimates,
+        refusals=_reasons(on.refusals),
+        roofline=roofline,
+        gaps=_reasons(on.gaps),
+    )
+
+
+def _reasons(refusals: Mapping[str, str]) -> dict[str, str]:
+    return {sentence_without_folders(name): sentence_without_folders(reason) for name, reason in refusals.items()}
+
+
+try:
+    from pygments import highlight
+    from pygments.formatters.html import HtmlFormatter
+    from pygments.lexers.python import PythonLexer
+except ImportError as error:
+    raise LoopyperfError(
+        f"reports need Pygments, which cannot be imported ({error}): pip install 'loopyperf[report]'"
+    ) from error
+
+LIGHT, DARK = "default", "github-dark"
+"""styles of Pygments"""
+
+
+def coloured(text: str) -> str:
+    """Return *text*, a statement as Loopy writes it, which is nearly Python, as HTML; what HTML means is escaped."""
+    return highlight(text, PythonLexer(stripnl=False, ensurenl=False), HtmlFormatter(nowrap=True))
+
+
+@cache
+def style_sheet(style: str) -> str:
+    """Return the rules of a *style* for elements of the class ``code``, without its ground."""
+    rules = cast("str", HtmlFormatter(style=style).get_style_defs(".code")).splitlines()
+    return "\n".join(rule for rule in rules if rule.startswith(".code .") and ".hll" not in rule)
+
+
+try:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup, escape
+except ImportError as error:
+    raise LoopyperfError(
+        f"reports need Jinja2, which cannot be imported ({error}): pip install 'loopyperf[report]'"
+    ) from error
+
+TEMPLATE = Path(__file__).parent / "template"
+CODE = re.compile("`([^`]+)`")
+NUMBER = re.compile(r"[A-Za-z]\w*(?:\.\w+){2,}")
+"""as devices' descriptions name theirs, e.g. ``memory.DRAM.latency``"""
+CHART = (4.8, 4.2)
+"""inches: on a telephone, its print is still large enough to be read"""
+REFRESHED = 2
+"""seconds after which a page that is watched is loaded again"""
+SHOWN = 0.01
+"""of the time, or of a peak: less has no bar"""
+
+
+def page_of(explanation: Explanation, *, is_watched: bool = False) -> str:
+    """Return *explanation* as an HTML document that needs nothing else; one that *is_watched* loads itself again."""
+    explanation = without_folders(explanation)
+    script = _file("page.js")
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    template = _environment().get_template("page.html")
+    return template.render(
+        report=explanation,
+        paragraphs=paragraphs(explanation.about),
+        sizes=", ".join(_stated(explanation)),
+        level=in_percent(LEVEL),
+        several=len(explanation.devices) > 1,
+        lines=list(_source(explanation)),
+        code=None if explanation.code is None else _code(explanation),
+        assumed=_assumed,
+        amount=prefixed,
+        by_reason=by_reason,
+        bars=_bars,
+        reasons=reasons,
+        memory_chart=_memory,
+        timeline_chart=_timeline,
+        accesses=_accesses,
+        roofline_chart=_roofline_chart,
+        wait_class=wait_class,
+        waits=WAITS,
+        nothing=NOTHING,
+        summaries={name: model.summary for name, model in MODELS.items()},
+        style=Markup(_style()),
+        script=Markup(script),
+        policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'",
+        refreshed=REFRESHED if is_watched else None,
+        version=version("loopyperf"),
+    )
+
+
+def _environment() -> Environment:
+    environment = Environment(loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined)
+    environment.trim_blocks = environment.lstrip_blocks = True
+    environment.finalize = _unbroken
+    environment.filters.update(
+        duration=duration,
+        number=amount,
+        percent=in_percent,
+        coloured=_coloured,
+        short=in_short,
+        prose=_prose,
+        breakable=_breakable,
+    )
+    return environment
+
+
+def _stated(explanation: Explanation) -> Iterator[str]:
+    """Yield sizes, and what was stated of what the source does not tell."""
+    yield from (f"{name} = {value}" for name, value in explanation.sizes.items())
+    yield from (f"typically {name} = {value}" for name, value in explanation.typical.items())
+
+
+def _assumed(estimate: Estimate) -> list[str]:
+    """Return the notes, but for why there is no interval, which stands in the headline."""
+    return [note for note in estimate.notes if not note.startswith(NO_INTERVAL)]
+
+
+# {{{ how busy parts of the device are
+
+
+def _bars(diagnosis: Diagnosis) -> Iterator[Bar]:
+    return shares_of_peak(diagnosis.longest, diagnosis.words)
+
+
+def _memory(diagnosis: Diagnosis) -> Markup:
+    return Markup(memory_chart(diagnosis.longest, diagnosis.words))
+
+
+def _timeline(diagnosis: Diagnosis) -> Markup:
+    waiting = diagnosis.longest.waiting
+    return Markup("" if waiting is None else timeline_chart(waiting.timeline, diagnosis.words))
+
+
+def _accesses(diagnosis: Diagnosis) -> Mapping[str, Any]:
+    return _table(accesses_table(diagnosis.longest, diagnosis.words))
+
+
+# }}}
+
+
+# {{{ the source with its costs, and the code that is made of it
+
+
+def _source(explanation: Explanation) -> Iterator[Mapping[str, Any]]:
+    """Yield each line of the source with a cell for each device; what nothing costs and no line is of, is left out."""
+    costs = [explanation.lines_on(on) for on in explanation.devices]
+    for number, line in enumerate(explanation.listing):
+        pairs = zip(explanation.devices, costs, strict=True)
+        cells = [_cell(on, line, each[number].seconds if each[number].parts else 0.0) for on, each in pairs]
+        if line.kind != "other" or any(cell["time"] for cell in cells):
+            yield {"line": line, "cells": cells}
+
+
+def _cell(on: OnDevice, line: Line, seconds: float) -> Mapping[str, Any]:
+    """Return what a *line* costs on a device: its time and share in words, and its waits."""
+    whole = float(on.estimate.seconds)
+    share = seconds / whole if whole else 0.0
+    is_shown = abs(share) >= SHOWN
+    return {
+        "device": on.device,
+        "share": share if is_shown else 0.0,
+        "time": unbroken(duration(seconds)) if is_shown else "",
+        "percent": unbroken(in_percent(share)) if is_shown else "",
+        "waits": on.waits_at(line.source),
+    }
+
+
+def _code(explanation: Explanation) -> Mapping[str, Any]:
+    """Return the generated code, its lines coloured."""
+    assert explanation.code is not None
+    lines = [(Markup(coloured(each.text)), each.source) for each in explanation.code.lines]
+    return {"language": explanation.code.language, "lines": lines}
+
+
+def _table(table: Table) -> Mapping[str, Any]:
+    """Return *table* for the template, with which of its columns are numbers."""
+    columns = len(table.headings)
+    is_number = [table.text <= column < columns - table.last for column in range(columns)]
+    return {"headings": table.headings, "rows": table.rows, "is_number": is_number}
+
+
+def _unbroken(value: Any) -> Any:
+    """Return what is written: words without line ends between numbers and their units, markup as it is."""
+    return unbroken(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _prose(words: str) -> Markup:
+    """Return *words*, of which code is what stands between backticks; lines may end within the names of numbers."""
+    marked = CODE.sub(r"<code>\1</code>", str(escape(unbroken(words))))
+    return Markup(NUMBER.sub(lambda found: found[0].replace(".", ".<wbr>"), marked))
+
+
+def _breakable(name: str) -> Markup:
+    """Return *name*, whose lines may end after underscores."""
+    return Markup(str(escape(name)).replace("_", "_<wbr>"))
+
+
+def _coloured(line: Line) -> str | Markup:
+    return Markup(coloured(line.text)) if line.kind in ("loop", "instruction") else line.text
+
+
+# }}}
+
+
+# {{{ pictures and files
+
+
+def _roofline_chart(explanation: Explanation) -> Markup:
+    """Return the rooflines of all devices in one chart."""
+    rooflines = {on.name: on.roofline for on in explanation.devices if on.roofline is not None}
+    title = f"Roofline of {explanation.kernel} on {', '.join(on.device for on in explanation.devices)}"
+    # The colours of the page take the place of those by default, not of those that somebody draws in.
+    with style.context("default"):
+        ax = Figure(figsize=CHART, layout="constrained").subplots()
+        drawn = rooflines if len(rooflines) > 1 else next(iter(rooflines.values()))
+        figure = plot_roofline(drawn, ax=ax)
+        return Markup(embedded(figure, title, "roofline-", said_of_roofline(ax, drawn)))
+
+
+def _style() -> str:
+    dark = f"@media screen and (prefers-color-scheme: dark) {{\n{style_sheet(DARK)}\n}}"
+    return "\n".join([_file("page.css"), style_sheet(LIGHT), dark])
+
+
+@cache
+def _file(name: str) -> str:
+    return (TEMPLATE / name).read_text(encoding="utf-8")
+
+
+# }}}
+
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+def page_of_difference(difference: Difference) -> str:
+    """Return *difference* as an HTML document that needs nothing else."""
+    environment = Environment(loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined)
+    environment.trim_blocks = environment.lstrip_blocks = True
+    environment.finalize = _unbroken
+    environment.filters.update(duration=duration, signed=signed)
+    longest = max((abs(each.change) for each in difference.lines), default=0.0)
+    return environment.get_template("diff.html").render(
+        difference=difference,
+        title=" and ".join(dict.fromkeys(each.kernel for each in difference.compared)),
+        bar=partial(_bar, longest),
+        of_longer=partial(_bar, max(difference.before, difference.after)),
+        sign=_sign,
+        notes=tuple(map(sentence_without_folders, difference.notes)),
+        style=Markup((TEMPLATE / "page.css").read_text(encoding="utf-8")),
+        policy=POLICY,
+        version=version("loopyperf"),
+    )
+
+
+def _sign(pair: LinePair, place: int) -> str:
+    """Return what stands before a text of a line that not both sides have: minus for the first, plus for the second."""
+    if pair.before is None or (place and len(pair.texts) > 1):
+        return "+ "
+    return "\N{MINUS SIGN} " if pair.after is None or len(pair.texts) > 1 else ""
+
+
+def _bar(longest: float, seconds: float) -> float:
+    """Return the length of a bar in percent of the longest."""
+    return round(100 * abs(seconds) / longest, 1) if longest else 0.0

@@ -1,0 +1,225 @@
+"""The source of a kernel line by line with costs and accesses, beside the code that is generated."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import islpy as isl
+import loopy as lp
+from loopy.diagnostic import LoopyError
+from loopy.kernel.instruction import CInstruction, InstructionBase, MultiAssignmentBase
+from loopy.schedule import Barrier, CallKernel, EnterLoop, LeaveLoop, ReturnFromKernel, RunInstruction, ScheduleItem
+from loopy.symbolic import pw_aff_to_expr
+from loopy.target.cuda import CudaTarget
+
+from loopyperf.errors import KernelError, one_line
+from loopyperf.kernel import Kernel, Program, as_translation_unit
+from loopyperf.kernel.launches import Launch, is_unrolled
+from loopyperf.kernel.loopy_passes import without_dumps
+
+PARAM, SET = isl.dim_type.param, isl.dim_type.set
+UNDERLINE = "\N{COMBINING LOW LINE}"
+Kind = Literal["launch", "loop", "barrier", "instruction", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a listing."""
+
+    kind: Kind
+    """``"other"`` is what costs are attributed to that no line of the source is"""
+    depth: int
+    """loops and launches around it"""
+    text: str
+    """without what it is indented by"""
+    source: str
+    """what the line is called in :attr:`loopyperf.models.result.Row.source`; empty for loops, which cost nothing"""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the line as plain values that JSON can hold."""
+        return {"kind": self.kind, "depth": self.depth, "text": self.text, "source": self.source}
+
+
+def listing_of(kernel: Kernel) -> tuple[Line, ...]:
+    """Return the lines of *kernel* in the order of its schedule, with the bounds of loops and the sizes of grids."""
+    return tuple(_Listing(kernel).lines())
+
+
+class _Listing:
+    """A walk along the schedule, which knows what is around it."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.launches = {launch.name: launch for launch in kernel.launches}
+        self.depth = 0
+        self.loops: list[str] = []
+        """that are entered, those on the host included"""
+        self.numbering: Mapping[str, object] = {}
+        """the hardware inames of the launch, if any"""
+        self.barriers: Iterator[str] = iter(())
+        """labels of those that are still to come in the launch"""
+
+    def lines(self) -> Iterator[Line]:
+        for item in cast("tuple[ScheduleItem, ...]", self.kernel.loopy_kernel.linearization):
+            if isinstance(item, CallKernel):
+                yield self._begin(self.launches[item.kernel_name])
+            elif isinstance(item, EnterLoop):
+                yield self._enter(item.iname)
+            elif isinstance(item, ReturnFromKernel):
+                self.numbering = {}
+                self.depth -= 1
+            elif isinstance(item, LeaveLoop):
+                self.loops.pop()
+                self.depth -= 1
+            elif isinstance(item, RunInstruction):
+                instruction = self.kernel.loopy_kernel.id_to_insn[item.insn_id]
+                yield Line("instruction", self.depth, _statement(instruction), item.insn_id)
+            elif isinstance(item, Barrier) and item.synchronization_kind == "local":
+                yield Line("barrier", self.depth, "barrier", next(self.barriers))
+
+    def _begin(self, launch: Launch) -> Line:
+        self.barriers = (barrier.label for barrier in launch.barriers)
+        self.numbering = launch.numbering
+        line = Line("launch", self.depth, _launch(launch), f"launch of {launch.name}")
+        self.depth += 1
+        return line
+
+    def _enter(self, iname: str) -> Line:
+        line = Line("loop", self.depth, self._loop(iname), "")
+        self.loops.append(iname)
+        self.depth += 1
+        return line
+
+    def _loop(self, iname: str) -> str:
+        """Return the head of the loop over *iname*, whose bounds may depend on what is around it."""
+        kernel = self.kernel.loopy_kernel
+        assumed = isl.Set.from_basic_set(kernel.assumptions)
+        points = isl.Set.from_basic_set(self._over(iname)).intersect_params(assumed)
+        known = points.params()
+        first, last = (_in_words(end.gist(known)) for end in (points.dim_min(0), points.dim_max(0)))
+        return f"for {iname} in {first} .. {last}{', unrolled' if is_unrolled(kernel, iname) else ''}"
+
+    def _over(self, iname: str) -> isl.BasicSet:
+        """Return the values of *iname*, given those of the loops and the hardware axes that it is in."""
+        points = self.kernel.loopy_kernel.get_inames_domain(frozenset([iname]))
+        around = {*self.loops, *self.numbering}
+        for name in (name for name in points.get_var_names_not_none(SET) if name != iname):
+            place = points.get_var_dict(SET)[name][1]
+            if name in around:
+                points = points.move_dims(PARAM, points.dim(PARAM), SET, place, 1)
+            else:
+                points = points.project_out(SET, place, 1)
+        return points
+
+
+def _launch(launch: Launch) -> str:
+    groups, work_items = (
+        " × ".join(_factor(axes[axis], len(axes)) for axis in sorted(axes)) or "1"
+        for axes in (launch.group_axes, launch.local_axes)
+    )
+    return f"launch {launch.name}: {groups} groups of {work_items} work-items"
+
+
+def _factor(number: isl.PwAff, factors: int) -> str:
+    """Return *number* as one of so many *factors*: a sum is in parentheses."""
+    words = _in_words(number)
+    return f"({words})" if factors > 1 and " " in words else words
+
+
+def _in_words(number: isl.PwAff) -> str:
+    return str(pw_aff_to_expr(number, int_ok=True))
+
+
+def _statement(instruction: InstructionBase) -> str:
+    """Return what *instruction* does, after the conditions that it is under."""
+    if isinstance(instruction, MultiAssignmentBase):
+        targets = ", ".join(map(str, cast("tuple[Any, ...]", instruction.assignees)))
+        does = f"{targets} = {instruction.expression}" if targets else str(instruction.expression)
+    elif isinstance(instruction, CInstruction):
+        does = cast("str", instruction.code).strip()
+    else:
+        does = type(instruction).__name__
+    conditions = sorted(map(str, cast("frozenset[Any]", instruction.predicates)))
+    line = f"if {' and '.join(conditions)}: {does}" if conditions else does
+    # Loopy underlines the functions that it knows, letter by letter.
+    return line.replace(UNDERLINE, "")
+
+
+ASSIGNED = re.compile(r"^\s*(?:[A-Za-z_][\w\s*]*?[\s*])?\*?([A-Za-z_]\w*)(?:\.\w+)?\s*(?:\[.*\])?\s*[-+*/]?=[^=]")
+"""the variable that a statement of C assigns"""
+BARRIER = re.compile(r"^\s*(?:barrier|__syncthreads)\s*\(")
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLine:
+    """A line of generated code."""
+
+    text: str
+    """as Loopy writes it"""
+    source: str
+    """the id of the instruction that it is of, or the label of the barrier; empty where that is not known"""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCode:
+    """What Loopy generates for a kernel."""
+
+    language: str
+    """``"OpenCL C"`` or ``"CUDA"``"""
+    lines: tuple[CodeLine, ...]
+    """in their order"""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values that JSON can hold."""
+        return {"language": self.language, "lines": [[each.text, each.source] for each in self.lines]}
+
+
+def generated_code(program: Program, kernel: Kernel) -> KernelCode:
+    """Return the code that Loopy generates for *program*, whose prepared *kernel* says which line is of what.
+
+    Lines are matched by what they assign, in the order of the schedule. Raises :class:`KernelError` where Loopy
+    generates none.
+    """
+    unit = as_translation_unit(program)
+    try:
+        with without_dumps():
+            code = cast("Any", lp.generate_code_v2(unit)).device_code()
+    except (LoopyError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise KernelError(f"Loopy generates no code: {one_line(error)}") from error
+    language = "CUDA" if isinstance(unit.target, CudaTarget) else "OpenCL C"
+    return KernelCode(language, tuple(_linked(code.splitlines(), list(_statements(kernel)))))
+
+
+def _statements(kernel: Kernel) -> Iterator[tuple[str, str]]:
+    """Yield what each statement assigns, empty for a barrier, and its source, in the order of the schedule."""
+    barriers: Iterator[str] = iter(())
+    launches = {launch.name: launch for launch in kernel.launches}
+    for item in cast("Sequence[Any]", kernel.loopy_kernel.linearization):
+        if isinstance(item, CallKernel):
+            barriers = (barrier.label for barrier in launches[item.kernel_name].barriers)
+        elif isinstance(item, Barrier) and item.synchronization_kind == "local":
+            yield "", next(barriers, "")
+        elif isinstance(item, RunInstruction):
+            instruction = kernel.loopy_kernel.id_to_insn[item.insn_id]
+            names = instruction.assignee_var_names() if isinstance(instruction, MultiAssignmentBase) else ()
+            yield from ((name, item.insn_id) for name in names)
+
+
+def _linked(lines: Sequence[str], statements: Sequence[tuple[str, str]]) -> Iterator[CodeLine]:
+    """Yield *lines* with their sources: of several statements that assign the same, the next one."""
+    place = 0
+    for line in lines:
+        found = ASSIGNED.match(line)
+        wanted = "" if BARRIER.match(line) else found[1] if found else None
+        if wanted is None:
+            yield CodeLine(line, "")
+            continue
+        order = [*range(place, len(statements)), *range(place)]
+        place = next((each for each in order if statements[each][0] == wanted), -1)
+        if place < 0:
+            place = 0
+            yield CodeLine(line, "")
+        else:
+            yield CodeLine(line, statements[place][1])
+            place += wanted == ""

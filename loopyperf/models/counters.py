@@ -1,0 +1,394 @@
+"""What a profiler counts while a kernel runs, predicted: NVIDIA's Nsight Compute, by the names of its metrics.
+
+Most are sums over the machine graphs of all warps. Those per cycle, in percent of a peak, take the cycles that the
+pipeline model finds. Each is of one execution of a launch.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+from loopyperf.compiler.machine_program import MachineLaunch, MachineProgram
+from loopyperf.counts.item import MemorySpace
+from loopyperf.device.description import Device
+from loopyperf.device.lambdas import DRAM, bytes_per_cycle
+from loopyperf.device.parts import Per, Pipeline
+from loopyperf.display import Sheet, Table, Tabular, called
+from loopyperf.errors import ParameterError
+from loopyperf.idg.program import Instruction, Loop, Opcode
+from loopyperf.memory.kernel_profile import WarpClass
+from loopyperf.memory.sectors import SECTOR
+from loopyperf.models.demand import LaunchDemand, once
+from loopyperf.models.pipeline import launch_cycles
+from loopyperf.models.program_timing import parted
+from loopyperf.models.timing import Timing
+from loopyperf.pipeline.timed_program import Request, TimedLaunch, TimedProgram
+from loopyperf.units import amount, number_of
+
+# {{{ what is predicted, as a plain value
+
+
+PERCENT, RATIO = "%", ""
+UNITS = {word: word for word in ("sectors", "requests", "wavefronts", "registers", "waves", "inst")}
+"""word in the name of a metric -> its unit, the first that fits"""
+
+
+@dataclass(frozen=True)
+class LaunchCounters:
+    """What a profiler is expected to count during one execution of a launch."""
+
+    name: str
+    """of the device program"""
+    times: int
+    """how often it is executed"""
+    groups: int
+    """of one execution"""
+    work_items: int
+    """of a group"""
+    values: Mapping[str, float]
+    """by the name of the profiler's metric"""
+
+    def __getitem__(self, metric: str) -> float:
+        """Return the value of *metric*; raises :class:`ParameterError` for one that is not predicted."""
+        if metric not in self.values:
+            raise ParameterError(f"no prediction of {metric!r}; there are: {', '.join(self.values)}")
+        return self.values[metric]
+
+
+@dataclass(frozen=True, repr=False)
+class Counters(Tabular):
+    """What a profiler is expected to count, launch by launch."""
+
+    kernel: str
+    """name of the kernel"""
+    sizes: Mapping[str, Any]
+    """values of its parameters, by name"""
+    device: str
+    """short name of the device, e.g. ``"nvidia-v100"``"""
+    launches: tuple[LaunchCounters, ...]
+    """one for each device program that executes anything, in the order of the program"""
+    notes: tuple[str, ...] = ()
+    """what was assumed, in sentences"""
+    typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """what was stated of what the source does not tell"""
+
+    def __getitem__(self, metric: str) -> float:
+        """Return the value of *metric* of the kernel's only launch.
+
+        Raises :class:`ParameterError` for a metric that is not predicted, and where there are several launches.
+        """
+        if len(self.launches) != 1:
+            raise ParameterError(
+                f"{self.kernel} has {number_of(len(self.launches), 'launch')}: ask one of counters.launches"
+            )
+        return self.launches[0][metric]
+
+    def sheet(self) -> Sheet:
+        """Return the metrics of each launch, with their values and units."""
+        rows = [
+            (metric, amount(value), unit_of_metric(metric), *([each.name] if len(self.launches) > 1 else []))
+            for each in self.launches
+            for metric, value in each.values.items()
+        ]
+        headings = ("metric", "value", "unit", *(["launch"] if len(self.launches) > 1 else []))
+        return Sheet(
+            asked=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}",
+            answer="what a profiler counts in one execution",
+            tables=[Table(headings, rows, last=len(headings) - 2)],
+            notes=self.notes,
+        )
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each metric of each launch, in the unit of the metric."""
+        return [
+            {"launch": each.name, "metric": metric, "value": float(value), "unit": unit_of_metric(metric)}
+            for each in self.launches
+            for metric, value in each.values.items()
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counters as plain values that JSON can hold."""
+        return {
+            "kernel": self.kernel,
+            "sizes": dict(self.sizes),
+            "device": self.device,
+            "launches": [asdict(each) for each in self.launches],
+            "notes": list(self.notes),
+            "typical": dict(self.typical),
+        }
+
+
+def unit_of_metric(metric: str) -> str:
+    """Return what *metric* counts, or ``"%"``; nothing for a ratio."""
+    if "pct" in metric:
+        return PERCENT
+    if metric.endswith(".ratio"):
+        return RATIO
+    return next((unit for word, unit in UNITS.items() if word in metric), RATIO)
+
+
+# }}}
+
+
+# {{{ which instructions the profiler counts as what
+
+
+MISCELLANEOUS = frozenset({Opcode.MOVE, Opcode.SELECT, Opcode.BARRIER})
+FLOATS: Mapping[str, str] = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
+SORTS: tuple[str, ...] = ("fp16", "fp32", "fp64", "integer", "control", "memory", "misc", "conversion")
+
+
+def sort_of(instruction: Instruction) -> str:
+    """Return what the profiler counts *instruction* as, one of :data:`SORTS`."""
+    if instruction.kind in (Opcode.LOAD, Opcode.STORE):
+        return "memory"
+    if instruction.kind == Opcode.BRANCH:
+        return "control"
+    if instruction.kind in MISCELLANEOUS:
+        return "misc"
+    if instruction.kind == Opcode.CONVERT:
+        return "conversion"
+    if instruction.kind == Opcode.MUFU:
+        return "fp32"
+    return FLOATS.get(instruction.dtype, "integer")
+
+
+# }}}
+
+
+# {{{ sums over the warps of a launch
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """What the warps of one execution of a launch do together."""
+
+    machine: MachineLaunch
+    timed: TimedLaunch
+
+    @cached_property
+    def executed(self) -> "list[tuple[float, Instruction, Request | None, float]]":
+        """Return how often each instruction is executed, it, what it asks of memory, and its active lanes."""
+        return [
+            (each.warps / self.machine.times * float(instruction.executions), instruction, request, lanes)
+            for number, each in enumerate(self.machine.classes)
+            for instruction, request, lanes in zip(
+                each.graph.instructions,
+                self.timed.programs[number].requests,
+                active_lanes(each, self.machine.work_items / self.machine.warps_per_group),
+                strict=True,
+            )
+        ]
+
+    @cached_property
+    def threads(self) -> Mapping[str, float]:
+        """Return sort of instruction -> how often a lane executes one."""
+        found = dict.fromkeys(SORTS, 0.0)
+        for number, instruction, _, lanes in self.executed:
+            found[sort_of(instruction)] += number * lanes
+        return found
+
+    @cached_property
+    def instructions(self) -> float:
+        """Return how many instructions warps execute."""
+        return sum(number for number, *_ in self.executed)
+
+    @cached_property
+    def accesses(self) -> Mapping[tuple[str, str], float]:
+        """Return memory and direction -> how many instructions access it."""
+        return self._sums(lambda _: 1.0)
+
+    @cached_property
+    def sectors(self) -> Mapping[tuple[str, str], float]:
+        """Return the same of the sectors that these ask for."""
+        return self._sums(lambda request: request.sectors)
+
+    @cached_property
+    def wavefronts(self) -> Mapping[tuple[str, str], float]:
+        """Return the same of passes through the banks of local memory."""
+        return self._sums(lambda request: request.wavefronts)
+
+    def _sums(self, of: Callable[[Request], float]) -> Mapping[tuple[str, str], float]:
+        found: defaultdict[tuple[str, str], float] = defaultdict(float)
+        for number, instruction, request, _ in self.executed:
+            if request is not None:
+                found[instruction.subsystem, instruction.kind] += number * of(request)
+        return found
+
+    def moved(self, level: str, direction: str) -> float:
+        """Return how many sectors loads or stores move by way of a *level* of memory."""
+        return sum(
+            number * request.reaching(instruction.kind).get(level, 0.0)
+            for number, instruction, request, _ in self.executed
+            if request is not None and instruction.kind == direction
+        )
+
+    def looked_up(self, direction: str) -> float:
+        """Return how many sectors the shared cache looks up, in all its partitions.
+
+        A sector whose memory belongs to another partition is looked up in both: each store, and each load that misses,
+        because the core's own partition has a copy of what it has loaded (measured on an H200:
+        docs/accuracy/counters.md).
+        """
+        shared = _shared_cache(self.timed.device)
+        if shared is None:
+            return 0.0
+        elsewhere = 1 - 1 / (self.timed.device.level(shared).partitions or 1)
+        asked = self.moved(shared, direction)
+        return asked + elsewhere * (self.moved(DRAM, "load") if direction == "load" else asked)
+
+    @property
+    def written(self) -> float:
+        """Return how many sectors are written to DRAM: what the shared cache has at the end is written later."""
+        device = self.timed.device
+        cache = _shared_cache(device)
+        size = 0 if cache is None else device.level(cache).size or 0
+        return max(0.0, self.moved(DRAM, "store") - LEFT * size / SECTOR)
+
+
+def active_lanes(warps: WarpClass, lanes: float) -> list[float]:
+    """Return how many lanes take part in an execution of each instruction, of so many *lanes* of a warp on average."""
+    graph, of_example, parts = warps.graph, warps.example.lanes, parted(warps)
+    return [
+        lanes * (_of_access(warps, each) * parts.get(each.origin or 0, 1.0) / of_example or _share(loops))
+        for each, loops in zip(graph.instructions, graph.loops_around, strict=True)
+    ]
+
+
+def _of_access(warps: WarpClass, instruction: Instruction) -> float:
+    """Return the mean lanes of an access of an array, zero where that is not known."""
+    access = None if instruction.origin is None else warps.accesses.get(instruction.origin)
+    return 0.0 if access is None or access.refusal or instruction.is_idle else float(access.profile.mean("lanes"))
+
+
+def _share(loops: tuple[Loop, ...]) -> float:
+    """Return the share of lanes that are in a pass of *loops*, on average: those that part make passes of their own."""
+    loop = next((each for each in reversed(loops) if any(each.lanes)), None)
+    if loop is None:
+        return 1.0
+    passes = loop.trips * loop.copies if isinstance(loop.trips, int) else 0
+    return sum(loop.lanes) / (len(loop.lanes) * max(passes, *loop.lanes))
+
+
+# }}}
+
+
+# {{{ metrics of Nsight Compute
+
+
+L1_SECTORS = "l1tex__t_sectors_pipe_lsu_mem"
+PIPELINES = {
+    Pipeline.ALU: "smsp__pipe_fma_cycles_active",
+    Pipeline.FP64: "smsp__inst_executed_pipe_fp64",
+    Pipeline.SFU: "smsp__inst_executed_pipe_xu",
+}
+LEFT = 0.5
+"""of the shared cache: what was stored and not yet written when a launch ends, at most (measured: docs/accuracy)"""
+
+
+def counters_of(machine: MachineProgram, timed: TimedProgram) -> tuple[LaunchCounters, ...]:
+    """Return what Nsight Compute is expected to count in each launch."""
+    pairs = zip(machine.launches, timed.launches, strict=True)
+    return tuple(
+        LaunchCounters(one.name, one.times, one.groups, one.work_items, dict(_metrics(_Sums(one, other))))
+        for one, other in pairs
+    )
+
+
+def _metrics(sums: _Sums) -> Iterator[tuple[str, float]]:
+    yield from _of_memory(sums)
+    yield from _of_instructions(sums)
+    yield from _of_residence(sums)
+    yield from _per_cycle(sums)
+
+
+def _of_memory(sums: _Sums) -> Iterator[tuple[str, float]]:
+    ways = (("load", "read", "ld"), ("store", "write", "st"))
+    shared = _shared_cache(sums.timed.device)
+    yield "dram__sectors_read.sum", sums.moved(DRAM, "load")
+    yield "dram__sectors_write.sum", sums.written
+    for direction, word, _ in ways:
+        if shared is not None:
+            yield f"lts__t_sectors_op_{word}.sum", sums.looked_up(direction)
+            yield f"lts__t_sectors_srcunit_tex_op_{word}.sum", sums.moved(shared, direction)
+    for direction, _, op in ways:
+        yield f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum", sums.accesses[MemorySpace.GLOBAL, direction]
+    for space, name in ((MemorySpace.GLOBAL, "global"), (MemorySpace.PRIVATE, "local")):
+        for direction, _, op in ways:
+            yield f"{L1_SECTORS}_{name}_op_{op}.sum", sums.sectors[space, direction]
+    for direction, _, op in ways:
+        yield (
+            f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum",
+            sums.wavefronts[MemorySpace.LOCAL, direction],
+        )
+    yield "l1tex__data_pipe_lsu_wavefronts.sum", sum(sums.wavefronts.values())
+
+
+def _of_instructions(sums: _Sums) -> Iterator[tuple[str, float]]:
+    yield "smsp__inst_executed.sum", sums.instructions
+    for sort, number in sums.threads.items():
+        yield f"smsp__sass_thread_inst_executed_op_{sort}_pred_on.sum", number
+    lanes = sum(sums.threads.values()) / sums.instructions if sums.instructions else 0.0
+    yield "smsp__thread_inst_executed_per_inst_executed.ratio", lanes
+    yield "smsp__thread_inst_executed_per_inst_executed.pct", 100 * lanes / sums.timed.device.needed("warp_size")
+
+
+def _of_residence(sums: _Sums) -> Iterator[tuple[str, float]]:
+    launch, execution = sums.machine, sums.timed.execution
+    slots = launch.room.warp_slots
+    yield "launch__registers_per_thread", launch.registers
+    yield "launch__waves_per_multiprocessor", launch.groups / (sums.timed.device.needed("cores") * launch.room.groups)
+    yield "sm__maximum_warps_per_active_cycle_pct", 100 * launch.room.share
+    at_once = min(execution.concurrent_groups, execution.total_groups) * launch.warps_per_group
+    yield "sm__warps_active.avg.pct_of_peak_sustained_active", 100 * at_once / slots
+
+
+def _per_cycle(sums: _Sums) -> Iterator[tuple[str, float]]:
+    launch = sums.timed
+    cycles, cores, partitions = launch_cycles(launch), launch.device.needed("cores"), launch.partitions
+    active = cycles * cores * launch.balance
+    taken = Timing(launch.device).least * sum(sums.accesses.values())
+    requests = sums.accesses[MemorySpace.GLOBAL, "load"]
+    yield "smsp__cycles_active.avg.pct_of_peak_sustained_elapsed", 100 * launch.balance
+    for metric, share in (
+        ("smsp__issue_active", sums.instructions / partitions),
+        ("smsp__inst_executed_pipe_lsu", taken / partitions),
+        ("l1tex__t_requests_pipe_lsu_mem_global_op_ld", requests),
+    ):
+        yield f"{metric}.avg.pct_of_peak_sustained_active", 100 * share / active
+    busy, warps = once(launch, LaunchDemand).busy, launch.warps_of_core / launch.times
+    for pipeline, metric in PIPELINES.items():
+        yield f"{metric}.avg.pct_of_peak_sustained_active", 100 * busy.get(pipeline, 0.0) * warps / cycles
+    wavefronts = sum(sums.wavefronts[MemorySpace.LOCAL, each] for each in ("load", "store"))
+    yield (
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed",
+        100 * wavefronts / (cycles * cores),
+    )
+    yield from _of_bandwidth(sums, cycles)
+
+
+def _of_bandwidth(sums: _Sums, cycles: float) -> Iterator[tuple[str, float]]:
+    device = sums.timed.device
+    shared = _shared_cache(device)
+    through = (
+        (shared, "lts__t_sectors", sums.looked_up("load") + sums.looked_up("store")),
+        (DRAM, "dram__throughput", sums.moved(DRAM, "load") + sums.written),
+    )
+    for name, metric, sectors in through:
+        if name is not None:
+            level = device.level(name)
+            peak = bytes_per_cycle(device, level) * device.needed("cores")
+            if name == shared and level.bandwidth is not None:
+                peak = level.bandwidth / device.needed("clock")
+            yield f"{metric}.avg.pct_of_peak_sustained_elapsed", 100 * SECTOR * sectors / (peak * cycles)
+
+
+def _shared_cache(device: Device) -> str | None:
+    """Return the name of the cache that all cores share, the farthest one; None where there is none."""
+    caches = [level.name for level in device.memory if level.per == Per.DEVICE and level.name != DRAM]
+    return caches[-1] if caches else None
+
+
+# }}}

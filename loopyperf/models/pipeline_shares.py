@@ -1,0 +1,179 @@
+"""How long a kernel keeps the pipelines of a device busy, instruction by instruction: the columns of fitted models.
+
+A column is a pipeline of the core, a level of memory, the limit of issues (``"issue"``), the warps' latency over how
+many of them reside at once (``"latency"``), or the begin of groups (``"start"``): seconds of the core with most groups,
+by the device's description. Pipelines that serve the accesses of several memories have a column for each of them,
+``"local: private"``. ``"launches"`` is 1: what a user waits for who launches and waits once. Launches that follow are
+queued meanwhile, and ``"further launches"`` has the seconds that these are described to take.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from loopyperf.device.parts import Lanes
+from loopyperf.device.vocabulary import ISSUE
+from loopyperf.idg.parallelism import executed_one_by_one, slowest_recurrence
+from loopyperf.idg.program import Instruction
+from loopyperf.models.demand import LaunchDemand, of_groups, once
+from loopyperf.models.timing import column_of, is_of_device
+from loopyperf.models.workload import FURTHER_LAUNCHES, LATENCY, LAUNCHES, START, in_files
+from loopyperf.pipeline.timed_graph import Timed
+from loopyperf.pipeline.timed_program import Request, TimedLaunch, TimedProgram
+
+# {{{ how long a kernel keeps the ports of a processor busy
+#
+# Whose compiler makes loops over the work-items of a group.
+#
+# Where the compiler can use vector instructions (:mod:`loopyperf.idg.parallelism`), a vector of work-items is
+# what a warp is to a GPU, and the columns are those of one. What each work-item does by itself takes the same ports,
+# one number at a time: of each there is a column ``"alu: one by one"`` beside ``"alu"``. A processor executes out of
+# order: of latencies only those are left that passes of such loops wait for, in columns ``"recurrences: add f32"``.
+
+
+RECURRENCES = "recurrences"
+ONE_BY_ONE = "one by one"
+
+
+def cycles_of_work_items(launch: TimedLaunch, demand: LaunchDemand) -> Iterator[tuple[str, str, float]]:
+    """Yield the columns of a warp on a core that loops over work-items, each with a source and its cycles."""
+    name = f"launch of {launch.name}"
+    work_items = launch.work_items / launch.warps_per_group
+    for share, program in launch.shared(demand.shares):
+        graph, timed, requests = program.graph, program.times, program.requests
+        alone = executed_one_by_one(graph)
+        for place, (instruction, times) in enumerate(zip(graph.instructions, timed, strict=True)):
+            executed = share * float(instruction.executions)
+            source = instruction.label
+            if place not in alone:
+                yield ISSUE, name, executed / launch.device.needed("issue_limit")
+                for time in times:
+                    yield column_of(time.pipeline, instruction, launch), source, executed * float(time.issue)
+                continue
+            numbers = executed * work_items * alone[place]
+            yield f"{ISSUE}: {ONE_BY_ONE}", name, numbers / launch.device.needed("issue_limit")
+            for time in times:
+                if is_of_device(time.pipeline, launch):
+                    yield time.pipeline, source, executed * float(time.issue)
+                else:
+                    yield (
+                        f"{in_files(time.pipeline)}: {ONE_BY_ONE}",
+                        source,
+                        numbers * (float(time.issue) if requests[place] is None else _of_one(launch, instruction)),
+                    )
+        waited = slowest_recurrence(graph, [_completion(times) for times in timed], alone)
+        for place, cycles in waited.items():
+            each = graph.instructions[place]
+            yield f"{RECURRENCES}: {_kind(each, requests[place])}", each.label, cycles * work_items * share
+    if (start := launch.device.group_start) is not None:
+        yield START, name, start / launch.warps_per_group
+
+
+def _of_one(launch: TimedLaunch, instruction: Instruction) -> float:
+    """Return the cycles of a port that an access takes for one work-item."""
+    return launch.device.issue_latency(f"{instruction.kind} global", "b32")
+
+
+def _kind(instruction: Instruction, request: Request | None) -> str:
+    if request is not None:
+        return "memory"
+    return f"{instruction.kind} {instruction.dtype}" if instruction.dtype.startswith("f") else "integers"
+
+
+def _completion(times: tuple[Timed, ...]) -> float:
+    return max(float(time.completion) for time in times)
+
+
+# }}}
+
+
+# {{{ pipeline shares
+
+
+Busy = dict[str, dict[str, float]]
+"""column -> source -> seconds; of launches, their number"""
+QUEUED = 5e-6
+"""seconds from one launch to the next where the device's description states none: the order of what drivers take"""
+OfWarp = Callable[[TimedLaunch, LaunchDemand], Iterator[tuple[str, str, float]]]
+"""columns of a warp, each with a source and its cycles"""
+
+
+def pipeline_shares(kernel: TimedProgram) -> Busy:
+    """Return column -> source -> the seconds that the core with most groups is busy, over all launches.
+
+    Raises :class:`MissingNumberError` for a latency that the description of the device lacks.
+    """
+    found: Busy = {}
+    of_warp = cycles_of_warp if kernel.device.lanes == Lanes.TOGETHER else cycles_of_work_items
+    for launch in kernel.launches:
+        for column, source, busy in _of_core(launch, of_warp):
+            sources = found.setdefault(column, {})
+            sources[source] = sources.get(source, 0.0) + busy / kernel.device.needed("clock")
+    return found | launching(kernel)
+
+
+def launching(kernel: TimedProgram) -> Busy:
+    """Return the columns of launches, each launch with its share: one is waited for, the others follow it."""
+    launched = {f"launch of {name}": float(times) for name, times in kernel.launched}
+    total = sum(launched.values())
+    found = {LAUNCHES: {name: times / total for name, times in launched.items()}}
+    if total > 1:
+        overhead = kernel.device.launch_overhead
+        each = (QUEUED if overhead is None else overhead) * (1 - 1 / total)
+        found[FURTHER_LAUNCHES] = {name: times * each for name, times in launched.items()}
+    return found
+
+
+def busy_seconds(kernel: TimedProgram) -> dict[str, float]:
+    """Return column -> the seconds of all its sources; of launches their number. Raises as :func:`pipeline_shares`."""
+    return {column: sum(sources.values()) for column, sources in pipeline_shares(kernel).items()}
+
+
+def cycles_of_warp(launch: TimedLaunch, demand: LaunchDemand) -> Iterator[tuple[str, str, float]]:
+    """Yield the columns of a warp on a core whose warps execute together, each with a source and its cycles."""
+    name = f"launch of {launch.name}"
+    for executions, instruction, times in launch.executed(demand.shares):
+        for time in times:
+            column = column_of(time.pipeline, instruction, launch)
+            yield column, instruction.label, executions * float(time.issue)
+    for column in (START, ISSUE):
+        if column in demand.busy:
+            yield column, name, demand.busy[column]
+    yield LATENCY, name, demand.latency / min(launch.execution.concurrent_warps, launch.execution.total_warps)
+
+
+def _of_core(launch: TimedLaunch, of_warp: OfWarp) -> Iterator[tuple[str, str, float]]:
+    """Yield the columns of *launch*, each with a source and the cycles of the core that has most of it.
+
+    Where groups differ, each column is dealt to cores on its own, and grows with any work that is added to it.
+    """
+    rows = list(of_warp(launch, once(launch, LaunchDemand)))
+    if launch.are_alike:
+        yield from ((column, source, cycles * launch.warps_of_core) for column, source, cycles in rows)
+        return
+    means, most = _columns(rows), _most(launch, of_warp)
+    for column, source, cycles in rows:
+        yield column, source, cycles / means[column] * most[column] if means[column] else 0.0
+
+
+def _most(launch: TimedLaunch, of_warp: OfWarp) -> dict[str, float]:
+    """Return column -> the cycles of the core with most of it, in all executions of a launch whose groups differ."""
+    size, demands = launch.warps_per_group, once(launch, of_groups)
+    groups = [_columns(of_warp(launch, demand)) for demand in demands]
+    names = dict.fromkeys(name for each in groups for name in each)
+    most = {
+        name: size * launch.batches.most([each.get(name, 0.0) for each in groups], launch.device.needed("cores"))
+        for name in names
+    }
+    if LATENCY in most:
+        latency = [demand.latency for demand in demands]
+        most[LATENCY] = max(most[LATENCY], *(batch.most(latency) for _, batch in launch.batches.every))
+    return {name: cycles * launch.times for name, cycles in most.items()}
+
+
+def _columns(rows: Iterable[tuple[str, str, float]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for column, _, cycles in rows:
+        found[column] = found.get(column, 0.0) + cycles
+    return found
+
+
+# }}}

@@ -1,0 +1,369 @@
+"""From the machine program of a kernel to what a core executes of it: latencies, and how far accesses go."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+
+from loopyperf.compiler.machine_program import MachineLaunch, MachineProgram
+from loopyperf.counts.item import MemorySpace
+from loopyperf.counts.sizes import numbered
+from loopyperf.device.description import Device
+from loopyperf.device.parts import Per
+from loopyperf.device.substitutes import completed
+from loopyperf.idg.graph import Idg, distinct
+from loopyperf.idg.program import Instruction
+from loopyperf.kernel.launches import Assumed
+from loopyperf.memory.kernel_profile import Quantity, WarpClass
+from loopyperf.memory.private_reuse import StackReuse, private_access
+from loopyperf.models.timing import Asked, Timing, limit_substitutions
+from loopyperf.models.traffic import (
+    Residence,
+    Way,
+    dealt_out,
+    levels_that_serve,
+    levels_that_serve_stacks,
+    sectors_touched,
+)
+from loopyperf.pipeline.core import Batches
+from loopyperf.pipeline.expressions import coded_graph
+from loopyperf.pipeline.timed_graph import Light, Timed, light, steady
+from loopyperf.pipeline.timed_program import Request, Served, TimedLaunch, TimedProgram, TimedWarps, moved_sectors
+from loopyperf.polyhedral.sets import Same
+
+# {{{ what the loads and stores of a machine graph ask of memory
+
+
+ASKED: tuple[Quantity, ...] = ("sectors", "lines", "wavefronts")
+"""of global memory"""
+
+
+def parted(warps: WarpClass) -> Mapping[int, float]:
+    """Return access of the source -> its executions there over those of its machine graph, where these are more.
+
+    Lanes that leave a loop one after the other have parted there: each execution has a part of the lanes.
+    """
+    found: dict[int, float] = {}
+    for each in warps.graph.instructions:
+        if each.origin is not None and each.subsystem != MemorySpace.PRIVATE and not each.is_idle:
+            found[each.origin] = found.get(each.origin, 0.0) + float(each.executions)
+    numbers = {origin: float(warps.accesses[origin].profile.number) for origin in found}
+    return {origin: numbers[origin] / each for origin, each in found.items() if 0 < numbers[origin] < each}
+
+
+class WarpAccesses:
+    """What the loads and stores of a machine graph ask of memory, each time that they are executed, on average."""
+
+    def __init__(self, warps: WarpClass) -> None:
+        """Take *warps* with their machine graph."""
+        self.warps, self.graph, self.parted = warps, warps.graph, parted(warps)
+        self._found: dict[tuple[int, int, Quantity], float] = {}
+
+    @property
+    def assumed(self) -> tuple[Assumed, ...]:
+        """Return what was assumed of the addresses of global and local memory that the graph still has."""
+        found = (self.warps.accesses[each] for each in dict.fromkeys(self._origins))
+        return tuple(dict.fromkeys(chain.from_iterable(each.assumed for each in found)))
+
+    @property
+    def _origins(self) -> Iterator[int]:
+        yield from (
+            each.origin
+            for each in self.graph.instructions
+            if each.origin is not None and each.subsystem != MemorySpace.PRIVATE and not each.is_idle
+        )
+
+    def requests(self, served: Mapping[Way, Served], of_stacks: Mapping[str, Served]) -> Iterator[Request | None]:
+        """Yield what each instruction asks of memory, given how far accesses go; None where it accesses none."""
+        for each in self.graph.instructions:
+            if each.reference is None or each.is_idle:
+                yield None
+            elif each.subsystem == MemorySpace.LOCAL:
+                yield Request(each.reference.array, wavefronts=self._mean(each, "wavefronts"))
+            else:
+                is_of_stack = each.subsystem == MemorySpace.PRIVATE
+                yield self.request(
+                    each, of_stacks[each.kind] if is_of_stack else served[Way(each.reference.array, each.kind)]
+                )
+
+    def request(self, instruction: Instruction, served: Served | None = None) -> Request:
+        """Return what an access of global or private memory asks for, which goes as far as *served*."""
+        if instruction.subsystem != MemorySpace.PRIVATE:
+            sectors, lines, wavefronts = (self._mean(instruction, each) for each in ASKED)
+            return Request(instruction.reference.array, sectors, lines, wavefronts, served)
+        # Lines of stacks are moved whole: groups of 6 and 12 lanes take as long as full warps (docs/pipeline.md).
+        access = private_access(instruction.reference, self.warps.example.size)
+        return Request(instruction.reference.array, access.sectors, access.lines, access.lines, served)
+
+    @property
+    def sectors_by_way(self) -> dict[Way, float]:
+        """Return the sectors that the loads of each array, and the stores to it, ask for in a warp."""
+        found: dict[Way, float] = {}
+        for each in self.graph.instructions:
+            if each.subsystem == MemorySpace.GLOBAL and each.reference is not None and not each.is_idle:
+                way = Way(each.reference.array, each.kind)
+                found[way] = found.get(way, 0.0) + self._mean(each, "sectors") * float(each.executions)
+        return found
+
+    def _mean(self, instruction: Instruction, quantity: Quantity) -> float:
+        """Return the mean of *quantity* over all executions; copies are as their source.
+
+        Loads of local memory that were merged are one wide load, others as many as their source has in their bits.
+        """
+        origin, bits = instruction.origin, instruction.bits
+        assert origin is not None
+        if (origin, bits, quantity) not in self._found:
+            source = self.warps.accesses[origin]
+            number = 1.0 if bits in source.wider else bits / source.bits
+            mean = float(source.wider.get(bits, source.known).mean(quantity)) * number
+            if quantity == "wavefronts" and instruction.subsystem == MemorySpace.LOCAL:
+                mean = max(min(1.0, mean), mean * self.parted.get(origin, 1.0))  # fewer lanes have fewer conflicts
+            self._found[origin, bits, quantity] = mean
+        return self._found[origin, bits, quantity]
+
+
+# }}}
+
+
+# {{{ program timing
+
+
+Requests = tuple[Request | None, ...]
+TimedOnce = dict[Hashable, tuple[Timed, ...]]
+"""what decides how long an instruction takes -> how long it takes: most are copies of others"""
+
+
+def timed_program(machine: MachineProgram, device: Device) -> TimedProgram:
+    """Return what a core of *device* executes of a kernel.
+
+    Raises :class:`MissingNumberError` for a number that the device's description does not state, and
+    :class:`ParameterError` for sizes at which addresses are more than can be numbered.
+    """
+    known = completed(device)
+    with numbered(machine.sizes):
+        launches = tuple(_LaunchTiming(each, known).timed() for each in machine.launches)
+    return TimedProgram(machine.kernel, machine.sizes, device, launches, machine.launched)
+
+
+@dataclass(frozen=True)
+class _LaunchTiming:
+    """The steps from a launch to what a core executes of it."""
+
+    launch: MachineLaunch
+    device: Device
+
+    def timed(self) -> TimedLaunch:
+        """Return the launch with latencies."""
+        launch, device, execution = self.launch, self.device, self.launch.execution
+        balance, balances = launch.groups / (self.cores * execution.total_groups), dict(self._balances())
+        timing = Timing(device)
+        programs = self._programs(timing, balance, balances)
+        accesses = [self.accesses[number] for number in programs]
+        return TimedLaunch(
+            name=launch.name,
+            device=device,
+            times=launch.times,
+            all_groups=launch.groups,
+            warps_per_group=launch.warps_per_group,
+            work_items=launch.work_items,
+            local_memory=launch.local_memory or 0,
+            registers=launch.registers,
+            spilled=launch.spilled,
+            bound_by=tuple(launch.room.bound_by),
+            sectors=sectors_touched(launch),
+            execution=execution,
+            programs=programs,
+            shares=launch.shares,
+            order=self.order,
+            places=tuple(each.example.number for each in launch.classes),
+            batches=self.batches,
+            are_alike=launch.dispatch.is_uniform,
+            groups=execution.total_groups,
+            active_cores=min(self.cores, launch.groups),
+            balance=balance,
+            balances=balances,
+            balances_alone=dict(self._balances(one_group=True)),
+            assumed=(*launch.assumed, *(each for one in accesses for each in one.assumed), *launch.footprints.assumed),
+            substitutions=(*limit_substitutions(device), *timing.substituted),
+        )
+
+    # {{{ programs of warps
+
+    @cached_property
+    def cores(self) -> int:
+        """Return the cores of the device."""
+        return self.device.needed("cores")
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """Return the classes of the warps of one or more groups one after the other."""
+        return tuple(dealt_out(self.launch))
+
+    @cached_property
+    def lights(self) -> Mapping[int, Light]:
+        """Return the classes of warps of unequal work, each with its light program, if groups differ."""
+        classes = self.launch.classes
+        if self.launch.dispatch.is_uniform:
+            return {}
+        unequal = ((kind, each) for kind, each in enumerate(classes) if each.unequal_loops)
+        found = {kind: light(each.graph, len(classes) + kind, each.unequal_loops) for kind, each in unequal}
+        return {kind: each for kind, each in found.items() if each is not None}
+
+    @cached_property
+    def graphs(self) -> Mapping[int, Idg]:
+        """Return program -> its machine graph: those of the classes of warps, then light ones."""
+        own = {kind: each.graph for kind, each in enumerate(self.launch.classes)}
+        return own | {each.program: each.graph for each in self.lights.values()}
+
+    @cached_property
+    def batches(self) -> Batches:
+        """Return the groups in the order in which they start."""
+        return Batches.of(self.launch, self.lights)
+
+    def _programs(self, timing: Timing, balance: float, balances: Mapping[str, float]) -> dict[int, TimedWarps]:
+        start, known = timing.start(self.launch.warps_per_group), TimedOnce()
+        start = None if start is None else start.balanced(balance, balances)
+        found: dict[int, TimedWarps] = {}
+        of_graph: dict[Same[Idg], list[TimedWarps]] = {}
+        for program, graph in self.graphs.items():
+            requests, alike = self.requests[program], of_graph.setdefault(Same(graph), [])
+            same = next((each for each in alike if each.requests == requests), None)
+            if same is None:
+                asked = zip(graph.instructions, requests, strict=True)
+                times = tuple([times_of(timing, balance, balances, known, *each) for each in asked])
+                same = TimedWarps(alike[0].graph if alike else _bare(graph), times, requests, start)
+                alike.append(same)
+            found[program] = same
+        return found
+
+    # }}}
+
+    # {{{ what accesses ask of memory, and how far they go
+
+    @cached_property
+    def accesses(self) -> Mapping[int, WarpAccesses]:
+        """Return program -> what its loads and stores ask of memory."""
+        own = [WarpAccesses(each) for each in self.launch.classes]
+        return {program: own[program % len(own)] for program in self.graphs}
+
+    @cached_property
+    def residence(self) -> Residence:
+        """Return how many groups reside at once."""
+        execution = self.launch.execution
+        at_once = min(execution.concurrent_groups, execution.total_groups)
+        return Residence(at_once, min(self.launch.groups, at_once * self.cores), self.cores)
+
+    @cached_property
+    def requests(self) -> Mapping[int, Requests]:
+        """Return program -> what each of its instructions asks of memory."""
+        served, of_stacks = self._served(), self._served_stacks()
+        found: dict[int, Requests] = {}
+        for program, accesses in self.accesses.items():
+            kind = program % len(self.launch.classes)
+            found[program] = found[kind] if kind in found else tuple(accesses.requests(served, of_stacks))
+        return found
+
+    def _served(self) -> Mapping[Way, Served]:
+        """Return how far accesses go: those of the mean group, by the one in the middle of those that access most."""
+        launch = self.launch
+        sectors = self._sectors({kind: share * launch.warps_per_group for kind, share in launch.shares.items()})
+        middle = sectors if launch.dispatch.is_uniform else self._sectors(launch.middle)
+        mean_of = {way: number / middle[way] for way, number in sectors.items() if middle.get(way)}
+        return levels_that_serve(launch, self.device, self.residence, sectors, mean_of)
+
+    def _sectors(self, warps: Mapping[int, float]) -> dict[Way, float]:
+        """Return the sectors that the loads of each array, and the stores to it, ask for in so many *warps*."""
+        found: dict[Way, float] = {}
+        for kind, number in warps.items():
+            for way, sectors in self.accesses[kind].sectors_by_way.items():
+                found[way] = found.get(way, 0.0) + number * sectors
+        return found
+
+    def _served_stacks(self) -> Mapping[str, Served]:
+        """Return ``"load"`` and ``"store"`` -> how far accesses of private memory go; nothing where there are none."""
+        if not any(_has_stack(graph) for graph in self.graphs.values()):
+            return {}
+        lanes = self.device.needed("warp_size")
+        graphs, places = distinct(list(self.graphs.values()))
+        reuse = [StackReuse.of(each, lanes) for each in graphs]
+        stacks = {program: reuse[place] for program, place in zip(self.graphs, places, strict=True)}
+        return levels_that_serve_stacks(self.launch, self.device, self.residence, stacks, self.order)
+
+    def _balances(self, *, one_group: bool = False) -> Iterator[tuple[str, float]]:
+        """Yield each level that all cores share, and what the mean core moves over what the core moves with most.
+
+        With *one_group*, a core has no more than one group. Nothing is yielded where all groups do the same work.
+        """
+        if self.launch.dispatch.is_uniform:
+            return
+        batches = self.batches
+        moved = {program: moved_sectors(graph, self.requests[program]) for program, graph in self.graphs.items()}
+        for level in (each.name for each in self.device.memory if each.per == Per.DEVICE):
+            of_groups = [
+                sum(number * moved[program].get(level, 0.0) for program, number in each.items())
+                for each in batches.make_ups
+            ]
+            longest = max(batch.value(of_groups) for _, batch in batches.every) if one_group else None
+            most = batches.most(of_groups, self.cores) if longest is None else longest
+            every = batches.total(of_groups) / batches.executions
+            yield level, min(1.0, every / (self.cores * most)) if most else 1.0
+
+    # }}}
+
+
+def _has_stack(graph: Idg) -> bool:
+    return any(each.subsystem == MemorySpace.PRIVATE and not each.is_idle for each in graph.instructions)
+
+
+def _bare(graph: Idg) -> Idg:
+    """Return *graph* without what only a compiler asks of instructions, and with plain expressions."""
+    instructions = tuple(
+        Instruction(
+            each.kind,
+            each.dtype,
+            each.subsystem,
+            each.source,
+            each.text,
+            executions=each.executions,
+            condition=each.condition,
+            origin=each.origin,
+            is_idle=each.is_idle,
+        )
+        for each in graph.instructions
+    )
+    return coded_graph(replace(graph, instructions=instructions))
+
+
+def times_of(
+    timing: Timing,
+    balance: float,
+    balances: Mapping[str, float],
+    known: TimedOnce,
+    instruction: Instruction,
+    request: Request | None,
+) -> tuple[Timed, ...]:
+    """Return how long an instruction takes on each pipeline that it needs."""
+    what, find = _question(timing, instruction, request)
+    if what not in known:
+        known[what] = tuple(steady(each.balanced(balance, balances)) for each in find())
+    return known[what]
+
+
+def _question(
+    timing: Timing, instruction: Instruction, request: Request | None
+) -> tuple[Hashable, Callable[[], Iterable[Timed]]]:
+    """Return what decides how long an instruction takes, and what tells it."""
+    kind, subsystem = instruction.kind, instruction.subsystem
+    if request is None:
+        what = kind, instruction.dtype, subsystem, instruction.is_idle, instruction.text
+        return what, lambda: [timing.arithmetic(instruction)]
+    served = request.served
+    if served is None:
+        return (subsystem, request.wavefronts), lambda: [timing.local_memory(request.wavefronts)]
+    asked = Asked(request.sectors, request.lines, request.wavefronts)
+    return (kind, subsystem, "" if subsystem == MemorySpace.PRIVATE else request.array, asked), lambda: timing.memory(
+        kind, served, asked
+    )
+
+
+# }}}

@@ -1,0 +1,267 @@
+"""Features of a kernel on a described device: what its graphs tell, and what a core makes of them.
+
+The numbers are those of Dao's Table 1 that need no run, with symbolic counts in place of hardware counters:
+
+    residence      warps and groups that reside on a core, the share of its slots, runs one after the other, and how
+                   full the last of them is
+    registers      of a work-item, and those that it needs beyond
+    latency        Λapp, and what of it an instruction has on average
+    accesses       the share of them that each level serves, and that waits for it; conflicts of local memory's banks
+    pipelines      how long each is busy, over the busiest
+
+and those of the graphs alone. Of several launches each counts by its share of the time.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, log, log1p
+
+from loopyperf.compiler import lowered
+from loopyperf.counts.item import MemorySpace
+from loopyperf.device.lambdas import global_levels
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.parallelism import ilp, mlp
+from loopyperf.idg.program import Instruction, Opcode
+from loopyperf.memory.kernel_profile import KernelProfile, LaunchProfile, WarpClass
+from loopyperf.memory.sectors import SECTOR
+from loopyperf.models.demand import MEMORY, LaunchDemand, is_floating_point, is_memory, once
+from loopyperf.models.learned import TICK, Features
+from loopyperf.models.literature.gpuperf_rows import LaunchInputs
+from loopyperf.models.pipeline_shares import busy_seconds
+from loopyperf.models.program_timing import WarpAccesses
+from loopyperf.models.workload import LATENCY, LAUNCHES
+from loopyperf.pipeline.timed_program import Request, TimedLaunch, TimedProgram
+
+# {{{ features of a kernel that are known without its device
+#
+# From machine graphs, addresses, and property counts.
+#
+# Ratios and shares are as they are; what spans orders of magnitude is ln(1 + x). Of several launches each counts by its
+# share of all instructions that are executed.
+
+
+ALONE = (LAUNCHES, "work-groups")
+"""properties that are of no group"""
+
+
+@dataclass(frozen=True)
+class WarpProgram:
+    """The machine graph of one kind of warps."""
+
+    graph: Idg
+    requests: Sequence[Request | None]
+    """of each instruction, what it asks of memory beyond the core"""
+    share: float
+    """of all warps of the launch"""
+
+    @classmethod
+    def of(cls, warps: WarpClass, share: float) -> "WarpProgram":
+        """Return what *warps* execute, with their *share* of all."""
+        accesses = WarpAccesses(warps)
+        asked = (accesses.request(each) if is_memory(each) else None for each in warps.graph.instructions)
+        return cls(warps.graph, tuple(asked), share)
+
+
+@dataclass(frozen=True)
+class LaunchPrograms:
+    """A launch with a program for each kind of its warps."""
+
+    warps_per_group: int
+    work_items: int
+    """of a group"""
+    local_memory: int
+    """bytes of a group"""
+    warps: int
+    """of all executions"""
+    lanes: int
+    """of a warp"""
+    programs: tuple[WarpProgram, ...]
+
+    @classmethod
+    def lowered(cls, launch: LaunchProfile) -> "LaunchPrograms":
+        """Return the programs of *launch* as the compiler makes them for no device in particular."""
+        warps = sum(kind.warps for kind in launch.classes)
+        classes = (replace(kind, graph=lowered(kind.graph)) for kind in launch.classes)
+        return cls(
+            launch.warps_per_group,
+            launch.work_items,
+            launch.local_memory or 0,
+            launch.groups * launch.warps_per_group * launch.times,
+            launch.representative.example.size,
+            tuple(WarpProgram.of(kind, kind.warps / warps) for kind in classes),
+        )
+
+    @classmethod
+    def timed(cls, timed: TimedLaunch) -> "LaunchPrograms":
+        """Return the programs of a launch on its device."""
+        return cls(
+            timed.warps_per_group,
+            timed.work_items,
+            timed.local_memory,
+            timed.all_groups * timed.warps_per_group * timed.times,
+            timed.device.needed("warp_size"),
+            tuple(WarpProgram(each.graph, each.requests, share) for share, each in timed.shared()),
+        )
+
+    def executed(self) -> Iterator[tuple[float, Instruction, Request | None]]:
+        """Yield how often a warp executes each instruction on average, it, and what it asks of memory."""
+        for program in self.programs:
+            for each, request in zip(program.graph.instructions, program.requests, strict=True):
+                yield program.share * float(each.executions), each, request
+
+    @property
+    def instructions(self) -> float:
+        """Return how many instructions all warps execute."""
+        return self.warps * sum(executions for executions, _, _ in self.executed())
+
+
+def graph_features(launches: Iterable[LaunchPrograms]) -> Features:
+    """Return what the graphs of a kernel's *launches* tell; nothing where there are none."""
+    every = tuple(launches)
+    whole = sum(each.instructions for each in every)
+    told: dict[str, float] = {}
+    amounts: dict[str, float] = {}
+    for each in every:
+        weight = each.instructions / whole
+        for sums, found in ((told, _told(each)), (amounts, _mix(each))):
+            for name, value in found:
+                sums[name] = sums.get(name, 0.0) + weight * value
+    return Features(told, amounts)
+
+
+def launches_of(profile: KernelProfile) -> tuple[LaunchPrograms, ...]:
+    """Return the launches of *graphs* that execute anything, lowered for no device in particular."""
+    return tuple(LaunchPrograms.lowered(launch) for launch in profile.launches if launch.classes)
+
+
+def counted_features(counts: Mapping[str, float], groups: int) -> Features:
+    """Return how much of each property one of so many work-groups has, given the *counts* of all of them."""
+    each = {name: count / max(groups, 1) for name, count in counts.items() if name not in ALONE}
+    return Features({"groups": log1p(groups)}, {f"{name} in a group": log1p(count) for name, count in each.items()})
+
+
+def _told(launch: LaunchPrograms) -> Iterator[tuple[str, float]]:
+    yield "warps of a group", log1p(launch.warps_per_group)
+    yield "work-items of a group", log1p(launch.work_items)
+    yield "local memory", log1p(launch.local_memory / 1024)
+    yield "kinds of warps", log1p(len(launch.programs))
+    yield "machine code", log1p(max(len(each.graph.instructions) for each in launch.programs))
+    number = sum(executions for executions, _, _ in launch.executed())
+    in_memory = sum(executions for executions, each, _ in launch.executed() if is_memory(each))
+    arithmetic = sum(executions for executions, each, _ in launch.executed() if is_floating_point(each))
+    yield "instructions", log1p(number)
+    yield "compute intensity", log1p((number - in_memory) / in_memory) if in_memory else log1p(number)
+    yield "floating-point intensity", log1p(arithmetic / in_memory) if in_memory else log1p(arithmetic)
+    yield "ILP", log(_mean((each.share, float(ilp(each.graph))) for each in launch.programs))
+    yield "MLP", log(_mean((each.share, float(mlp(each.graph, MEMORY))) for each in launch.programs))
+    requests = [(executions, each, asked) for executions, each, asked in launch.executed() if is_memory(each) and asked]
+    yield "sectors of a request", log1p(_mean((executions, asked.sectors) for executions, _, asked in requests))
+    # over those of a full warp for neighbouring elements
+    over_fewest = ((often, asked.sectors / (launch.lanes * each.bits / 8 / SECTOR)) for often, each, asked in requests)
+    yield "sectors over fewest", log1p(_mean(over_fewest))
+    yield "lines of a request", log1p(_mean((executions, asked.lines) for executions, _, asked in requests))
+
+
+def _mix(launch: LaunchPrograms) -> Iterator[tuple[str, float]]:
+    """Yield the share of each sort of instructions."""
+    sorts: dict[str, float] = {}
+    for executions, each, _ in launch.executed():
+        sorts[_sort(each)] = sorts.get(_sort(each), 0.0) + executions
+    whole = sum(sorts.values())
+    yield from ((f"share of {sort}", number / whole) for sort, number in sorts.items())
+
+
+def _sort(instruction: Instruction) -> str:
+    """Return what sort of instruction it is: an access by its memory, arithmetic by its kind and type."""
+    if instruction.is_idle:
+        return "predicated off"
+    if instruction.kind in (Opcode.LOAD, Opcode.STORE):
+        return f"{instruction.subsystem} {instruction.kind}"
+    return f"{instruction.dtype} {instruction.kind}" if instruction.dtype.startswith("f") else instruction.kind
+
+
+def _mean(values: Iterable[tuple[float, float]]) -> float:
+    """Return the mean of values by their weights, 0 where there are none."""
+    every = list(values)
+    whole = sum(weight for weight, _ in every)
+    return sum(weight * value for weight, value in every) / whole if whole else 0.0
+
+
+# }}}
+
+
+# {{{ static features
+
+
+def static_features(kernel: TimedProgram) -> Features:
+    """Return the features of *kernel*: nothing where it launches nothing.
+
+    Raises :class:`MissingNumberError` where latencies are not described.
+    """
+    busy = [max(once(launch, LaunchDemand).busy.values()) * launch.warps_of_core for launch in kernel.launches]
+    told: dict[str, float] = {}
+    for launch, cycles in zip(kernel.launches, busy, strict=True):
+        for name, value in _of_launch(launch):
+            told[name] = told.get(name, 0.0) + value * cycles / sum(busy)
+    return (
+        graph_features(map(LaunchPrograms.timed, kernel.launches))
+        | Features(told)
+        | busy_features(busy_seconds(kernel))
+    )
+
+
+def _of_launch(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
+    yield from _residence(launch)
+    yield from _accesses(launch)
+    latency = once(launch, LaunchDemand).latency
+    instructions = sum(executions for executions, _, _ in launch.executed())
+    yield "latency of a warp", log1p(latency)
+    yield "latency of an instruction", log1p(latency / instructions)
+
+
+def _residence(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
+    execution = launch.execution
+    runs = execution.total_groups / execution.concurrent_groups
+    yield "warps at once", log1p(execution.concurrent_warps)
+    yield "groups at once", log1p(min(execution.concurrent_groups, execution.total_groups))
+    yield "occupancy", execution.concurrent_warps / launch.device.limits.needed("warps")
+    yield "runs", log1p(runs)
+    yield "last run", 1 + runs - ceil(runs)
+    yield "share of cores", launch.balance
+    yield "registers", log1p(launch.registers)
+    yield "registers spilled", log1p(launch.spilled)
+
+
+def _accesses(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
+    inputs = once(launch, LaunchInputs)
+    requests = sum(each.executions for each in inputs.requests)
+    sectors = sum(each.executions * each.sectors for each in inputs.requests)
+    for level in global_levels(launch.device)[1:]:
+        moved = sum(each.executions * each.sectors * each.served.asked.get(level.name, 0.0) for each in inputs.requests)
+        waiting = sum(each.executions * each.served.waited.get(level.name, 0.0) for each in inputs.requests)
+        yield f"moved from {level.name}", moved / sectors if sectors else 0.0
+        yield f"waited for {level.name}", waiting / requests if requests else 0.0
+    local = sum(
+        each.executions * each.issue for each in inputs.others if each.instruction.subsystem == MemorySpace.LOCAL
+    )
+    conflicts = sum(each.executions * each.conflicts for each in inputs.others)
+    yield "bank conflicts", log1p(conflicts / local) if local else 0.0
+
+
+def busy_features(busy: Mapping[str, float]) -> Features:
+    """Return what a kernel tells by how long it keeps each pipeline *busy*, in seconds; nothing where it keeps none."""
+    columns = {column: seconds for column, seconds in busy.items() if column != LAUNCHES}
+    if not columns:
+        return Features({})
+    order = sorted(columns.values())
+    rest = max((seconds for column, seconds in columns.items() if column != LATENCY), default=0.0)
+    told = {
+        LAUNCHES: log1p(busy.get(LAUNCHES, 0.0)),
+        "busiest pipeline": log1p(order[-1] / TICK),
+        "second pipeline": order[-2] / order[-1] if len(order) > 1 else 0.0,
+        "latency over the rest": log1p(columns.get(LATENCY, 0.0) / rest) if rest else 0.0,
+    }
+    return Features(told, {f"{column} over the busiest": seconds / order[-1] for column, seconds in columns.items()})
+
+
+# }}}

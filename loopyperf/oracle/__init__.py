@@ -1,1 +1,0 @@
-"""What users call: questions in, estimates out."""

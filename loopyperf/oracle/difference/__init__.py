@@ -1,1 +1,0 @@
-"""What differs between two kernels, or one kernel at two sizes or on two devices."""

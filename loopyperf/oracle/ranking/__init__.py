@@ -1,1 +1,0 @@
-"""Many variants of a kernel: which is fastest, which can never be, and how sure that is."""

@@ -1,1 +1,0 @@
-"""The fastest point of a space of transformations, found without asking about every one."""

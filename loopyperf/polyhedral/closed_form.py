@@ -1,0 +1,446 @@
+"""Closed forms of piecewise quasi-polynomials, and where one of them is larger than another."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from math import lcm
+from typing import Any
+
+import islpy as isl
+import numpy as np
+
+from loopyperf.polyhedral.affine import Affine, Atom, Floor, names_in
+from loopyperf.polyhedral.polynomial import Monomial, Polynomial
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """``expression == 0`` or ``expression >= 0``."""
+
+    expression: Affine[Atom]
+    """what is compared with 0"""
+    is_equality: bool
+    """it is 0, not only at least 0"""
+
+
+Conjunction = tuple[Constraint, ...]
+"""All hold; an empty one is always true."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A polynomial, and where it applies: wherever one of the conjunctions holds."""
+
+    conditions: tuple[Conjunction, ...]
+    """it applies wherever one of these holds: all constraints of a conjunction"""
+    polynomial: Polynomial[Atom]
+    """of the atoms"""
+
+    @property
+    def is_unconditional(self) -> bool:
+        """Return whether the polynomial applies everywhere."""
+        return () in self.conditions
+
+
+ClosedForm = tuple[Piece, ...]
+"""Pieces that agree where several apply; zero where none does."""
+
+
+def atoms(forms: Iterable[ClosedForm]) -> tuple[Atom, ...]:
+    """Return every atom in *forms*, each once, those inside a floor before the floor."""
+    found: dict[Atom, None] = {}
+    for piece in (piece for form in forms for piece in form):
+        for constraint in (constraint for conjunction in piece.conditions for constraint in conjunction):
+            found.update(dict.fromkeys(_atoms_of(constraint.expression)))
+        for atom in (atom for monomial, _ in piece.polynomial.terms for atom in monomial):
+            found.update(dict.fromkeys(_and_those_inside(atom)))
+    return tuple(found)
+
+
+def _atoms_of(expression: Affine[Atom]) -> Iterator[Atom]:
+    for atom, _ in expression.terms:
+        yield from _and_those_inside(atom)
+
+
+def _and_those_inside(atom: Atom) -> Iterator[Atom]:
+    if isinstance(atom, Floor):
+        yield from _atoms_of(atom.numerator)
+    yield atom
+
+
+def parameters(forms: Iterable[ClosedForm]) -> frozenset[str]:
+    """Return the names of the parameters that *forms* depend on."""
+    return frozenset(atom for atom in atoms(forms) if isinstance(atom, str))
+
+
+# {{{ the source text of Python functions, on exact integers or on NumPy arrays
+#
+# All forms of one function share their powers, floors and conditions: each is written once.
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """Σ multiplicity · form / denominator, rounded to the nearest integer."""
+
+    terms: tuple[tuple[int, int], ...]
+    """for each form that takes part, its index and its multiplicity"""
+    denominator: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """The lesser of two totals."""
+
+    left: Total
+    right: Total
+
+
+Output = Total | Least
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How Python source says what differs between integers and arrays: operators, and templates of their operands."""
+
+    conjunction: str
+    disjunction: str
+    choice: str
+    """of a condition, a value and what it is otherwise"""
+    least: str
+
+
+SCALAR = Dialect(" and ", " or ", choice="({1} if {0} else {2})", least="({0} if {0} < {1} else {1})")
+"""exact integers"""
+VECTOR = Dialect(" & ", " | ", choice="where({0}, {1}, {2})", least="minimum({0}, {1})")
+"""NumPy arrays"""
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """What a function is to compute, and of what."""
+
+    parameters: tuple[str, ...]
+    forms: tuple[ClosedForm, ...]
+    outputs: tuple[Output, ...]
+    assumptions: ClosedForm
+    """1 where the parameters are admissible, 0 elsewhere"""
+
+
+def compiled(task: Compilation, dialect: Dialect) -> Callable[..., Any]:
+    """Return a function of the parameters: whether they are admissible, and a tuple of the outputs."""
+    names: dict[str, Any] = {"where": np.where, "minimum": np.minimum}
+    # The source is generated from numbers alone; the parameters are renamed.
+    exec(compile("\n".join(_source(task, dialect)), "<loopyperf closed forms>", "exec"), names)
+    return names["evaluate"]
+
+
+def _source(task: Compilation, dialect: Dialect) -> Iterator[str]:
+    writer = _Writer(dialect, task.parameters)
+    yield f"def evaluate({', '.join(writer.names[name] for name in task.parameters)}):"
+    admissible = dialect.disjunction.join(writer.disjunction(piece) for piece in task.assumptions)
+    forms = [writer.form(form) for form in task.forms]
+    values = [writer.output(output, forms) for output in task.outputs]
+    yield from (f"    {line}" for line in writer.lines)
+    yield f"    return {admissible}, ({', '.join(values)}{',' if values else ''})"
+
+
+LONGEST_CHAIN = 100
+"""operands of one expression: a few thousand are more than Python's compiler can nest"""
+
+
+class _Writer:
+    """Writes each shared subexpression once, as an assignment."""
+
+    def __init__(self, dialect: Dialect, parameters: Sequence[str]) -> None:
+        self.dialect = dialect
+        self.names: dict[Any, str] = {name: f"p{index}" for index, name in enumerate(parameters)}
+        self.lines: list[str] = []
+
+    def shared(self, key: Any, expression: str) -> str:
+        if key not in self.names:
+            self.names[key] = f"t{len(self.lines)}"
+            self.lines.append(f"{self.names[key]} = {expression}")
+        return self.names[key]
+
+    def atom(self, atom: Atom) -> str:
+        if isinstance(atom, str):
+            return self.names[atom]
+        return self.shared(atom, _divided(self.affine(atom.numerator), atom.denominator))
+
+    def chain(self, operator: str, operands: Sequence[str]) -> str:
+        """Return *operands* joined, long chains in parts."""
+        while len(operands) > LONGEST_CHAIN:
+            parts = [operands[i : i + LONGEST_CHAIN] for i in range(0, len(operands), LONGEST_CHAIN)]
+            operands = [self.shared((operator, *part), operator.join(part)) for part in parts]
+        return operator.join(operands)
+
+    def affine(self, expression: Affine[Atom]) -> str:
+        terms = [_scaled(value, self.atom(atom)) for atom, value in expression.terms]
+        return " + ".join([*terms, str(expression.constant)] if expression.constant or not terms else terms)
+
+    def conjunction(self, conjunction: Conjunction) -> str:
+        tests = [
+            f"({self.affine(constraint.expression)} {'==' if constraint.is_equality else '>='} 0)"
+            for constraint in conjunction
+        ]
+        return self.dialect.conjunction.join(tests) or "True"
+
+    def disjunction(self, piece: Piece) -> str:
+        return self.chain(self.dialect.disjunction, [f"({self.conjunction(c)})" for c in piece.conditions]) or "False"
+
+    def monomial(self, monomial: Monomial[Atom]) -> str:
+        product, *factors = map(self.atom, monomial)
+        for factor in factors:
+            key = f"{product}*{factor}"
+            product = self.shared(key, key)
+        return product
+
+    def polynomial(self, polynomial: Polynomial[Atom]) -> str:
+        denominator = lcm(*(value.denominator for _, value in polynomial.terms))
+        terms = [self.term(monomial, int(value * denominator)) for monomial, value in polynomial.terms]
+        return _rounded(self.chain(" + ", terms), denominator)
+
+    def term(self, monomial: Monomial[Atom], value: int) -> str:
+        return _scaled(value, self.monomial(monomial)) if monomial else str(value)
+
+    def form(self, form: ClosedForm) -> str:
+        result = "0"
+        for piece in form:
+            value = self.shared(piece.polynomial, self.polynomial(piece.polynomial))
+            if piece.is_unconditional:
+                return value
+            condition = self.shared(piece.conditions, self.disjunction(piece))
+            choice = self.dialect.choice.format(condition, value, result)
+            result = self.shared(choice, choice)
+        return result
+
+    def output(self, output: Output, forms: Sequence[str]) -> str:
+        if isinstance(output, Least):
+            return self.dialect.least.format(self.output(output.left, forms), self.output(output.right, forms))
+        terms = [_scaled(multiplicity, forms[index]) for index, multiplicity in output.terms]
+        total = _rounded(self.chain(" + ", terms) or "0", output.denominator)
+        return total if total in forms else self.shared(output, total)
+
+
+def _rounded(numerator: str, denominator: int) -> str:
+    """Return the nearest integer: of a count, which divides, the quotient; of a typical one, what it rounds to."""
+    return _divided(f"{numerator} + {denominator // 2}" if denominator > 1 else numerator, denominator)
+
+
+def _divided(numerator: str, denominator: int) -> str:
+    """Return floor division; by a power of two it is a shift, which NumPy does ten times faster."""
+    if denominator & (denominator - 1) == 0:
+        shift = denominator.bit_length() - 1
+        return f"({numerator}) >> {shift}" if shift else numerator
+    return f"({numerator}) // {denominator}"
+
+
+def _scaled(factor: int, name: str) -> str:
+    return name if factor == 1 else f"{factor}*{name}"
+
+
+# }}}
+
+
+SET = isl.dim_type.set
+PARAM = isl.dim_type.param
+
+FEW = 64
+"""sizes that are compared one by one"""
+
+PlainPiece = tuple[isl.Set, Polynomial[Atom]]
+"""where it applies, of the parameters; what applies there"""
+
+
+# {{{ zero
+
+
+def vanishes(polynomial: Polynomial[Atom], region: isl.Set, few: int = FEW) -> bool:
+    """Return whether *polynomial* is known to be zero on *region*: there for a *few* values of parameters at most."""
+    return not polynomial.terms or all(
+        _vanishes_where(polynomial, basic, few) for basic in region.get_basic_sets() if not basic.is_empty()
+    )
+
+
+def _vanishes_where(polynomial: Polynomial[Atom], basic: isl.BasicSet, few: int) -> bool:
+    region = isl.Set.from_basic_set(basic)
+    for place, name in enumerate(region.get_var_names_not_none(PARAM)):
+        least, most = _extremes(region, place) if name in polynomial.names else (None, None)
+        if least is not None and most is not None and most - least < few:
+            values = range(least, most + 1)
+            at_each = ((_at(polynomial, name, v), region.fix_val(PARAM, place, isl.Val(v))) for v in values)
+            return all(vanishes(*there, few // len(values)) for there in at_each)
+    return False
+
+
+def _at(polynomial: Polynomial[Atom], name: str, value: int) -> Polynomial[Atom]:
+    """Return *polynomial* where the parameter *name* is *value*."""
+    moving = (atom for atom in polynomial.variables if name in names_in(atom))
+    return polynomial.replaced({atom: Polynomial.of_affine(_atom_at(atom, name, value)) for atom in moving})
+
+
+def _atom_at(atom: Atom, name: str, value: int) -> Affine[Atom]:
+    if isinstance(atom, str):
+        return Affine((), value) if atom == name else Affine.variable(atom)
+    numerator: Affine[Atom] = Affine((), atom.numerator.constant)
+    for inner, factor in atom.numerator.terms:
+        numerator += _atom_at(inner, name, value) * factor
+    if not numerator.terms:
+        return Affine((), numerator.constant // atom.denominator)
+    return Affine.variable(Floor(numerator, atom.denominator))
+
+
+def _extremes(region: isl.Set, place: int) -> tuple[int | None, int | None]:
+    """Return the least and the greatest value of a parameter on *region*, None where there is none."""
+    as_set = region.move_dims(SET, 0, PARAM, place, 1)
+    least, most = as_set.dim_min_val(0), as_set.dim_max_val(0)
+    return (least.to_python() if least.is_int() else None), (most.to_python() if most.is_int() else None)
+
+
+# }}}
+
+
+# {{{ order
+
+
+def is_at_most(left: Sequence[PlainPiece], right: Sequence[PlainPiece], context: isl.Set) -> bool:
+    """Return whether *left* is known to be at most *right* on *context*; both are zero or more, on disjoint pieces."""
+    return all(_is_below(polynomial, domain & context, right) for domain, polynomial in left)
+
+
+def _is_below(polynomial: Polynomial[Atom], region: isl.Set, pieces: Sequence[PlainPiece]) -> bool:
+    for domain, other in pieces:
+        if not (_is_multiple(other, polynomial) or _is_nonnegative(other - polynomial, region & domain)):
+            return False
+        region = region - domain
+    return vanishes(polynomial, region)
+
+
+def _is_multiple(polynomial: Polynomial[Atom], other: Polynomial[Atom]) -> bool:
+    """Return whether *polynomial* is one time *other* or more."""
+    values, others = dict(polynomial.terms), dict(other.terms)
+    if values.keys() != others.keys():
+        return False
+    ratios = {Fraction(values[monomial]) / value for monomial, value in others.items()}
+    return len(ratios) == 1 and ratios.pop() >= 1
+
+
+def _is_nonnegative(polynomial: Polynomial[Atom], region: isl.Set) -> bool:
+    """Return whether *polynomial* is known to be zero or more on *region*.
+
+    It is if, with each parameter written as its least value plus what is over, all coefficients are.
+    """
+    if region.is_empty():
+        return True
+    extremes = ((name, _extremes(region, place)[0]) for place, name in enumerate(region.get_var_names_not_none(PARAM)))
+    least = {name: value for name, value in extremes if value is not None}
+    over = polynomial.replaced({name: Polynomial.of_affine(Affine.variable(name, least[name])) for name in least})
+    can_be_negative = any(not _is_nonnegative_atom(atom, least) for atom in over.variables)
+    return not can_be_negative and all(value >= 0 for _, value in over.terms)
+
+
+def _is_nonnegative_atom(atom: Atom, least: Mapping[str, int]) -> bool:
+    """Return whether *atom* is: what a parameter is over its least value, or a floor."""
+    if isinstance(atom, str):
+        return atom in least
+    bounds = [
+        value * least[inner]
+        for inner, value in atom.numerator.terms
+        if isinstance(inner, str) and inner in least and value > 0
+    ]
+    return len(bounds) == len(atom.numerator.terms) and sum(bounds) + atom.numerator.constant >= 0
+
+
+# }}}
+
+
+# {{{ fewer pieces and conditions, of the same value
+
+
+DIV = isl.dim_type.div
+
+READABLE = 12
+"""pieces; formulas of more are left as they are, as nobody reads them"""
+
+
+def simplified(pieces: Sequence[PlainPiece], context: isl.Set) -> list[PlainPiece]:
+    """Return the function of the disjoint *pieces*, zero elsewhere, on *context*; pieces that overlap agree there."""
+    if len(pieces) > READABLE:
+        return list(pieces)
+    assumed = ((domain & context, polynomial) for domain, polynomial in pieces)
+    fewer = _without_absorbed([(domain, value) for domain, value in assumed if not vanishes(value, domain)])
+    widened = [(_widened(piece, fewer, context), piece[1]) for piece in fewer]
+    return [(domain.gist(context).coalesce(), polynomial) for domain, polynomial in _needed(widened)]
+
+
+# {{{ fewer pieces
+
+
+def _without_absorbed(pieces: Sequence[PlainPiece]) -> list[PlainPiece]:
+    """Return *pieces*, those of which another has the value everywhere made part of it."""
+    rest = list(pieces)
+    for piece in pieces:
+        absorbed = [other for other in rest if other is not piece and _agree(piece, other)] if piece in rest else []
+        if absorbed:
+            domain = reduce(isl.Set.union, (other[0] for other in absorbed), piece[0]).coalesce()
+            rest = [other for other in rest if other not in absorbed]
+            rest[rest.index(piece)] = (domain, piece[1])
+    return rest
+
+
+def _agree(piece: PlainPiece, other: PlainPiece) -> bool:
+    return vanishes(piece[1] - other[1], other[0])
+
+
+def _needed(pieces: Sequence[PlainPiece]) -> list[PlainPiece]:
+    """Return *pieces* without those that apply only where others do."""
+    kept = list(pieces)
+    for piece in pieces:
+        others = [domain for domain, polynomial in kept if polynomial != piece[1]]
+        if others and piece[0].is_subset(reduce(isl.Set.union, others)):
+            kept.remove(piece)
+    return kept
+
+
+# }}}
+
+
+# {{{ wider pieces
+
+
+def _widened(piece: PlainPiece, pieces: Sequence[PlainPiece], context: isl.Set) -> isl.Set:
+    """Return where *piece* applies, without the conditions that make no difference on *context*."""
+    widened, polynomial = piece
+    for basic in widened.gist(context).get_basic_sets():
+        kept = list(basic.get_constraints())
+        for constraint in basic.get_constraints():
+            fewer = [other for other in kept if other != constraint]
+            domain = _where(fewer, basic.get_space()) & context
+            if not _involves_floors(constraint) and _is_value_on(domain - widened, polynomial, pieces):
+                kept, widened = fewer, (widened | domain).coalesce()
+    return widened
+
+
+def _where(constraints: Iterable[isl.Constraint], space: isl.Space) -> isl.Set:
+    universe = isl.BasicSet.universe(space)
+    return isl.Set.from_basic_set(reduce(isl.BasicSet.add_constraint, constraints, universe))
+
+
+def _involves_floors(constraint: isl.Constraint) -> bool:
+    return constraint.involves_dims(DIV, 0, constraint.dim(DIV))
+
+
+def _is_value_on(region: isl.Set, polynomial: Polynomial[Atom], pieces: Sequence[PlainPiece]) -> bool:
+    """Return whether *polynomial* is known to be what *pieces* are on *region*."""
+    for domain, other in pieces:
+        if not vanishes(polynomial - other, region & domain):
+            return False
+        region = region - domain
+    return vanishes(polynomial, region)
+
+
+# }}}
+
+
+# }}}

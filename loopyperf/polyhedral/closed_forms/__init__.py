@@ -1,1 +1,0 @@
-"""Counts as plain values: written down, compared, simplified, compiled and evaluated."""

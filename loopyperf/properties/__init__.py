@@ -1,1 +1,0 @@
-"""Named properties of a kernel: what a fitted model has weights for."""
