@@ -15,8 +15,8 @@ from parts.tables import show, table
 from parts.titan_v import DEVICE, FIGURES, Found, add_files, figures, gathered, measured_kernels, observed
 from rich.table import Table
 
-from loopyperf.calibration.fits import Fit, Provenance
-from loopyperf.calibration.fitting import FOLDS, fit_observations, widths
+from loopyperf.calibration.fits import Fit, Provenance, widths
+from loopyperf.calibration.fitting import FOLDS, fit_observations
 from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.models.linear import sensitivity

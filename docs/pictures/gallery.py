@@ -7,6 +7,7 @@ They are what the models say today, and ``tests/test_pictures.py`` compares the 
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +24,7 @@ DEVICE = "nvidia-v100"
 def pictures() -> dict[str, Callable[[], Figure]]:
     """Return file name -> what draws it; hatches take less room as pixels."""
     sys.path.append(str(DOCS / "tutorial"))
-    from matmul import tiled  # beside the documents
-
+    tiled = import_module("matmul").tiled  # beside the documents
     knl = tiled()
     fury = lpp.estimate(knl, n=4096, device="amd-r9-fury")
     sizes = lpp.estimate(knl, n=np.array([256, 512, 1024, 2048]), device=DEVICE, model="pipeline")

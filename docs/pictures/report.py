@@ -6,6 +6,7 @@ The page is that of the tutorial: the V100's answer about the matrix multiplicat
 """
 
 import sys
+from importlib import import_module
 from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
@@ -21,7 +22,7 @@ WIDTH, HEIGHT = 900, 820
 def main() -> None:
     """Take it into the file that is named."""
     sys.path.append(str(TUTORIAL))
-    from matmul import tiled
+    tiled = import_module("matmul").tiled
 
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
         page = lpp.report(tiled(), n=4096, device="nvidia-v100").save(Path(folder) / "report.html")

@@ -8,7 +8,8 @@ prints measured before predicted times, contrary to its caption).
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, cast
+from importlib import import_module
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -83,9 +84,8 @@ def spearman(predicted: ArrayLike, measured: ArrayLike) -> float:
     asked, found = _pairs(predicted, measured)
     if np.ptp(asked) == 0 or np.ptp(found) == 0:
         return 0.0
-    from scipy import stats  # estimating needs no SciPy, whose import takes half a second
-
-    return float(cast("Any", stats).spearmanr(asked, found).statistic)
+    stats: Any = import_module("scipy.stats")  # only here: its import takes half a second
+    return float(stats.spearmanr(asked, found).statistic)
 
 
 def regret(predicted: ArrayLike, measured: ArrayLike) -> float:

@@ -394,8 +394,8 @@ def roofline(
     """Return the roofs of *device*, in flop/s and B/s, and the flop and bytes of each launch of *program* at one size.
 
     :func:`loopyperf.explain.plots.plot_roofline` draws it. The bytes follow from the kernel's addresses, as for all
-    models of a device. Each launch has the seconds that the model ``"pipeline"`` predicts and, by ``"roofline"``, a lower
-    bound, both without launch overhead. *predictor*, of another model of a device or a
+    models of a device. Each launch has the seconds that the model ``"pipeline"`` predicts and a lower bound by
+    ``"roofline"``, both without launch overhead. *predictor*, of another model of a device or a
     fit of its pipelines, takes the place of *device* and of that model (see :func:`loopyperf.predictor`). A launch of
     which the model has no answer lies on its roof, and the ``notes`` say why. Sizes are single integers; *device*,
     *typical* and *parameters* are those of :func:`loopyperf.estimate` with a model of a device.

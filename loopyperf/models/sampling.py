@@ -17,8 +17,10 @@ Distributed Systems 26(7), 2015.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import combinations
 from math import isclose, isfinite, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -197,8 +199,7 @@ def _half_width(weighted: Matrix, costs: Vector, at_all: Vector, scatter: float)
     residuals = weighted @ costs - 1
     width = scatter * DEVIATIONS
     if free > 0:
-        from scipy import stats  # two samples, the usual number, need no SciPy, whose import takes half a second
-
+        stats: Any = import_module("scipy.stats")  # only here: its import takes half a second
         width = max(width, float(np.sqrt(residuals @ residuals / free) * stats.t.ppf((1 + LEVEL) / 2, free)))
     leverage = float(at_all @ np.linalg.pinv(weighted.T @ weighted) @ at_all)
     return width * sqrt(max(leverage, 0.0))

@@ -7,8 +7,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.fitting import priceless, widths
+from loopyperf.calibration.fits import Fit, priceless, widths
 from loopyperf.calibration.problem import doubts
 from loopyperf.counts.counted_kernel import KernelCounts
 from loopyperf.counts.execution import Counting

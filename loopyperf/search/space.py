@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
@@ -212,10 +213,9 @@ def _quiet(logging: Any) -> Generator[None]:
 
 def _optuna() -> Any:
     try:
-        import optuna
+        return import_module("optuna")
     except ImportError as error:
         raise LoopyperfError(
             f"a search that leaves points out needs Optuna, which cannot be imported ({error}); install it: pip "
             "install 'loopyperf[search]', or say optimizer='exhaustive'"
         ) from error
-    return optuna

@@ -9,7 +9,7 @@ from rich.console import Console
 
 import loopyperf as lpp
 from loopyperf.cli import progress
-from loopyperf.cli.console import ASKED
+from loopyperf.cli.console import LOUDNESS
 from loopyperf.cli.program import program
 from loopyperf.measurement.campaign import Progress
 
@@ -52,7 +52,7 @@ def test_a_stage_that_is_not_counted_has_a_word_and_no_numbers(printed: io.Strin
 @pytest.mark.parametrize(("asked", "is_shown"), [("quiet", False), ("verbose", True)])
 def test_quiet_shows_none(asked: str, is_shown: bool, printed: io.StringIO) -> None:
     context = click.Context(program)
-    context.meta[ASKED] = asked
+    context.meta[LOUDNESS] = asked
     with context.scope():
         show_all()
     assert bool(printed.getvalue()) == is_shown

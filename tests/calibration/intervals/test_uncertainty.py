@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from loopyperf.calibration.accuracy import Uncertainty
-from loopyperf.calibration.fits import Provenance, load_fit, save_fit
-from loopyperf.calibration.fitting import fit_observations, widths
+from loopyperf.calibration.fits import Provenance, load_fit, save_fit, widths
+from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation
 from loopyperf.models.linear import sensitivity
 
