@@ -1,4 +1,13 @@
-"""Text and HTML for values: report text that prints in a terminal, a list or a notebook."""
+"""Text and HTML for values: report text that prints in a terminal, a list or a notebook.
+
+What an answer shows of itself, said once: a line in a list, a page of a terminal, a small table in a notebook.
+
+An answer that is :class:`Shown` says in a :class:`Sheet` what there is to read; how it looks is the same for all.
+
+Tables as notebooks show them: HTML of escaped text, without colours of its own, so that dark pages stay dark.
+
+What is said here is in which column text stands flush left, since notebooks have everything flush right.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,15 @@
-"""Processes, time limits and executors: where tasks run, for how long, and checks of what callers give."""
+"""Processes, time limits and executors: where tasks run, for how long, and checks of what callers give.
+
+Processes of our own: one that hangs is killed, one that dies is replaced, and the others go on (Pebble).
+
+None outlives the process that started it, however that one ends.
+
+A call that may take so many seconds.
+
+In the main thread of a process, the alarm clock interrupts it. Elsewhere, as in dask's workers, no signal arrives. The
+call is then made in a thread of its own, which is left behind once its time is over, and interrupted as soon as it runs
+Python code. What waits or computes in C is not; only the end of its process ends that.
+"""
 
 import ctypes
 import multiprocessing

@@ -3,6 +3,12 @@
 The system refuses a path for many reasons: a folder that may not be searched, a name that is too long, a loop of links,
 a byte that no name has. Python raises :class:`OSError` for some and :class:`ValueError` for others; here the first is
 raised for all, and what only asks about a path gets an answer.
+
+JSON documents on disk: written whole or not at all, and so that a change shows as few lines in a diff.
+
+A document may come from anybody. What is read is bounded and strict: no more than :data:`MOST` bytes, UTF-8, each key
+once, and numbers that sums and products of do not overflow. What its structure must be, say the classes that it is
+converted to; what must hold between its fields, say their ``__post_init__``, so that an error names the place.
 """
 
 import errno

@@ -28,8 +28,8 @@ from documents import (
 )
 
 from loopyperf import errors
-from loopyperf.cli.console import PLAIN_WIDTH
 from loopyperf.cli.program import COMMANDS, program
+from loopyperf.cli.streams import PLAIN_WIDTH
 from loopyperf.stages.cache import LIMIT
 
 TERMINAL_WIDTH = "100"

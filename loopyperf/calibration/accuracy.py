@@ -1,8 +1,21 @@
 """Errors of predictions, as the paper tabulates them, and intervals that hold what they state.
 
-The error of one prediction is e = |predicted − measured| / measured. Errors are summarised by their geometric mean, per
+The error of one prediction is e = ``|predicted − measured| / measured``. Errors are summarised by their geometric mean, per
 kernel over its sizes and across kernels over the kernels' means (Stevens and Klöckner, section 5 and Table 1; the table
 prints measured before predicted times, contrary to its caption).
+
+How near predictions are to measurements: the figures by which models are compared, each defined in one place.
+
+With predictions pᵢ and measurements mᵢ of the same things, both of times or both of performances:
+
+    MAPE           mean |pᵢ − mᵢ| / mᵢ, over the occupancies of one kernel                    (Lemeire, section 6.3)
+    MAPE_shape     the same of pᵢ − lf(ωᵢ), with lf the best line through the differences pᵢ − mᵢ over the occupancy ω
+    geometric mean of the errors |pᵢ − mᵢ| / mᵢ                               (Stevens and Klöckner, section 5, Table 1)
+    log error      median |ln(pᵢ / mᵢ)|
+    Spearman       the correlation of the ranks of p and m
+    regret         how many times longer the one takes that is predicted to be fastest than the fastest one
+
+All are without a unit: fractions, not per cent.
 """
 
 import math

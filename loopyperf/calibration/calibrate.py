@@ -1,4 +1,9 @@
-"""From a device to a fit: measure the measurement kernels, count them, fit the weights, keep everything."""
+"""From a device to a fit: measure the measurement kernels, count them, fit the weights, keep everything.
+
+Samples beside measurements: the first groups of whatever an archive has measurements of are run, and recorded there.
+
+Of what was measured and sampled, the error of the sampled model is known, and can be learned.
+"""
 
 import os
 import warnings

@@ -3,6 +3,11 @@
 What is kept is no regressor but its lesson: features, targets, classes, and hyper-parameters. Teaching it anew takes
 milliseconds for ε-SVR and seconds for trees, depends on no pickle, and is the same wherever the same version of
 scikit-learn is.
+
+What learns a correction from features: ε-SVR, and boosted trees beside it as the check that SVR is worth it.
+
+Each is a pipeline of scikit-learn that begins with scaling: features without any spread are left out, the others have
+mean 0 and variance 1. Hyper-parameters are those with the least mean absolute error of kernel classes left out.
 """
 
 import importlib

@@ -10,6 +10,15 @@ Of pipelines a prior says what they take: the device's description, by which eac
 device. R is the inverse square root of its covariance, in units of the error of a kernel: weights are drawn to it each
 by itself, and less so all together, because a device may be slower as a whole. The sharpness is drawn too. So a fit of
 a few kernels stays near the prior, and a pipeline of which nothing was measured takes what the prior says.
+
+Weights from measurements: relative-error least squares, plain or with weights that cannot be negative.
+
+Scale column i of the problem's matrix A to unit length, ãᵢ = Aᵢ/‖Aᵢ‖, wᵢ = αᵢ‖Aᵢ‖, and leave out what cannot be told
+apart (:mod:`loopyperf.calibration.dependence`). Then::
+
+    minimise ‖1 − Ã w‖² + ρ² ‖w‖²        (non-negative fit: subject to w ≥ 0)
+
+The ridge ρ is dimensionless, because 1, Ã and w are. Source: Stevens and Klöckner, section 4.3 (plain, ρ = 0).
 """
 
 import math

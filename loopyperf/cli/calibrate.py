@@ -8,9 +8,10 @@ import click
 from loopyperf.calibration.calibrate import calibrate as run_calibration
 from loopyperf.calibration.fits import Fit, fit_document
 from loopyperf.cli import settings
-from loopyperf.cli.console import is_quiet, print_json, show_answer, show_beside
+from loopyperf.cli.console import print_json, show_answer, show_beside
 from loopyperf.cli.coverage import show_coverage, show_gaps
 from loopyperf.cli.progress import campaign_bar
+from loopyperf.cli.streams import is_quiet
 from loopyperf.counts.execution import Counting
 from loopyperf.measurement.protocol import Caches, Protocol
 from loopyperf.units import in_percent

@@ -5,9 +5,10 @@ from functools import partial
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import Form, print_answer
+from loopyperf.cli.console import print_answer
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
+from loopyperf.cli.streams import Form
 from loopyperf.predict.compare import compare as ask
 from loopyperf.predict.compare import compare_occupancies as ask_over_occupancy
 

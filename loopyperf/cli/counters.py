@@ -6,9 +6,10 @@ import click
 
 from loopyperf.calibration.choice import chosen_device
 from loopyperf.cli import settings
-from loopyperf.cli.console import Form, print_answer
+from loopyperf.cli.console import print_answer
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
+from loopyperf.cli.streams import Form
 from loopyperf.predict.counters import compare_counters, counters_at
 from loopyperf.stages.case import Case
 from loopyperf.stages.compiled import Compiler

@@ -11,8 +11,9 @@ from loopyperf.calibration.fits import load_fit
 from loopyperf.calibration.library import KnownFit, known_fits
 from loopyperf.cli import settings
 from loopyperf.cli.completion import names_or_files
-from loopyperf.cli.console import Form, print_in, show, show_whole_or_alone
+from loopyperf.cli.console import print_in, show, show_whole_or_alone
 from loopyperf.cli.program import Summaries
+from loopyperf.cli.streams import Form
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import load_description
 from loopyperf.device.lambdas import global_levels

@@ -3,10 +3,11 @@
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import Form, print_answer
+from loopyperf.cli.console import print_answer
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
 from loopyperf.cli.settings import BACKEND
+from loopyperf.cli.streams import Form
 from loopyperf.counts.execution import COUNTINGS, Counting
 from loopyperf.predict.estimate import estimate as ask
 from loopyperf.stages.compiled import Compiler

@@ -13,7 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from loopyperf.cli.completion import in_kernel_file
-from loopyperf.cli.console import no_answer_yet
+from loopyperf.cli.streams import no_answer_yet
 from loopyperf.errors import KernelFileError, one_line
 from loopyperf.files import is_file, why_no_file
 from loopyperf.kernel.loopy_passes import Program, without_dumps

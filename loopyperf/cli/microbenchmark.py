@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import free, print_json, show, show_beside, standard_error
+from loopyperf.cli.console import print_json, show, show_beside
 from loopyperf.cli.devices import as_plain_values, show_device
 from loopyperf.cli.progress import campaign_bar, working
+from loopyperf.cli.streams import free, standard_error
 from loopyperf.device.device_files import description_text
 from loopyperf.errors import LoopyperfError
 from loopyperf.files import why_unwritable, write_file

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from loopyperf.cli import caches_apart, ended_by
 from loopyperf.cli.completion import BashWords
-from loopyperf.cli.console import in_shell_terms, is_quiet, is_verbose, loudness, own_loudness, standard_error
+from loopyperf.cli.streams import in_shell_terms, is_quiet, is_verbose, loudness, own_loudness, standard_error
 from loopyperf.errors import LoopyperfError, LoopyperfWarning, cannot_start, one_line
 
 LONGEST = 1000

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, Task, Te
 from rich.progress import Progress as Bar
 from rich.text import Text
 
-from loopyperf.cli.console import is_quiet, no_answer_yet, standard_error
+from loopyperf.cli.streams import is_quiet, no_answer_yet, standard_error
 from loopyperf.measurement.campaign import Progress, ProgressReport
 
 GOES_ON = "what was measured is kept, and the same command goes on from there"

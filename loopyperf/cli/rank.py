@@ -5,9 +5,10 @@ from typing import Any
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import Form, print_answer
+from loopyperf.cli.console import print_answer
 from loopyperf.cli.kernel_source import load_variants
 from loopyperf.cli.progress import counting_bar
+from loopyperf.cli.streams import Form
 from loopyperf.executors import Processes
 from loopyperf.predict.estimate import predictor
 from loopyperf.search.rank import rank as ask

@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import Output, print_json, show, standard_error
+from loopyperf.cli.console import print_json, show
 from loopyperf.cli.explain import explained
 from loopyperf.cli.kernel_source import forget
+from loopyperf.cli.streams import Output, standard_error
 from loopyperf.errors import LoopyperfError, one_line
 from loopyperf.explain.explanation import Explanation
 from loopyperf.models.catalog import MODELS

@@ -14,8 +14,8 @@ from click.shell_completion import CompletionItem
 from loopyperf.calibration.choice import devices
 from loopyperf.calibration.library import FITTED_MODELS
 from loopyperf.cli.completion import folders, names_or_files
-from loopyperf.cli.console import Form, Output
 from loopyperf.cli.kernel_source import KERNEL_SOURCE
+from loopyperf.cli.streams import Form, Output
 from loopyperf.counts.execution import COUNTINGS
 from loopyperf.measurement import backends
 from loopyperf.models.catalog import MODELS

@@ -10,8 +10,9 @@ import click
 
 from loopyperf.calibration.accuracy import Prediction, assess
 from loopyperf.cli import settings
-from loopyperf.cli.console import Form, Output, print_in, show_beside
+from loopyperf.cli.console import print_in, show_beside
 from loopyperf.cli.progress import campaign_bar, working
+from loopyperf.cli.streams import Form, Output
 from loopyperf.display import Sheet, Table
 from loopyperf.errors import LoopyperfError
 from loopyperf.files import write_whole

@@ -3,6 +3,16 @@
 ptxas moves loads ahead until nothing waits, or until one more register would let fewer groups reside on a core; where
 that takes fewer registers than values do, it goes on to the next number of groups. What its choices are compared with
 stands in docs/compiler/private_data.md. The exact figure is :func:`loopyperf.compiler.resources.resources`.
+
+The order of instructions in which a warp alone waits least, and the registers that values and addresses take in it.
+
+ptxas aims at it: list scheduling from the end of each piece of the program without loops, barriers and branches, in
+which an instruction stands as late as what uses its result allows, by the latencies of the machine (Cooper and Torczon,
+Engineering a Compiler, section 12.3.5); of several, that which could have stood there first. Of independent loads all
+are under way at once; of a chain as many as its arithmetic takes to go on. Registers count addresses: an index of 32
+bits, which arrays share whose indices differ by constants, an address of 64 bits for each global array, and a counter
+for each loop. In loops, addresses that differ by products of sizes are one that moves on. What is measured stands in
+docs/compiler/private_data.md.
 """
 
 import heapq

@@ -3,6 +3,12 @@
 The report is that of ptxas (``-Xptxas -v``), by nvcc where that is on the path, otherwise by the library NVRTC from the
 extra ``cuda-compiler``. Neither is needed for anything else: without them there are estimates
 (:func:`loopyperf.compiler.registers.estimated_registers`). No device is needed either.
+
+What instructions are in a cubin: the opcodes of NVIDIA's machine code, read without a disassembler.
+
+A cubin is an ELF file with a section ``.text.NAME`` for each device function. From Volta on, an instruction has 128
+bits. Its lowest nine tell the opcode, the three above them the form of its operands; bits 73 to 75 tell how much a
+lane loads or stores. NVIDIA does not document this: the table is read off nvdisasm, and a test compares both.
 """
 
 import ctypes

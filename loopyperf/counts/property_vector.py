@@ -1,6 +1,22 @@
 """The properties of one kernel: symbolic by name, evaluated together, and as a table to read.
 
 A terminal shows plain text, a notebook HTML with the formulas in LaTeX, which Jupyter typesets between dollar signs.
+
+The properties of the unified model (Stevens and Klöckner, section 2), by name.
+
+=====================================================  ======================================================
+name                                                   counts
+=====================================================  ======================================================
+``f32 add``, ``f64 mul``, ``f32 div``, ``f32 pow``,    scalar floating-point operations, of the paper's two types and
+``f32 special``                                        any other; ``special`` is every other function (square roots,
+                                                       exponentials, ...)
+``global load 32-bit stride 1``,                       accesses of global memory by size, direction and
+``global store 64-bit stride 2/2``                     amortized stride fraction
+``global min(load, store) 32-bit stride 1``            the lesser of the kernel's total loads and stores of a class
+``local load 32-bit``, ``local store 32-bit``          accesses of local memory (stores: the paper's future work)
+``barriers``                                           barriers per work-item times work-items
+``work-groups``, ``launches``                          what launching costs
+=====================================================  ======================================================
 """
 
 import re

@@ -1,4 +1,15 @@
-"""Sizes and typical values: which the caller must give, and checks of those that are given."""
+"""Sizes and typical values: which the caller must give, and checks of those that are given.
+
+Sizes: which a kernel admits, and how large they may be.
+
+Counts are exact at any size, while passes of loops and addresses are numbered in 64 bits.
+
+What the source of a kernel cannot tell, as its user says that it typically is.
+
+How long a loop is whose bounds are loaded, how often a condition on data holds, how far apart the addresses of
+neighbouring lanes are that were loaded, what foreign code costs: the user states each by a keyword, which the refusal
+names.
+"""
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager

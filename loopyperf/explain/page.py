@@ -2,6 +2,10 @@
 
 Everything is escaped by Jinja2 unless it was made here: pictures, coloured source text, style and script. The page
 carries a content security policy that lets no other script run and nothing be fetched.
+
+The page of a difference: both sides in columns beside each other, in one file that needs no network.
+
+Everything is escaped by Jinja2 but the style. The content security policy lets nothing be fetched and no script run.
 """
 
 import re

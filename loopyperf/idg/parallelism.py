@@ -8,6 +8,11 @@ ahead has all the requests of that pass behind it.
 
 Sim divides the sum over blocks by their number, which makes it grow with the passes of a loop: here it is divided by
 that of all executions (docs/errata.md, GPUPerf).
+
+The work flow graph of Baghsorkhi: blocks of computation, memory operations and barriers (Lemeire, section 2.4).
+
+Each loop stands once: its nodes say how often a warp executes them, and a transition leads from its last node back to
+its first. The latencies of the arcs are the model's affair.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

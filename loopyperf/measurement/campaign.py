@@ -5,6 +5,11 @@ configurations in a random order that the protocol's seed repeats, so that a dev
 taken for a class of kernels that are slow; the sizes of one follow one another, since it is compiled once. Every sample
 goes into the archive before the next one is taken, and what the archive holds is not run again, unless the device was
 slow.
+
+A bar for Python's calls that take long: what a notebook shows as a widget, and a terminal as text.
+
+``progress=`` of :func:`loopyperf.rank`, :func:`loopyperf.search`, :func:`loopyperf.calibrate` and
+:func:`loopyperf.validate` takes it. The bar is tqdm's, which is imported when the first one is made.
 """
 
 import warnings

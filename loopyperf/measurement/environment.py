@@ -1,4 +1,14 @@
-"""The device, driver and libraries that a run was measured with, and what is executed on it."""
+"""The device, driver and libraries that a run was measured with, and what is executed on it.
+
+Where a measurement was taken: device, driver and the versions of what generated the code.
+
+Neither host names nor paths are recorded: archives are published.
+
+What a file of measurement or test kernels offers: configurations, each one kernel to build, check and time.
+
+A kernel file holds ``NAME``, a docstring with the mathematics and why the kernel is there, and
+``configurations(limits) -> list[Configuration]``.
+"""
 
 import os
 import platform

@@ -1,4 +1,10 @@
-"""From a kernel to what it does at given sizes: a graph for each launch and for each class of its warps."""
+"""From a kernel to what it does at given sizes: a graph for each launch and for each class of its warps.
+
+What the accesses of a launch touch of global memory, as the program of the launch and its sizes tell.
+
+Rows that are as long as data says lie one after the other, or apart (see :mod:`loopyperf.memory.rows`). Where data
+tells the cells in another way, all accesses are taken to touch others.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,27 @@
-"""The linear cost model, and its extension by overlap of memory accesses and arithmetic."""
+"""The fitted cost models: linear, and with overlap of memory accesses and arithmetic.
+
+The linear model:
+
+    T(n) = Σᵢ αᵢ pᵢ(n)
+
+with the properties pᵢ of a kernel (counts, see :mod:`loopyperf.counts.property_vector`) and weights αᵢ in seconds per
+unit, fitted to measurements of the device. Nothing overlaps: every operation is charged in full.
+
+J. D. Stevens and A. Klöckner, A Unified, Hardware-Fitted, Cross-GPU Performance Model, section 2.
+
+The overlap model: what goes on at the same time takes as long as a smooth maximum of its parts.
+
+    T = Σ_{i alone} wᵢ xᵢ + (Σ_s m_sᵖ)^(1/p),        m_s = Σ_{i on side s} wᵢ xᵢ,        w ≥ 0, p ≥ 1
+
+Columns i have amounts xᵢ (counts, or the seconds that a device's pipelines are busy) and weights wᵢ. Launches and
+work-groups stand alone; everything else is on a side, and the sides overlap. At p = 1 it is the linear model, for
+p → ∞ a roofline. Of counts there are two sides, memory and what is on the chip; of pipelines each is its own.
+
+T is homogeneous of degree 1 in the costs wᵢ xᵢ, so that by Euler's theorem it is the sum of each cost times its
+derivative, (m_s/M)^(p − 1) for M the smooth maximum: these are the rows, and the gradient that weights are fitted with.
+
+It is the smooth maximum that Stevens and Klöckner leave to future work.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

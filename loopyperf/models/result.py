@@ -1,4 +1,16 @@
-"""What every model answers: an :class:`Estimate` whose explanation adds up to it."""
+"""What every model answers: an :class:`Estimate` whose explanation adds up to it.
+
+Costs that add up to the last bit, in every order and in every grouping.
+
+Floating-point sums depend on their order, so a total would differ from the sum of its subtotals. Here the total and
+all parts become multiples of one quantum q, the spacing of float64 numbers just above Σᵢ |costᵢ|. Each partial sum is
+then a multiple of q below 2^53 q, and a float64 holds these exactly. A part moves by q/2 at most, which is 2⁻⁵² of the
+sum of magnitudes; the largest part takes what the others leave.
+
+What a model says of a kernel at one size, written down as JSON and read back to the last bit.
+
+JSON numbers here are the shortest decimals that tell a float64 from all others. Integers stay integers.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,12 @@
-"""A core that is run: the compiled one (``core.c``), or the one in Python where that could not be compiled."""
+"""A core that is run: the compiled one (``core.c``), or the one in Python where that could not be compiled.
+
+The groups of a launch as models deal them to cores: in batches of groups that do the same work, to equal cores.
+
+The make-up of a group is the programs that its warps execute. Where the warps of a kind do unequal work, a group of
+them lies on the line through two make-ups: the mean one, and a light one whose loops make a single pass. How far a
+group is along that line is its share: 0 is the light make-up, 1 the mean one. What a group does grows linearly with the
+passes of its loops, so that the line is exact for all sums over instructions.
+"""
 
 import warnings
 from bisect import bisect_left

@@ -1,4 +1,12 @@
-"""What is simulated: graphs, latencies, an execution configuration, and how the core issues."""
+"""What is simulated: graphs, latencies, an execution configuration, and how the core issues.
+
+Time as whole numbers of ticks, so that two moments are equal exactly where they should be.
+
+A tick is the largest part of a cycle of which all latencies are whole numbers: with λ = 0.375 and 1/IL = 0.25, an
+eighth of a cycle. A float stands for the decimal number that it is written as, 0.1 for a tenth. Where that part is so
+small that the run would not fit into 62 bits, as with latencies that were computed, the tick is the smallest power of
+two of a cycle that lets it fit, and latencies are rounded to it: for a run of a million cycles by 1e-13 cycles.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

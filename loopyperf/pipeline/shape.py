@@ -1,4 +1,10 @@
-"""The shape of a program: its steps through loops, how edges find their results, and which passes may differ."""
+"""The shape of a program: its steps through loops, how edges find their results, and which passes may differ.
+
+For how many passes a loop goes on alike: the same instructions, each waiting for what is as many passes ago.
+
+What a pass does may depend on its number: conditions on it, inner loops whose passes it sets, and edges from a fixed
+pass or from one that falls behind. All of these are expressions of the passes, so that ranges of them can be decided.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

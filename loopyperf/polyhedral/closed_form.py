@@ -1,4 +1,17 @@
-"""Closed forms of piecewise quasi-polynomials, and where one of them is larger than another."""
+"""Closed forms of piecewise quasi-polynomials, and where one of them is larger than another.
+
+Piecewise quasi-polynomials as plain values: what is left of an isl polynomial once isl has done its work.
+
+A closed form is a polynomial on each of several pieces of the parameter space. A variable of it is an *atom*: a
+parameter, or the floor of a rational affine expression.
+
+Piecewise polynomials compared, and with fewer pieces and conditions, wherever a kernel's assumptions hold.
+
+A piece is widened to where its polynomial has the right value anyhow. Of ``n^2/2 + n/2 if n >= 1``, zero elsewhere,
+the condition goes where n >= 0 is assumed: at n = 0 the polynomial is zero too. Agreement is decided exactly, value by
+value, where a parameter has but a few values; elsewhere a piece stays as it is. An answer that is yes is exact; no
+means that it is not known.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,9 @@
-"""Formulas of quasi-polynomials, compiled to Python and evaluated at numbers and arrays of sizes."""
+"""Formulas of quasi-polynomials, compiled to Python and evaluated at numbers and arrays of sizes.
+
+Closed forms evaluated together: exact on integers, vectorised on arrays.
+
+Evaluating the properties of a kernel costs a few microseconds at one size and a few nanoseconds a size in a batch.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

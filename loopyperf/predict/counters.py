@@ -1,4 +1,11 @@
-"""What would a profiler count while a kernel runs on a device? The public function :func:`counters`."""
+"""What would a profiler count while a kernel runs on a device? The public function :func:`counters`.
+
+Files that profilers write: Nsight Compute's ``--csv``, by metric or by launch, and the JSON of KTT, a tuner.
+
+Nsight Compute's pages ``details`` and ``raw`` differ: the first has a line for each metric of a launch, the second one
+for each launch, below a line of units. Lines of the program that was profiled may stand before either. KTT writes its
+own form, or that of benchmark_hub (T4), which does not name the kernel.
+"""
 
 import csv
 import re

@@ -1,4 +1,25 @@
-"""At which size does another subsystem decide? Bounds of throughput, symbolic in the sizes of a kernel."""
+"""At which size does another subsystem decide? Bounds of throughput, symbolic in the sizes of a kernel.
+
+Bounds of throughput, symbolic in a kernel's sizes: how long each subsystem is busy at least.
+
+    T ≥ Ts(n) = Σi countᵢ(n) · λᵢ / (cores · clock)          for each subsystem s, of what runs on it (roofline)
+
+Counts are exact quasi-polynomials of the source, in warp instructions; λ comes from the device's description. They are
+bounds, and leave out what only machine code and caches tell: an addition and a multiplication may be one instruction,
+so that each counts as half of one; factors of 1, as of ``loopy.make_einsum``, and index arithmetic are free; device
+memory moves each distinct element once, or twice where it is known to be loaded before it is stored, and caches cost
+nothing. Accesses of local memory are those of the source; conditions on data are taken to hold, and loads whose values
+are unused to be made. The model ``roofline`` uses machine code and caches, at one size at a time.
+
+Lemeire, section 2.1.
+
+How many distinct elements of each global array a kernel touches, as functions of its sizes.
+
+The union, over all loads and stores, of the elements that their loops reach: what has to be moved at least once. What
+is stored after it was loaded has to be moved twice: that is told where each store has a load of the same element, in
+its own instruction or in one that this depends on. Of other arrays that are loaded and stored, it is not known what
+comes first.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

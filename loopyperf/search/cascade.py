@@ -4,6 +4,13 @@ Every variant has a bound, which it takes at least; at first it is not known. Th
 its next bound, or, where it has told them all, for its time. Once as many times are known as are wanted, and none is
 above the least bound that is left, nothing that is left can be faster. This holds as far as bounds are bounds of the
 model's times; what contradicts that is said. A variant that nobody can build, or run, is asked about no further.
+
+How sure a ranking is: which variants tie, and which few hold the fastest one.
+
+With Tᵢ the predicted time of variant i and hᵢ half the width of its interval, in ln of times, its true time is taken
+to be tᵢ = Tᵢ·exp(hᵢ·uᵢ). The u are independent, and distributed as kernels of a class that was left out of the fit were
+off from the mean of their class, over half the width of their intervals: what a model gets wrong of all variants alike
+does not change their order. Where the fit does not say that, they are normal, and h what the interval says.
 """
 
 import heapq

@@ -1,4 +1,10 @@
-"""The fastest point of a space of transformations: :func:`search`."""
+"""The fastest point of a space of transformations: :func:`search`.
+
+What is known of the points of a space, and which are asked about next.
+
+Points are asked about in batches, in which the next waits for all answers of the one before: who is asked next depends
+on no more than the answers, not on the order in which they come, and so on no executor.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor

@@ -1,4 +1,11 @@
-"""The points among which is searched: one choice for each name."""
+"""The points among which is searched: one choice for each name.
+
+Optuna, as one who says which point of a space to look at next, and is told how long it takes.
+
+To Optuna, each name of a space is a parameter whose values are the places of its choices, 0, 1, 2, ...: whole numbers
+where the choices are a scale, so that powers of two are as far apart as their exponents; else categories. It comes with
+the extra ``search``.
+"""
 
 import inspect
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence

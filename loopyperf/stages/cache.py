@@ -4,6 +4,23 @@ A transformation search builds the same variant again and again, and a script ru
 kept in memory, and in files unless these are turned off (:mod:`loopyperf.stages.cache`). Counts, answers of
 models and the like are kinds of results, each with its own form in files. Keys are made by
 :func:`loopyperf.stages.case.found_once`.
+
+The cache of counts and answers in files: a file each, in a folder that processes and machines may share.
+
+A file is written under a temporary name and renamed, so that a reader finds it whole or not at all, over NFS too, and
+without a lock; two processes with the same result write the same file. It begins with a digest of its name and content:
+a file that is torn, altered or renamed is a miss. Its name ends with a digest of all versions that the content depends
+on. Kinds of content are :class:`loopyperf.stages.cache.Kind`; :mod:`loopyperf.stages.cache` bounds the
+folder.
+
+The folder of the cache: which files are in it, how much disk it may take, and which files are removed.
+
+Processes and machines share it without a lock or a common counter. After each write, the process may check the folder,
+with a probability that grows with the size of the file. So the number of checks while the folder fills is the same on
+average, whether one process writes or a thousand. A check removes the least recently used files until a quarter of the
+limit is free. Two checks at once remove the same files.
+
+Only files with names that loopyperf gives are listed and removed.
 """
 
 import hashlib

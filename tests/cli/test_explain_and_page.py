@@ -14,8 +14,8 @@ from reports.questions import DEVICES, two_launches
 from reports.questions import MODELS as ASKED
 
 import loopyperf as lpp
-from loopyperf.cli.console import in_shell_terms
 from loopyperf.cli.explain import show_explanation
+from loopyperf.cli.streams import in_shell_terms
 from loopyperf.explain.explanation import Explanation, OnDevice
 from loopyperf.explain.first_screen import accesses_table, reasons, shares_of_peak
 from loopyperf.explain.page import page_of, sentence_without_folders

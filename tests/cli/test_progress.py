@@ -9,8 +9,8 @@ from rich.console import Console
 
 import loopyperf as lpp
 from loopyperf.cli import progress
-from loopyperf.cli.console import LOUDNESS
 from loopyperf.cli.program import program
+from loopyperf.cli.streams import LOUDNESS
 from loopyperf.measurement.campaign import Progress
 
 

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 import loopyperf as lpp
 from loopyperf.calibration.fits import load_fit, save_fit
 from loopyperf.calibration.library import bundled_fits
-from loopyperf.cli.console import in_shell_terms
 from loopyperf.cli.program import COMMANDS
+from loopyperf.cli.streams import in_shell_terms
 from loopyperf.errors import LoopyperfError
 
 KERNELS = Path(__file__).parents[1] / "kernels.py"

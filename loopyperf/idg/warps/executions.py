@@ -1,6 +1,11 @@
 """What the warps of a launch execute at given sizes, as sets of where each warp is and of the values of its loops.
 
 A warp executes what at least one of its lanes does; :meth:`LaunchExecutions.passes` has the lanes of one apart.
+
+The passes that warps make through the loops in one outermost loop of a launch.
+
+A pass is numbered from zero each time that its loop is entered. Most loops make the same passes whenever they are
+entered: what is asked of such is told by intervals, and isl is asked about the others.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,6 +3,11 @@
 Boundary tiles, idle warps of a reduction tree and the like execute each statement another number of times than others
 do (Lemeire, section 4.1: divergence between warps is several graphs). How often a warp executes a statement is counted
 as a function of where the warp is; the warps are cut up where one of these functions changes.
+
+One warp: its work-items, the values of the hardware's inames in each lane, and the loops around statements.
+
+A group's work-items are numbered along ``l.0`` first, then along ``l.1`` and so on, and cut into warps of 32 in that
+order (NVIDIA, CUDA C++ Programming Guide, "Thread Hierarchy" and "SIMT Architecture"); AMD's wavefronts of 64 likewise.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence

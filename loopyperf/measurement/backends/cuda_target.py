@@ -8,6 +8,16 @@ called kernels in ways that are not CUDA.
 The host program is a function in Python, which is given ``launch(name, grid, group, *arguments)``, ``allocate(nbytes)``
 and the kernel's arguments. It calls the first for each launch and the second for each global temporary. Scalars reach
 ``launch`` as NumPy scalars of the parameters' types, whatever the host program was given.
+
+Complex numbers for CUDA, which Loopy's target lacks: a type with the operators that generated code uses.
+
+They lie in memory as NumPy's do, and are loaded and stored as a whole. NVRTC reads no headers, so that the type comes
+with the code.
+
+The functions and constants that kernels may use on CUDA: those of Loopy's OpenCL target, with the same types.
+
+CUDA overloads its functions by type, so that most have the same name as in OpenCL. ``dot`` and ``clamp`` it does not
+have, and NVRTC, which reads no headers, has no constants. Loopy's caches on disk name the classes here by this module.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -11,9 +11,8 @@ from machine_code.catalog import CATALOG
 from loopyperf.counts.sizes import Typical
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
-from loopyperf.idg import pictures as dot
-from loopyperf.idg import pictures as listing
 from loopyperf.idg.parallelism import ilp, instruction_mix, mlp, work_flow_graph
+from loopyperf.idg.pictures import dot, listing
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import kernel_profile
 from loopyperf.pipeline import intervals, warp_latency

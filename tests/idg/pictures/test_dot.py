@@ -13,7 +13,7 @@ from idg.rolled_graphs import rolled_graphs
 from test_listing import row_sums
 
 from loopyperf.idg import Idg, Instruction
-from loopyperf.idg import pictures as dot
+from loopyperf.idg.pictures import dot
 
 
 def test_dot_of_a_loop() -> None:

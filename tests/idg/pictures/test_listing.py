@@ -4,7 +4,7 @@ from idg.paper_graphs import CORNELIS, LEMEIRE
 from pymbolic import parse
 
 from loopyperf.idg import Edge, Idg, Instruction, Loop
-from loopyperf.idg import pictures as listing
+from loopyperf.idg.pictures import listing
 from loopyperf.polyhedral.affine import Affine
 
 
