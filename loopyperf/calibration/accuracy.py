@@ -1,8 +1,8 @@
 """Errors of predictions, as the paper tabulates them, and intervals that hold what they state.
 
-The error of one prediction is e = ``|predicted − measured| / measured``. Errors are summarised by their geometric mean, per
-kernel over its sizes and across kernels over the kernels' means (Stevens and Klöckner, section 5 and Table 1; the table
-prints measured before predicted times, contrary to its caption).
+The error of one prediction is e = ``|predicted − measured| / measured``. Errors are summarised by their geometric mean,
+per kernel over its sizes and across kernels over the means of kernels (Stevens and Klöckner, section 5 and Table 1; the
+table prints measured before predicted times, contrary to its caption).
 
 How near predictions are to measurements: the figures by which models are compared, each defined in one place.
 
