@@ -31,7 +31,7 @@ from parts.titan_v import measured_kernels
 
 import loopyperf as lpp
 from loopyperf.errors import LoopyperfError
-from loopyperf.measurement.backends.interface import Limits
+from loopyperf.measurement.backends.interface import DeviceLimits
 from loopyperf.measurement.kernel_files import load_kernel_files
 from loopyperf.models.catalog import DEVICE_MODELS
 
@@ -39,7 +39,7 @@ TITAN_V_EVERY = 10
 TEST_KERNELS = Path(__file__).parents[1] / "test_kernels"
 TEST_DEVICES = ("nvidia-titan-v", "nvidia-a100", "nvidia-h100-pcie", "amd-mi210", "amd-r9-fury")
 FITS = (("amd-r9-fury", "linear"), ("nvidia-h200", "linear"), ("nvidia-h200", "overlap"))
-LIMITS = Limits(group_size=256, local_memory=2**15, global_memory=2**32, cores=80, warp_size=32)
+LIMITS = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**32, cores=80, warp_size=32)
 SECONDS = 60
 """for an answer at most"""
 

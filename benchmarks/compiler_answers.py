@@ -34,12 +34,12 @@ from loopyperf.device.description import Device
 from loopyperf.idg import Idg
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.measurement.campaign import plan
-from loopyperf.measurement.environment import Limits
+from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.stages.compiled import compiled_kernel
 from loopyperf.stages.stages import machine_program
 
-LIMITS = Limits(
+LIMITS = DeviceLimits(
     group_size=1024,
     local_memory=48 * 1024,
     global_memory=12 * 2**30,

@@ -16,7 +16,7 @@ from parts.titan_v import Row, measured_kernels
 
 from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 
 
 def times(row: Row) -> tuple[float, float]:
@@ -28,7 +28,7 @@ def times(row: Row) -> tuple[float, float]:
     gc.collect()
     gc.freeze()
     ready = process_time()
-    kernel_profile(kernel, row["sizes"], Typical({}))
+    source_profile(kernel, row["sizes"], Typical({}))
     end = process_time()
     gc.unfreeze()
     return 1e3 * (loaded - begin), 1e3 * (end - ready)

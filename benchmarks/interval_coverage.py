@@ -16,10 +16,10 @@ import parts  # noqa: F401 - turns the cache off
 from rich.console import Console
 from rich.table import Table
 
-from loopyperf.calibration.archived import told
+from loopyperf.calibration.archived import fitted_observations
 from loopyperf.calibration.fitting import FOLDS, SEEDS, interval_coverage
 from loopyperf.calibration.problem import Observation
-from loopyperf.calibration.validation import Candidate, possible
+from loopyperf.calibration.validation import FitRecipe, possible
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import measurement_kernels
 
@@ -27,7 +27,7 @@ from loopyperf.measurement.kernel_files import measurement_kernels
 def table(rows: Sequence[Observation], beyond: Sequence[Observation], seeds: int) -> Table:
     """Return the coverage of each way to fit *rows*, and of the choice among them."""
     candidates = possible(rows)
-    ways: dict[str, tuple[Candidate, ...]] = {each.name: (each,) for each in candidates}
+    ways: dict[str, tuple[FitRecipe, ...]] = {each.name: (each,) for each in candidates}
     ways["the better one"] = candidates
     found = Table("fit", "80 % interval holds", "reaches up to, in the median", "kernels without one", "chosen")
     for name, each in ways.items():
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS, help="ways to deal the classes to folds")
     asked = parser.parse_args()
     files = measurement_kernels(asked.kernels)
-    rows, beyond = told(read_archive(asked.archive), files)
+    rows, beyond = fitted_observations(read_archive(asked.archive), files)
     console = Console(width=120)
     classes = len({row.kernel_class for row in rows})
     console.print(f"{len(rows)} measurements of {classes} classes, {FOLDS} folds dealt in {asked.seeds} ways")

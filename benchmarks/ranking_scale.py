@@ -84,7 +84,7 @@ def stages_of(form: Form) -> dict[str, float]:
     found["counting"] = cost(lambda: count_properties(kernel).properties())
     linear = partial(lpp.estimate, n=N, model="linear", device=MODELS["linear"])
     linear(first)
-    recent.forget()
+    recent.clear_memory()
     found["linear, where the counts are in a file"] = cost(lambda: linear(second))
     found["  of which the key"] = cost(lambda: content_key(second))
     found["linear, where they are in memory"] = cost(lambda: linear(third))
@@ -94,7 +94,7 @@ def stages_of(form: Form) -> dict[str, float]:
         equal, again = matrix_multiplication(form), matrix_multiplication(form)
         found[f"{model}, after Loopy's passes"] = cost(partial(ask, second))
         found[f"{model}, where the answer is in memory"] = cost(partial(ask, equal))
-        recent.forget()
+        recent.clear_memory()
         found[f"{model}, where it is in a file"] = cost(partial(ask, again))
     return found
 

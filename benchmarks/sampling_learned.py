@@ -22,7 +22,7 @@ from sampling import CLASSES, FOLDERS, MULTIPLES, ROOT, pair
 
 from loopyperf.calibration.fit import Measured
 from loopyperf.calibration.learned import SAMPLED
-from loopyperf.calibration.training import Stated, judge
+from loopyperf.calibration.training import UnfittedBase, cross_validated
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.kernel_files import configurations_of, load_kernel_files
 from loopyperf.models.sampling import SampledProgram, Samples, Work
@@ -74,7 +74,7 @@ def errors_of(measured: Sequence[Measured]) -> dict[str, Errors]:
     left: list[str] = []
     found = examples(measured, SAMPLED, None, on_failure=lambda row, error: left.append(row.label))
     seconds = np.array([each.observation.seconds for each in found])
-    judged = judge(Stated(SAMPLED), found)
+    judged = cross_validated(UnfittedBase(SAMPLED), found)
     print(f"{len(found)} kernels, {len({each.observation.kernel_class for each in found})} classes; left out: {left}")
     return {name: np.abs(each / seconds - 1) for name, each in {SAMPLED: judged.base, **judged.learned}.items()}
 

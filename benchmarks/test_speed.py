@@ -65,7 +65,7 @@ def fresh(build: Build) -> Callable[[], tuple[lp.TranslationUnit]]:
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep what is found apart from a person's own."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
-    recent.forget()
+    recent.clear_memory()
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_hundreds_of_scalar_assignments_are_counted_faster_than_by_loopys_maps(r
 
 def test_a_new_kernel_is_estimated_faster_than_loopys_maps_count_it(race: Race) -> None:
     def estimate(unit: lp.TranslationUnit) -> None:
-        recent.forget()
+        recent.clear_memory()
         lpp.estimate(unit, device=DEVICE, model="linear", **SIZES)
 
     estimate(tiled())
@@ -112,7 +112,7 @@ def test_a_new_kernel_is_answered_within_a_few_times_loopys_passes(race: Race, m
     device = DEVICE if model == "linear" else "nvidia-titan-v"
 
     def estimate(unit: lp.TranslationUnit) -> None:
-        recent.forget()
+        recent.clear_memory()
         lpp.estimate(unit, device=device, model=model, n=2048)
 
     def passes(unit: lp.TranslationUnit) -> None:
@@ -124,7 +124,7 @@ def test_a_new_kernel_is_answered_within_a_few_times_loopys_passes(race: Race, m
 
 def test_counts_are_found_in_a_file_faster_than_counted(race: Race) -> None:
     def find(unit: lp.TranslationUnit) -> None:
-        recent.forget()
+        recent.clear_memory()
         with lp.CacheMode(True):  # asks Loopy's for nothing: no pass of it is run
             lpp.count(unit)
 
@@ -147,7 +147,7 @@ def test_an_answer_is_found_in_a_file_faster_than_given(
     ask = partial(question, n=1024, device="nvidia-titan-v")
 
     def find(unit: lp.TranslationUnit) -> None:
-        recent.forget()
+        recent.clear_memory()
         with lp.CacheMode(True):
             ask(unit)
 

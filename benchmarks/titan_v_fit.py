@@ -21,7 +21,7 @@ from rich.table import Table
 
 from loopyperf.calibration.fitting import interval_coverage
 from loopyperf.calibration.problem import Observation
-from loopyperf.calibration.validation import Candidate, cross_validate, possible
+from loopyperf.calibration.validation import FitRecipe, cross_validate, possible
 
 INTERVAL = ("80 % interval holds", "times", "without one")
 """headings of what is said of intervals: how many hold, their upper ends over the predictions, kernels without one"""
@@ -43,7 +43,7 @@ def without(observations: Sequence[Observation], column: str) -> list[Observatio
     ]
 
 
-def cells(observations: Sequence[Observation], candidates: Sequence[Candidate]) -> Iterator[tuple[str, Sequence[str]]]:
+def cells(observations: Sequence[Observation], candidates: Sequence[FitRecipe]) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield the name of each of *candidates* and how near it comes on groups that it was not fitted to."""
     validated = cross_validate(observations, candidates)
     for name, left_out in validated.left_out.items():

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from loopyperf.calibration.fitting import FOLDS
 from loopyperf.calibration.problem import Observation, Vector
-from loopyperf.calibration.training import Example, FittedBase, Judged, Names, judge, scores
+from loopyperf.calibration.training import CrossValidated, Example, FittedBase, Names, cross_validated, scores
 from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.models.learned import Features
 
@@ -42,7 +42,7 @@ def shuffled(examples: Sequence[Example]) -> list[Example]:
     return [replace(each, features=examples[place].features) for each, place in zip(examples, order, strict=True)]
 
 
-def comparison(observations: Sequence[Observation], rows: Sequence[Example], judged: Judged) -> Table:
+def comparison(observations: Sequence[Observation], rows: Sequence[Example], judged: CrossValidated) -> Table:
     """Return how near the base alone and corrected comes; ranks and regret are within groups."""
     found = table("", *FIGURES, "explained")
     scored = scores(rows, judged)
@@ -70,7 +70,7 @@ def main() -> None:
     classes = len({each.observation.kernel_class for each in taken})
     names = Names.of(taken)
     number = len(names.told) + len(names.amounts)
-    show(comparison(observations, taken, judge(BASE, taken, most=FOLDS)))
+    show(comparison(observations, taken, cross_validated(BASE, taken, most=FOLDS)))
     show(f"{len(observations)} kernels, {classes} classes, {number} features.")
 
 

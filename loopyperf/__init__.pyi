@@ -7,9 +7,9 @@ from .calibration.fit import fit as fit
 from .calibration.fits import Fit as Fit
 from .calibration.fits import load_fit as load_fit
 from .calibration.fits import save_fit as save_fit
-from .calibration.learned import Learned as Learned
-from .calibration.learned import load_learned as load_learned
-from .calibration.learned import save_learned as save_learned
+from .calibration.learned import ResidualModel as ResidualModel
+from .calibration.learned import load_residual_model as load_residual_model
+from .calibration.learned import save_residual_model as save_residual_model
 from .counts.counted_kernel import KernelCounts as KernelCounts
 from .device.description import Device as Device
 from .device.library import load_device as load_device

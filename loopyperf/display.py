@@ -2,7 +2,7 @@
 
 What an answer shows of itself, said once: a line in a list, a page of a terminal, a small table in a notebook.
 
-An answer that is :class:`Shown` says in a :class:`Sheet` what there is to read; how it looks is the same for all.
+An answer that is :class:`Shown` says in a :class:`ReportText` what there is to read; how it looks is the same for all.
 
 Tables as notebooks show them: HTML of escaped text, without colours of its own, so that dark pages stay dark.
 
@@ -174,7 +174,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class ReportText:
     """What there is to read of an answer."""
 
     asked: str
@@ -253,7 +253,7 @@ class Shown:
 
     __slots__ = ()
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return what there is to read."""
         raise NotImplementedError
 
@@ -313,7 +313,7 @@ def called(name: str, sizes: Mapping[str, Any], typical: Mapping[str, Any] | Non
     return f"{name}({', '.join(_stated(sizes, typical))})"
 
 
-def described(what: str, sizes: Mapping[str, Any], typical: Mapping[str, Any] | None = None) -> str:
+def tagged(what: str, sizes: Mapping[str, Any], typical: Mapping[str, Any] | None = None) -> str:
     """Return *what* was asked about, and at which sizes, if there are any: ``"6 variants (n=4, typically j=27)"``."""
     words = ", ".join(_stated(sizes, typical))
     return f"{what} ({words})" if words else what

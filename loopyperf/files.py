@@ -56,7 +56,7 @@ def is_file(path: str | PathLike[str]) -> bool:
     return os.path.isfile(path)  # noqa: PTH113 - that of Path raises
 
 
-def said(error: Exception) -> str:
+def os_reason(error: Exception) -> str:
     """Return what the system says of a path, without the path."""
     return getattr(error, "strerror", None) or str(error)
 
@@ -68,7 +68,7 @@ def why_no_file(path: str | PathLike[str]) -> str:
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except (OSError, ValueError) as error:
-        return f" ({said(error)})"
+        return f" ({os_reason(error)})"
 
 
 @contextmanager
@@ -109,7 +109,7 @@ def write_file(what: str, path: str | PathLike[str], text: str) -> Path:
     try:
         write_whole(path, text.encode(errors="replace"))  # names of files may be no text
     except OSError as error:
-        raise ParameterError(f"{what} cannot be written to {path}: {said(error)}; give another path") from error
+        raise ParameterError(f"{what} cannot be written to {path}: {os_reason(error)}; give another path") from error
     return Path(path)
 
 
@@ -192,7 +192,7 @@ def why_unwritable(path: Path, is_folder: bool = False, makes_folders: bool = Fa
     try:
         return _why_unwritable(path, is_folder, makes_folders)
     except (OSError, ValueError) as error:
-        return said(error)
+        return os_reason(error)
 
 
 def _why_unwritable(path: Path, is_folder: bool, makes_folders: bool) -> str:
@@ -268,7 +268,7 @@ def user_data_stamp() -> Hashable | None:
     return tuple(found) if time_ns() - newest > SETTLED else None
 
 
-def names_in(folder: str | os.PathLike[str]) -> list[str]:
+def file_names(folder: str | os.PathLike[str]) -> list[str]:
     """Return the names of what is in *folder*, sorted; none where there is no such folder.
 
     Where it may not be read, that is warned of once, and answers rest on what else there is.
@@ -279,7 +279,7 @@ def names_in(folder: str | os.PathLike[str]) -> list[str]:
         return []
     except (OSError, ValueError) as error:
         own = user_data_name()
-        _warn(own if os.fspath(folder).startswith(own) else os.fspath(folder), said(error))
+        _warn(own if os.fspath(folder).startswith(own) else os.fspath(folder), os_reason(error))
         return []
 
 
@@ -336,7 +336,7 @@ def write_document(document: Document, target: Path, what: str) -> None:
         write_whole(target, text.encode(), makes_folders=True)
     except OSError as error:
         raise FitFileError(
-            f"cannot write the {what} file {target}: {said(error)}; choose a path that can be written"
+            f"cannot write the {what} file {target}: {os_reason(error)}; choose a path that can be written"
         ) from error
 
 
@@ -348,7 +348,7 @@ def read_document(source: Path, what: str, remedy: str) -> object:
     try:
         return strictly_decoded(read_bytes(source, MOST))
     except OSError as error:
-        raise FitFileError(f"cannot read the {what} file {source}: {said(error)}; {remedy}") from error
+        raise FitFileError(f"cannot read the {what} file {source}: {os_reason(error)}; {remedy}") from error
     except (ValueError, RecursionError) as error:
         raise FitFileError(f"the {what} file {source} is corrupt: {error!s:.300}; restore it, or {remedy}") from error
 

@@ -9,7 +9,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 COLUMNS = 256
 """Columns that each work-item adds up."""
@@ -18,7 +18,7 @@ LARGEST = 2**26
 """The paper's largest n: 2^(p+3t) with p = 17, t = 3."""
 
 
-def configurations_of_stride(stride: int, limits: Limits) -> list[Configuration]:
+def configurations_of_stride(stride: int, limits: DeviceLimits) -> list[Configuration]:
     """Return one configuration for each 1-D group size that the device can hold."""
     return [
         Configuration(

@@ -10,7 +10,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 from ._steps_of_arithmetic import GROUP, Arithmetic, in_all_groups
 
@@ -33,7 +33,7 @@ def configuration(arithmetic: Arithmetic, values: int, steps: int) -> Configurat
     )
 
 
-def fits(limits: Limits) -> bool:
+def fits(limits: DeviceLimits) -> bool:
     """Return whether the device can hold the groups."""
     return limits.group_size >= GROUP
 

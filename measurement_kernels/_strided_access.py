@@ -26,7 +26,7 @@ import loopy as lp
 import numpy as np
 from loopy.kernel.data import ArrayArg, ValueArg
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 GROUP = 256
 """work-items: the one size that is in all of the paper's 1-D sets"""
@@ -79,7 +79,7 @@ class Access:
 
 
 def configurations_of_accesses(
-    limits: Limits,
+    limits: DeviceLimits,
     build: Callable[[Access], lp.TranslationUnit],
     arguments: Callable[[Access, np.random.Generator, Sizes], Arguments],
     reference: Callable[[Access, Arguments], dict[str, Array]],

@@ -12,7 +12,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 from ._steps_of_arithmetic import FIRST, FLOATS, GROUP, Arithmetic
 
@@ -23,7 +23,7 @@ LARGEST = 2**18
 """groups"""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return each kind and type, in groups of 256 if the device can hold them."""
     sizes = tuple({"groups": n} for n in doubling(at_least=4, multiple_of=1, at_most=LARGEST))
     return [

@@ -39,7 +39,7 @@ import loopy as lp
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Group, Sizes, doubling
 
 NAME = "arithmetic operations"
 
@@ -82,7 +82,7 @@ CHAINS = {
 }
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return one configuration for each kind, length of the sum and 2-D group size that the device can hold."""
     return [configuration(kind, k, group) for kind in CHAINS for k in STEPS for group in limits.groups_2d()]
 

@@ -12,7 +12,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 NAME = "barriers"
 
@@ -22,7 +22,7 @@ LARGEST = 2**15
 """groups"""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return one configuration for each 1-D group size that the device can hold."""
     sizes = tuple({"groups": n, "rounds": ROUNDS} for n in doubling(at_least=1, multiple_of=1, at_most=LARGEST))
     return [

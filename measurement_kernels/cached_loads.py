@@ -12,7 +12,7 @@ Counts in each work-item: rounds·rows loads of stride 1 and additions, and roun
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 NAME = "cached loads"
 
@@ -25,7 +25,7 @@ LOADS = 2**16
 """of a work-item, at most"""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return the kernel on a ladder of rounds for each footprint, if the device can hold groups of 256."""
     if limits.group_size < GROUP:
         return []

@@ -7,7 +7,7 @@ Counts in each work-item: 256 steps, a multiplication for the first value, a sto
 the steps.
 """
 
-from loopyperf.measurement.environment import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, DeviceLimits
 
 from ._rounds_of_arithmetic import configuration, fits
 from ._steps_of_arithmetic import FLOATS
@@ -18,6 +18,6 @@ STEPS = 16
 """in a round"""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return each kind and type, in groups of 256 if the device can hold them."""
     return [configuration(arithmetic, 1, STEPS) for arithmetic in FLOATS if fits(limits)]

@@ -19,7 +19,7 @@ from math import lcm
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Group, Sizes, doubling
 
 NAME = "empty kernel"
 
@@ -29,7 +29,7 @@ LARGEST = 2**15
 """The paper's largest n: 2^(p+t) with p = 10, t = 5."""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return one configuration for each 2-D group size that the device can hold, and for each number of launches."""
     in_a_row = [
         Configuration(

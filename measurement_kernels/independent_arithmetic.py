@@ -8,7 +8,7 @@ Counts in each work-item: 256 steps, 8 multiplications for the first values, 7 a
 ``_steps_of_arithmetic.py`` has the steps.
 """
 
-from loopyperf.measurement.environment import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, DeviceLimits
 
 from ._rounds_of_arithmetic import configuration, fits
 from ._steps_of_arithmetic import FLOATS
@@ -19,6 +19,6 @@ VALUES, STEPS = 8, 2
 """values of a work-item; steps of each in a round"""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return each kind and type, in groups of 256 if the device can hold them."""
     return [configuration(arithmetic, VALUES, STEPS) for arithmetic in FLOATS if fits(limits)]

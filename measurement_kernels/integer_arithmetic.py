@@ -9,7 +9,7 @@ Counts in each work-item: 256 steps; stores of stride 1.
 
 from dataclasses import replace
 
-from loopyperf.measurement.environment import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, DeviceLimits
 
 from ._rounds_of_arithmetic import configuration, fits
 from ._steps_of_arithmetic import INTEGERS
@@ -20,7 +20,7 @@ FORMS = {"dependent": (1, 16), "independent": (8, 2)}
 """values of a work-item, and steps of each in a round"""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return both forms, in groups of 256 if the device can hold them."""
     found: list[Configuration] = []
     for form, (values, steps) in FORMS.items() if fits(limits) else ():

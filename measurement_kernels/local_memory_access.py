@@ -24,7 +24,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 NAME = "local memory access"
 
@@ -70,7 +70,7 @@ class Form:
         return TYPES[self.bits]
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return the forms in each width, and loads at each pitch, as far as the device can hold them."""
     forms = [form for bits in TYPES for form in (Form(bits, pitch=1), Form(bits, stores=STEPS), Form(bits, stores=1))]
     forms += [Form(pitch=pitch) for pitch in (0, *CONFLICTING)]

@@ -7,7 +7,7 @@ for models that have one. ``dependent_arithmetic.py`` and ``cached_loads.py`` ha
 
 from dataclasses import replace
 
-from loopyperf.measurement.environment import Configuration, Limits, doubling
+from loopyperf.measurement.environment import Configuration, DeviceLimits, doubling
 
 from ._rounds_of_arithmetic import configuration, fits
 from ._steps_of_arithmetic import FLOATS
@@ -21,7 +21,7 @@ MOST = 2**16
 """rounds"""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return chains of additions in each type, and cached loads, if the device can hold groups of 256."""
     rounds = tuple({"groups": 1, "rounds": n} for n in doubling(at_least=16, multiple_of=1, at_most=MOST))
     additions = [arithmetic for arithmetic in FLOATS if arithmetic.name.endswith("add") and fits(limits)]

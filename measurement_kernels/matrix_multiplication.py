@@ -21,7 +21,7 @@ from math import lcm
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Group, Sizes, doubling
 from loopyperf.measurement.kernel_files import with_local_tile
 
 NAME = "matrix multiplication"
@@ -38,7 +38,7 @@ LARGEST = 2**12
 """The paper's longest side: 2^(p+t) with p = 9, t = 3."""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return the paper's shape cases for each 2-D group size, as far as the device can hold them."""
     groups = [group for group in limits.groups_2d() if bytes_of_tiles(group) <= limits.local_memory]
     return [configuration(case, group) for case in SIDES for group in groups]

@@ -16,7 +16,7 @@ from math import lcm
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Group, Sizes, doubling
 
 NAME = "naive matrix multiplication"
 
@@ -24,7 +24,7 @@ LARGEST = 2**12
 """The paper's largest n: 2^(p+t) with p = 9, t = 3."""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return one configuration for each 2-D group size that the device can hold."""
     return [
         Configuration(

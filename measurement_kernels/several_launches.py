@@ -11,7 +11,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 NAME = "several launches"
 
@@ -22,7 +22,7 @@ P = -1.0
 """so that values stay as they are, run after run; all numbers of launches are even"""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return one configuration for each number of launches, if the device can hold groups of 256."""
     return [
         Configuration(

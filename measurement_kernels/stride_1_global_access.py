@@ -16,7 +16,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 NAME = "stride-1 global access"
 
@@ -27,7 +27,7 @@ LARGEST = 2**28
 """The paper's largest n: 2^(p+t) with p = 20, t = 8."""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return the paper's three forms for each 1-D group size, as far as the device can hold them."""
     return [configuration(form, group) for form in INPUTS for group in limits.groups_1d()]
 

@@ -16,13 +16,13 @@ paper's n = 2^(p+3t)).
 Counts: 512n loads of stride 2, 512n additions (one for each pair, one for each step of the sum), n stores of stride 1.
 """
 
-from loopyperf.measurement.environment import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, DeviceLimits
 
 from ._filled_access import configurations_of_stride
 
 NAME = "stride-2 filled global access"
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return one configuration for each 1-D group size that the device can hold."""
     return configurations_of_stride(2, limits)

@@ -14,13 +14,13 @@ paper's n = 2^(p+3t)).
 Counts: 768n loads of stride 3, 768n additions (two for each column, one for each step of the sum), n stores.
 """
 
-from loopyperf.measurement.environment import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, DeviceLimits
 
 from ._filled_access import configurations_of_stride
 
 NAME = "stride-3 filled global access"
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return one configuration for each 1-D group size that the device can hold."""
     return configurations_of_stride(3, limits)

@@ -10,14 +10,14 @@ Counts in each pass of each work-item: u loads, u stores.
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes
 
 from ._strided_access import FRACTIONS, Access, configurations_of_accesses, in_passes, integers
 
 NAME = "strided copies"
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return one configuration for each width and fraction."""
     # Of stores of fraction 0 with loads of the same there are too few kernels otherwise: updates have none.
     return configurations_of_accesses(limits, build, arguments, copied, {**FRACTIONS, "0, two rows": (2, 0)})

@@ -12,7 +12,7 @@ from dataclasses import replace
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes
 
 from ._strided_access import Access, configurations_of_accesses, in_passes, integers
 
@@ -22,7 +22,7 @@ UNIFORM = 2
 """rows of an array with one column for all lanes of a group"""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return one configuration for each width and fraction."""
     return configurations_of_accesses(limits, build, arguments, sums)
 

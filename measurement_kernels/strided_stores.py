@@ -9,7 +9,7 @@ Counts in each pass of each work-item: u stores.
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes
 
 from ._strided_access import Access, configurations_of_accesses, in_passes, integers
 
@@ -18,7 +18,7 @@ NAME = "strided stores"
 ALPHA = 0.75
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return one configuration for each width and fraction."""
     return configurations_of_accesses(limits, build, arguments, filled)
 

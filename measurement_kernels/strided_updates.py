@@ -13,7 +13,7 @@ from dataclasses import replace
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes
 
 from ._strided_access import Access, configurations_of_accesses, in_passes, integers
 
@@ -23,7 +23,7 @@ ALPHA = -1.0
 """so that values stay as they are, run after run"""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return one configuration for each width and fraction."""
     return configurations_of_accesses(limits, build, arguments, scaled)
 

@@ -26,7 +26,7 @@ from math import lcm
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Group, Sizes, doubling
 from loopyperf.measurement.kernel_files import with_local_tile
 
 NAME = "transpose"
@@ -37,7 +37,7 @@ LARGEST = 2**14
 """The paper's largest n: 2^(p+t) with p = 11, t = 3."""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return the three forms for each 2-D group size, as far as the device can hold them."""
     groups = [(x, y) for x, y in limits.groups_2d(unless_small="medium") if 4 * x * y <= limits.local_memory]
     return [configuration(form, group) for form in FORMS for group in groups]

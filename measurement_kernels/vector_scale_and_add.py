@@ -17,7 +17,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 NAME = "vector scale and add"
 
@@ -27,7 +27,7 @@ LARGEST = 2**27
 """The paper's largest n: 2^(p+2t) with p = 21, t = 3."""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return the paper's three strides for each 1-D group size, as far as the device can hold them."""
     return [configuration(stride, group) for stride in STRIDES for group in limits.groups_1d(unless_small="large")]
 

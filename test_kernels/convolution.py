@@ -19,7 +19,7 @@ from math import lcm
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Group, Sizes, doubling
 
 NAME = "convolution"
 
@@ -33,7 +33,7 @@ W = 3
 """The paper's w: the filters reach from −w to w."""
 
 
-def configurations(limits: Limits, group: Group = GROUP) -> list[Configuration]:
+def configurations(limits: DeviceLimits, group: Group = GROUP) -> list[Configuration]:
     """Return the kernel in groups of (extent of l.0, extent of l.1) work-items, if the device can hold them."""
     if group[0] * group[1] > limits.group_size:
         return []

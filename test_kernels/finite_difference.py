@@ -22,7 +22,7 @@ from math import lcm
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Group, Sizes, doubling
 from loopyperf.measurement.kernel_files import with_local_tile
 
 NAME = "finite difference"
@@ -34,7 +34,7 @@ LARGEST = 2**14
 """The paper's largest n: 2^(p+t) with p = 11, t = 3."""
 
 
-def configurations(limits: Limits, group: Group = GROUP) -> list[Configuration]:
+def configurations(limits: DeviceLimits, group: Group = GROUP) -> list[Configuration]:
     """Return the kernel in groups of (extent of l.0, extent of l.1) work-items, if the device can hold them."""
     columns, rows = group
     if columns * rows > limits.group_size or 4 * (rows + 2) * (columns + 2) > limits.local_memory:

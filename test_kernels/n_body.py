@@ -22,7 +22,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 from loopyperf.measurement.kernel_files import with_local_tile
 
 NAME = "n-body"
@@ -36,7 +36,7 @@ LARGEST = 2**14
 EPSILON = 2.0**-10
 
 
-def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
+def configurations(limits: DeviceLimits, group: int = GROUP) -> list[Configuration]:
     """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
     if group > limits.group_size or 4 * 3 * group > limits.local_memory:
         return []

@@ -81,7 +81,7 @@ def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(autouse=True)
 def forgotten_counts() -> None:
     """Forget what earlier tests have counted."""
-    recent.forget()
+    recent.clear_memory()
 
 
 @pytest.fixture

@@ -10,11 +10,18 @@ import loopy as lp
 
 from loopyperf.idg.warps.warp_classes import grid_extent
 from loopyperf.kernel import load_kernel
-from loopyperf.measurement.backends.interface import BenchmarkCase, Contents, DeviceProgram, Grid, Timing, check_parts
-from loopyperf.measurement.environment import Environment, Limits
+from loopyperf.measurement.backends.interface import (
+    BenchmarkCase,
+    Contents,
+    DeviceProgram,
+    Grid,
+    MeasuredTimes,
+    check_parts,
+)
+from loopyperf.measurement.environment import DeviceLimits, Environment
 from loopyperf.measurement.watch import YARDSTICK
 
-LIMITS = Limits(group_size=1024, local_memory=48 * 1024, global_memory=2**30)
+LIMITS = DeviceLimits(group_size=1024, local_memory=48 * 1024, global_memory=2**30)
 TICK = 2.0**-20
 """seconds; about a microsecond, and sums of ticks are exact"""
 LAUNCH = 4 * TICK
@@ -37,7 +44,7 @@ class PartsBackend:
     seconds: Callable[[Grid, str], float] = alike
     saturation: int = 1
     name: str = "Arithmetic Device 1"
-    limits: Limits = LIMITS
+    limits: DeviceLimits = LIMITS
     asked: list[tuple[str, int]] = field(default_factory=list)
     """programs that were run, with their groups"""
     evicted: list[int] = field(default_factory=list)
@@ -68,14 +75,14 @@ class BoundToArithmetic:
         grids = ((name, grid) for name, grid in grids_of(self.case.configuration.build(), self.case.sizes))
         return tuple(DeviceProgram(name, (grid,), self.backend.saturation) for name, grid in grids if prod(grid))
 
-    def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> Timing:
+    def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> MeasuredTimes:
         check_parts(program, sum(each.name == program for each in self.programs), grids)
         self.backend.asked.append((program, sum(map(prod, grids))))
         self.backend.evicted.append(evicted)
         groups = (group for grid in grids for group in product(*map(range, grid)))
         seconds = LAUNCH * len(grids) + sum(self.backend.seconds(group, program) for group in groups)
         device = tuple(seconds * (2 if run % 2 else 1) for run in range(runs))
-        return Timing(tuple(each + HOST for each in device), device)
+        return MeasuredTimes(tuple(each + HOST for each in device), device)
 
 
 def grids_of(unit: lp.TranslationUnit, sizes: Mapping[str, Any]) -> list[tuple[str, Grid]]:
@@ -95,11 +102,11 @@ class WholeAndParts(PartsBackend):
     calls: list[BenchmarkCase] = field(default_factory=list)
     """whole runs that were asked for"""
 
-    def time(self, case: BenchmarkCase, runs: int) -> Timing:
+    def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
         if case.kernel_class == YARDSTICK:
-            return Timing((1e3 * LAUNCH if case.sizes["rounds"] > 64 else LAUNCH,) * runs)
+            return MeasuredTimes((1e3 * LAUNCH if case.sizes["rounds"] > 64 else LAUNCH,) * runs)
         self.calls.append(case)
-        return Timing((self.whole(case.configuration.build(), case.sizes),) * runs)
+        return MeasuredTimes((self.whole(case.configuration.build(), case.sizes),) * runs)
 
     def whole(self, unit: lp.TranslationUnit, sizes: Mapping[str, Any]) -> float:
         """Return the seconds of a run by the wall clock, where all groups take what the first one does."""

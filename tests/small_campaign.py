@@ -21,7 +21,7 @@ from typing import Any
 from measurement.synthetic import SyntheticBackend, environment
 
 import loopyperf as lpp
-from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
+from loopyperf.measurement.backends.interface import BenchmarkCase, MeasuredTimes
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.watch import YARDSTICK
 
@@ -185,7 +185,7 @@ class Mortal(SyntheticBackend):
 
     AFTER = 12
 
-    def time(self, case: BenchmarkCase, runs: int) -> Timing:
+    def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
         if len(self.calls) == self.AFTER and case.kernel_class != YARDSTICK:
             raise InterruptedCampaignError
         return super().time(case, runs)

@@ -22,7 +22,7 @@ from kernels import doubled
 import loopyperf as lpp
 from loopyperf.calibration.archived import fit_recording
 from loopyperf.calibration.fits import fit_document, load_fit
-from loopyperf.calibration.learned import learned_document, load_learned
+from loopyperf.calibration.learned import load_residual_model, residual_document
 from loopyperf.counts import transcription
 from loopyperf.counts.counted_kernel import KernelCounts
 from loopyperf.device.device_files import load_description
@@ -163,7 +163,7 @@ def by_fit(path: Path) -> list[float]:
 
 
 def by_learned(path: Path) -> list[float]:
-    learned = load_learned(path)
+    learned = load_residual_model(path)
     assert str(learned)
     return numbers(lpp.estimate(doubled(), n=4096, fit=learned))
 
@@ -186,14 +186,14 @@ def by_archive(path: Path) -> list[float]:
 
 
 def by_counts(path: Path) -> list[float]:
-    counted = transcription.read(path.read_bytes())
+    counted = transcription.read_counts(path.read_bytes())
     totals = KernelCounts.of(counted).properties().evaluate(n=4096)
     return [float(each) for each in totals.values()]
 
 
 def by_answer(path: Path) -> list[float]:
     try:
-        _, time = answers.read(path.read_bytes())
+        _, time = answers.read_answer(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise transcription.TranscriptError(f"{error!s:.300}") from error
     return [float(time.seconds), *(float(row.seconds) for row in time.breakdown.rows)]
@@ -230,13 +230,13 @@ def as_made(name: str) -> bytes:
     if name == "description":
         return (BUNDLED / "nvidia-titan-v.toml").read_bytes()
     if name == "counts":
-        return transcription.transcribed(lpp.count(doubled()))
+        return transcription.counts_as_json(lpp.count(doubled()))
     if name == "answer":
         found = lpp.estimate(doubled(), n=4096, device="nvidia-v100", model="roofline")
-        return answers.transcribed(("k", ModelTime(float(found.seconds), found.breakdown, notes=found.notes)))
+        return answers.answer_as_json(("k", ModelTime(float(found.seconds), found.breakdown, notes=found.notes)))
     recording, files = read_archive(RECORDED), measurement_kernels(RECORDED.parent / "kernels")
     if name == "learned":
-        return as_json(learned_document(train_recordings([recording], files, base="overlap")))
+        return as_json(residual_document(train_recordings([recording], files, base="overlap")))
     return as_json(fit_document(fit_recording(recording, files, model=name)[0]))
 
 

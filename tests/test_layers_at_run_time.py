@@ -18,7 +18,7 @@ import pytest
 from test_layers import LEVEL, PACKAGE
 
 import loopyperf as lpp
-from loopyperf.files import said
+from loopyperf.files import os_reason
 from loopyperf.testing.predictors import KERNELS
 
 Upward = tuple[str, str, str]
@@ -124,5 +124,5 @@ def test_a_call_upward_is_found_through_code_of_others() -> None:
             return str(max([1.0], key=lambda _: lpp.occupancy("nvidia-v100", 64).share))
 
     with profiled() as (upward, _):
-        said(CallingUpwardError())
+        os_reason(CallingUpwardError())
     assert {(caller, name) for caller, name, room in upward if room == "device"} == {("files.py", "said")}

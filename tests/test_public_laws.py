@@ -12,7 +12,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.device.parts import Quantity
-from loopyperf.models.result import Breakdown, Row
+from loopyperf.models.result import Breakdown, BreakdownRow
 from loopyperf.stages.case import Case
 from loopyperf.testing import Check, check_device, check_predictor, device_checks, predictor_checks
 
@@ -65,7 +65,7 @@ def altered(alter: Alteration, kind: type[Altered] = Altered) -> lpp.Predictor:
     return kind("roofline", "nvidia-v100", HONEST.notes, alter=alter)
 
 
-NOT_PLAIN = Breakdown((Row("alu", "insn", 1j, None, 0.0),))
+NOT_PLAIN = Breakdown((BreakdownRow("alu", "insn", 1j, None, 0.0),))
 BROKEN_PREDICTORS = {
     "a kernel is answered or refused with a reason": altered(unaltered, Careless),
     "seconds are finite and not negative": altered(seconds(lambda found: math.nan * found)),

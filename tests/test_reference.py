@@ -18,7 +18,7 @@ from sphinx.pycode import ModuleAnalyzer
 
 import loopyperf as lpp
 from loopyperf import errors
-from loopyperf.device.parts import Part
+from loopyperf.device.parts import DescriptionTable
 from loopyperf.display import Shown
 
 TEXT = "\n".join(path.read_text(encoding="utf-8") for path in sorted((SITE / "reference").glob("*.md")))
@@ -98,7 +98,7 @@ def is_described(base: type, name: str) -> bool:
     thing = vars(base).get(name)
     if isinstance(thing, property | cached_property):
         return bool(thing.__doc__)
-    if issubclass(base, Part) and name in base.declared():
+    if issubclass(base, DescriptionTable) and name in base.declared():
         return True
     return (base.__qualname__, name) in ModuleAnalyzer.for_module(base.__module__).find_attr_docs()
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from loopyperf.cli.program import program
-from loopyperf.display import GAP, SHOWN_FIRST, SHOWN_LAST, Sheet, Table, abridged, apart, called, described, folded
+from loopyperf.display import GAP, SHOWN_FIRST, SHOWN_LAST, ReportText, Table, abridged, apart, called, folded, tagged
 
 ESTIMATE = f"estimate {Path(__file__).parent / 'kernels.py'}:doubled --set n=4096"
 WIDTHS = (30, 40, 50, 60, 70, 80, 100, 120)
@@ -96,12 +96,12 @@ def test_what_was_asked_about_is_said_with_all_that_was_stated() -> None:
     sizes = {"n": 4, "m": np.array([[8, 2]]), "k": np.array([[5]]), "l": np.array([], int), "big": 10**40}
     stated = "n=4, m=2..8, k=5, l=none, big=about 10^40, typically j=27"
     assert called("rows", sizes, {"j": 27}) == f"rows({stated})"
-    assert described("6 variants", sizes, {"j": 27}) == f"6 variants ({stated})"
-    assert (called("rows", {}), described("6 variants", {})) == ("rows()", "6 variants")
+    assert tagged("6 variants", sizes, {"j": 27}) == f"6 variants ({stated})"
+    assert (called("rows", {}), tagged("6 variants", {})) == ("rows()", "6 variants")
 
 
 def test_a_sheet_without_a_head_begins_with_its_table() -> None:
-    assert Sheet("", tables=[Table(("a",), [("b",)])]).text().splitlines() == [f"{GAP}a", f"{GAP}b"]
+    assert ReportText("", tables=[Table(("a",), [("b",)])]).text().splitlines() == [f"{GAP}a", f"{GAP}b"]
 
 
 @pytest.mark.parametrize("command", ["devices", f"{ESTIMATE} --device amd-r9-fury", "devices show nvidia-v100"])
@@ -132,7 +132,7 @@ REPEATED = (
 
 
 def test_notes_that_each_answer_has_are_one_line_and_others_are_whole() -> None:
-    sheet = Sheet("k", notes=(REPEATED[0], "the loop i; runs once", *REPEATED[1:]))
+    sheet = ReportText("k", notes=(REPEATED[0], "the loop i; runs once", *REPEATED[1:]))
     assert sheet.text(200).splitlines() == [
         "k",
         "  note: the loop i; runs once",
@@ -146,9 +146,11 @@ def test_notes_that_each_answer_has_are_one_line_and_others_are_whole() -> None:
 
 
 def test_a_lone_note_is_whole_and_one_clause_is_said_once() -> None:
-    assert Sheet("k", notes=REPEATED[1:2]).text().splitlines()[1] == f"  note: {REPEATED[1]}"
+    assert ReportText("k", notes=REPEATED[1:2]).text().splitlines()[1] == f"  note: {REPEATED[1]}"
     of_two = [note.replace("my-gpu", name) for note in REPEATED[1:3] for name in ("one", "two")]
-    assert "4 notes in short: assumed latencies, launch overhead is unknown (" in Sheet("k", notes=of_two).text(200)
+    assert "4 notes in short: assumed latencies, launch overhead is unknown (" in ReportText("k", notes=of_two).text(
+        200
+    )
 
 
 @pytest.mark.parametrize(
@@ -172,7 +174,7 @@ def test_small_parts_are_told_by_their_magnitude(shares: tuple[float, ...], othe
 
 
 def test_markdown_has_a_table_whose_cells_are_escaped() -> None:
-    sheet = Sheet("k", "1 s", [Table(("what", "time"), [("a|b", "1 s")])], remarks=["first", "  below"])
+    sheet = ReportText("k", "1 s", [Table(("what", "time"), [("a|b", "1 s")])], remarks=["first", "  below"])
     assert sheet.markdown().splitlines() == [
         "k: 1 s",
         "",

@@ -18,13 +18,13 @@ from reports.questions import two_launches
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import ResidualSummary
-from loopyperf.calibration.learned import Record, Score, Taught
+from loopyperf.calibration.learned import Record, Score, TrainingRecord
 from loopyperf.calibration.library import bundled_fits
 from loopyperf.device.description import Throughput
 from loopyperf.display import Shown, Table
 from loopyperf.errors import LoopyperfError, unanswered
 from loopyperf.idg import Idg
-from loopyperf.models.result import Breakdown, ModelTime, Row
+from loopyperf.models.result import Breakdown, BreakdownRow, ModelTime
 from loopyperf.predict.counters import ComparedCounter
 from loopyperf.predict.validate import Validation
 
@@ -66,8 +66,8 @@ def fit() -> lpp.Fit:
     )
 
 
-def learned() -> lpp.Learned:
-    return lpp.Learned(
+def learned() -> lpp.ResidualModel:
+    return lpp.ResidualModel(
         Record(
             model="learned",
             device="Made Up",
@@ -80,7 +80,7 @@ def learned() -> lpp.Learned:
             amounts=(),
             scores={"base": Score(0.3, 0.0), "svr": Score(0.1, 0.7)},
             errors=(0.1,),
-            rows=tuple(Taught(name, "", 1e-3, 0.1, (1.0,)) for name in ("one", "two")),
+            rows=tuple(TrainingRecord(name, "", 1e-3, 0.1, (1.0,)) for name in ("one", "two")),
             source="a < b",
         )
     )
@@ -300,7 +300,7 @@ def test_the_word_of_an_estimate_asks_for_reasons_once() -> None:
 
     def why() -> ModelTime:
         asked.append("why")
-        rows = (Row("adds", "", 1, 1e-3, 1e-3),)
+        rows = (BreakdownRow("adds", "", 1, 1e-3, 1e-3),)
         return ModelTime(1e-3, Breakdown(rows), left_out=("f32 pow", "barriers", "launches"))
 
     later = lpp.Estimate.explained_later("k", {"n": 1}, "d", "m", "executed", 1e-3, why)
@@ -312,7 +312,7 @@ def test_the_word_of_an_estimate_asks_for_reasons_once() -> None:
 
 def estimate_of(*seconds: float) -> lpp.Estimate:
     """An estimate whose parts are so long."""
-    rows = tuple(Row(f"part {number}", "", 1, each, each) for number, each in enumerate(seconds))
+    rows = tuple(BreakdownRow(f"part {number}", "", 1, each, each) for number, each in enumerate(seconds))
     return lpp.Estimate("k", {"n": 1}, "d", "m", "executed", sum(seconds), Breakdown(rows))
 
 
@@ -334,7 +334,8 @@ def test_an_estimate_shows_shares_and_has_small_parts_in_one_row() -> None:
 def test_of_a_batch_a_part_is_shown_that_is_not_small_at_one_size() -> None:
     sizes, large = np.array([1, 2]), np.array([1.0, 1e-3])
     rows = tuple(
-        Row(f"part {number}", "", sizes, None, each * sizes**0) for number, each in enumerate((large, 1e-4, 1e-5))
+        BreakdownRow(f"part {number}", "", sizes, None, each * sizes**0)
+        for number, each in enumerate((large, 1e-4, 1e-5))
     )
     found = lpp.Estimate("k", {"n": sizes}, "d", "m", "executed", large + 1.1e-4, Breakdown(rows))
     assert [row[0] for row in found.sheet().tables[0].rows] == ["part 0", "part 1", "part 2"]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from loopyperf.measurement.environment import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, DeviceLimits
 from loopyperf.measurement.kernel_files import KernelFile
 
 TWICE = 2
@@ -70,7 +70,7 @@ class Begun:
 def without(files: Iterable[KernelFile], skipped: frozenset[tuple[str, str]]) -> tuple[KernelFile, ...]:
     """Return *files* without the configurations that are *skipped*, by class and label."""
 
-    def kept(file: KernelFile, limits: Limits) -> list[Configuration]:
+    def kept(file: KernelFile, limits: DeviceLimits) -> list[Configuration]:
         return [each for each in file.configurations(limits) if (file.name, each.label) not in skipped]
 
     return tuple(replace(file, configurations=lambda limits, file=file: kept(file, limits)) for file in files)

@@ -10,7 +10,7 @@ from itertools import chain
 import loopy as lp
 
 from loopyperf.measurement.arguments import allocated_bytes
-from loopyperf.measurement.environment import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
 from parts import RANKING_SETS
 from parts.convolution import Shape, convolution
@@ -22,7 +22,7 @@ OF_TITAN_V = "titan-v.pkl.xz"
 """class of kernels that are labelled by their rows in that file"""
 LARGEST = 2**28
 """bytes of all arrays of a kernel"""
-LIMITS = Limits(1024, 48 * 1024, 37_527_470_080, 132, 32, 1.98e9, 150_109_880_320, 60 * 2**20)
+LIMITS = DeviceLimits(1024, 48 * 1024, 37_527_470_080, 132, 32, 1.98e9, 150_109_880_320, 60 * 2**20)
 """of the H200 that was measured"""
 
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes
 from loopyperf.measurement.kernel_files import with_local_tile
 
 NAME = "ranking of element products"
@@ -52,7 +52,7 @@ FORMS = (
 )
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return the variants that fit the device."""
     forms = [each for each in FORMS if each.work_items <= limits.group_size]
     return [

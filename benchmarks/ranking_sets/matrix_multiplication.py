@@ -13,7 +13,7 @@ from typing import NamedTuple
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes
 from loopyperf.measurement.kernel_files import with_local_tile
 
 NAME = "ranking of matrix multiplications"
@@ -58,7 +58,7 @@ FORMS = (
 )
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return the variants that fit the device."""
     forms = [each for each in FORMS if each.width * each.height <= limits.group_size]
     return [configuration(each) for each in forms if each.bytes_of_tiles <= limits.local_memory]

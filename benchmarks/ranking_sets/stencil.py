@@ -12,7 +12,7 @@ from typing import NamedTuple
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes
 
 NAME = "ranking of stencils"
 SIZES = (64, 128, 256, 512)
@@ -40,7 +40,7 @@ WALKS = ((32, 8, 8), (32, 8, 32), (64, 4, 16), (64, 2, 32), (16, 16, 16), (32, 4
 FORMS = (*(Form(*each, walks=False) for each in BLOCKS), *(Form(*each, walks=True) for each in WALKS))
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return the variants that fit the device."""
     return [
         Configuration(

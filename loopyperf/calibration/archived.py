@@ -45,7 +45,7 @@ def fit_recording(
     """
     check_fitting(model, counting, non_negative)
     believed = prior_fit(prior, model)
-    rows, further = told(recording, files, counting)
+    rows, further = fitted_observations(recording, files, counting)
     origin = provenance(recording, counting)
     if believed is not None:
         said = msgspec.structs.replace(origin, source=f"{origin.source}; drawn to the fit of {believed.slug}")
@@ -127,7 +127,7 @@ def observed(rows: Iterable[Measured], recording: Recording, counting: Counting)
     ]
 
 
-def told(
+def fitted_observations(
     recording: Recording, files: Sequence[KernelFile], counting: Counting = "executed"
 ) -> tuple[list[Observation], list[Observation]]:
     """Return what fits to an archive are made from and judged on, and what only fits of pipelines are told besides.

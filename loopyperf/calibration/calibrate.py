@@ -29,14 +29,14 @@ from loopyperf.measurement.archive import Archive
 from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends import opened
 from loopyperf.measurement.backends.interface import SEED, Backend, BenchmarkCase, RunsParts
-from loopyperf.measurement.campaign import Progress, ProgressReport, keep, measure, tell_stage, unfinished_archive
-from loopyperf.measurement.environment import Arguments, Configuration, Limits, Sizes
+from loopyperf.measurement.campaign import Progress, ProgressReport, keep, measure, report_stage, unfinished_archive
+from loopyperf.measurement.environment import Arguments, Configuration, DeviceLimits, Sizes
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of, measurement_kernels
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Sampled
-from loopyperf.measurement.watch import Watch
+from loopyperf.measurement.watch import DriftMonitor
 from loopyperf.stages.case import count, prepared
-from loopyperf.stages.samples import SampledKernel, SamplingTask, described_saturations, take_samples
+from loopyperf.stages.samples import SampledKernel, SamplingTask, saturation_notes, take_samples
 
 SAMPLING = "sampling"
 """the stage of a calibration, as its progress says"""
@@ -97,7 +97,7 @@ def sample_measured(
     def subject(kernel_class: str, label: str) -> Configuration:
         return made_once(known[kernel_class, label])
 
-    watch = Watch(whole, archive) if any(key not in archive.samples for key in wanted) else None
+    watch = DriftMonitor(whole, archive) if any(key not in archive.samples for key in wanted) else None
     refusals: list[str] = []
     for done, key in enumerate(wanted):
         if progress is not None:
@@ -145,7 +145,7 @@ def sampled_record(case: BenchmarkCase, taken: SampledKernel, run: str) -> Sampl
     )
 
 
-def _sample(machine: RunsParts, watch: Watch, case: BenchmarkCase, archive: Archive) -> list[str]:
+def _sample(machine: RunsParts, watch: DriftMonitor, case: BenchmarkCase, archive: Archive) -> list[str]:
     """Record samples of *case*; return why there are none, if there are none."""
     try:
         taken = _taken(machine, watch, case, archive.run.protocol.repeats)
@@ -160,10 +160,10 @@ def _sample(machine: RunsParts, watch: Watch, case: BenchmarkCase, archive: Arch
     return []
 
 
-def _taken(machine: RunsParts, watch: Watch, case: BenchmarkCase, repeats: int) -> SampledKernel:
+def _taken(machine: RunsParts, watch: DriftMonitor, case: BenchmarkCase, repeats: int) -> SampledKernel:
     """Return samples of *case* that were taken while the device was not slow, or the last of so many *repeats*."""
     asked = sampling_task(machine, case)
-    described = described_saturations(case.configuration.build(), machine, None, asked.sizes)
+    described = saturation_notes(case.configuration.build(), machine, None, asked.sizes)
     while True:
         watch.wait()
         before = watch.latest
@@ -217,7 +217,7 @@ def calibrate(
     path = unfinished_archive(machine, "calibration") if archive is None else Path(archive)
     afterwards = _sampling(machine, files, progress) if samples else None
     recording = measure(machine, files, path, protocol, progress, afterwards=afterwards)
-    tell_stage("fitting", progress)
+    report_stage("fitting", progress)
     fits = fit_recording(recording, files, counting, model, non_negative)
     save_fits(fits, save)
     if archive is None:
@@ -249,7 +249,7 @@ class CountedRun:
 
 
 def kernel_coverage(
-    limits: Limits, kernels: str | os.PathLike[str] | None = None, counting: Counting = "executed"
+    limits: DeviceLimits, kernels: str | os.PathLike[str] | None = None, counting: Counting = "executed"
 ) -> tuple[Coverage, ...]:
     """Return which of the paper's properties, and others, the kernels of a folder exercise on a device with *limits*.
 
@@ -260,7 +260,7 @@ def kernel_coverage(
 
 
 def counted_runs(
-    limits: Limits, kernels: str | os.PathLike[str] | None = None, counting: Counting = "executed"
+    limits: DeviceLimits, kernels: str | os.PathLike[str] | None = None, counting: Counting = "executed"
 ) -> Iterator[CountedRun]:
     """Yield the counts that the linear model can be fitted to, configuration by configuration, at each size."""
     for file in measurement_kernels(kernels):
@@ -270,7 +270,7 @@ def counted_runs(
 
 
 def _counted(
-    kernel_class: str, configuration: Configuration, limits: Limits, counting: Counting
+    kernel_class: str, configuration: Configuration, limits: DeviceLimits, counting: Counting
 ) -> Iterator[CountedRun]:
     unit = configuration.build()
     totals = count(unit, counting).properties().totals

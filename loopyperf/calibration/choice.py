@@ -54,7 +54,7 @@ def device_or_error(device: DeviceChoice | None) -> tuple[str, Device | UnknownD
     except UnknownDeviceError as unknown:
         if isinstance(device, os.PathLike):
             raise
-        return meant_device() if device is None else device_slug(str(device)), unknown
+        return resolved_device() if device is None else device_slug(str(device)), unknown
     return found.slug, found
 
 
@@ -179,7 +179,7 @@ def _is_of(fit: Fit, slug: str) -> bool:
 # {{{ which device
 
 
-def meant_device() -> str:
+def resolved_device() -> str:
     """Return the name of the device that ``LOOPYPERF_DEVICE`` names, else that of this machine's OpenCL device.
 
     Raises :class:`UnknownDeviceError` where there is neither.
@@ -254,7 +254,7 @@ def _local_device(pyopencl_choice: str | None) -> str:
 # }}}
 
 
-def told_device(origin: Provenance) -> Device | None:
+def given_device(origin: Provenance) -> Device | None:
     """Return the description that a fit or a learned model was told of its device; None where there is none now."""
     if origin.described_as == PROCESSOR.stem:
         return a_processor()

@@ -185,7 +185,7 @@ _NAMED = 3
 """properties that are named as resembling another, at most"""
 
 
-def coverage(problem: Problem, expected: Iterable[str] = ()) -> tuple[Coverage, ...]:
+def property_coverage(problem: Problem, expected: Iterable[str] = ()) -> tuple[Coverage, ...]:
     """Return a row for each property of *problem*, or *expected*, sorted by name, with its variance inflation.
 
     The inflation is against all other properties of the problem, those that a fit leaves out among them.

@@ -16,7 +16,7 @@ from loopyperf.calibration.fits import Fit, Provenance, save_fit
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.overlap_fit import solve_overlap
 from loopyperf.calibration.problem import Observation
-from loopyperf.calibration.validation import Candidate, possible
+from loopyperf.calibration.validation import FitRecipe, possible
 from loopyperf.counts.execution import Counting
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import device_slug, is_path
@@ -29,11 +29,11 @@ from loopyperf.models.catalog import find_fitted_model
 from loopyperf.models.pipeline_shares import busy_seconds
 from loopyperf.models.sampling import SampledProgram
 from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.stages.cache import Kind, kind_of_json
+from loopyperf.stages.cache import ResultKind, json_result_kind
 from loopyperf.stages.case import Case, CountingOptions, count_at, found_once
 from loopyperf.stages.stages import timed_kernel
 
-BUSY: Kind[dict[str, float]] = kind_of_json("busy", 4096, dict[str, float])
+BUSY: ResultKind[dict[str, float]] = json_result_kind("busy", 4096, dict[str, float])
 """pipeline -> seconds; a fit of the same kernels, made again, need not look at them again"""
 
 
@@ -69,12 +69,12 @@ def _busy(
     program: Program, sizes: Mapping[str, Any], device: Device, typical: Mapping[str, Any] | None
 ) -> dict[str, float]:
     def busy() -> dict[str, float]:
-        return busy_if_described(lambda: timed_kernel(Case(program, sizes, typical), device))
+        return busy_if_known(lambda: timed_kernel(Case(program, sizes, typical), device))
 
     return dict(found_once(BUSY, program, (device, typical, sizes), busy))
 
 
-def busy_if_described(timed: Callable[[], TimedProgram | None]) -> dict[str, float]:
+def busy_if_known(timed: Callable[[], TimedProgram | None]) -> dict[str, float]:
     """Return the seconds that pipelines are busy with a kernel; nothing where the description lacks a number of it."""
     try:
         kernel = timed()
@@ -156,14 +156,14 @@ def fit(
     if model is not None:
         find_fitted_model(model)
     believed = prior_fit(prior, model)
-    named, known = stated_device(device)
-    rows = rows_of(measurements)
+    named, known = given_device_name(device)
+    rows = checked_rows(measurements)
     check_executor(executor)
     check_time_limit(time_limit)
     observations = _observed(rows, counting, known, executor, time_limit, on_failure)
     candidates = drawn_to(believed, observations) if believed else possible(observations, model)
     said = f"{source}; drawn to the fit of {believed.slug}" if believed else source
-    fits = fit_observations(stated_provenance(named, known, counting, said), observations, candidates)
+    fits = fit_observations(given_provenance(named, known, counting, said), observations, candidates)
     if save is not None:
         save_fit(fits[0], Path(save))
     return fits[0]
@@ -193,7 +193,7 @@ def prior_fit(prior: FitChoice | None, model: str | None) -> Fit | None:
     return found
 
 
-def drawn_to(prior: Fit, observations: Sequence[Observation]) -> tuple[Candidate, ...]:
+def drawn_to(prior: Fit, observations: Sequence[Observation]) -> tuple[FitRecipe, ...]:
     """Return the one way to fit *observations* with weights that are drawn to those of *prior*.
 
     Raises :class:`ParameterError` where nothing is known of their pipelines.
@@ -207,7 +207,7 @@ def drawn_to(prior: Fit, observations: Sequence[Observation]) -> tuple[Candidate
     return tuple(replace(each, solve=partial(solve_overlap, prior=prior)) for each in found)
 
 
-def stated_provenance(device: Device | str, known: Device | None, counting: Counting, source: str) -> Provenance:
+def given_provenance(device: Device | str, known: Device | None, counting: Counting, source: str) -> Provenance:
     """Return where what is made from rows taken on *device* comes from; *known* is its description, if it has one."""
     return Provenance(
         model="",
@@ -220,7 +220,7 @@ def stated_provenance(device: Device | str, known: Device | None, counting: Coun
     )
 
 
-def stated_device(device: object) -> tuple[Device | str, Device | None]:
+def given_device_name(device: object) -> tuple[Device | str, Device | None]:
     """Return the name of *device*, or its description, and its description if there is one.
 
     Without one, that is what ``LOOPYPERF_DEVICE`` names, or nobody's. Raises :class:`ParameterError` if *device* is
@@ -234,7 +234,7 @@ def stated_device(device: object) -> tuple[Device | str, Device | None]:
     return named, description_or_none(device_slug(named))
 
 
-def rows_of(measurements: object) -> list[Measured]:
+def checked_rows(measurements: object) -> list[Measured]:
     """Return *measurements* as rows; raises :class:`CalibrationError` naming the first that is not a measurement."""
     if isinstance(measurements, str) or not isinstance(measurements, Iterable):
         raise CalibrationError(f"measurements are rows of {_A_ROW}; received {measurements!r:.80}")

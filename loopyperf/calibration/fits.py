@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from loopyperf.calibration.accuracy import CrossValidation, Uncertainty
 from loopyperf.calibration.problem import Coverage, Indistinguishable, Matrix, Vector
-from loopyperf.display import Sheet, Shown, Table
+from loopyperf.display import ReportText, Shown, Table
 from loopyperf.errors import CalibrationError, FitFileError, later_schema
 from loopyperf.files import Amount, Document, Number, Whole, read_document, write_document
 from loopyperf.models.interface import Basis
@@ -136,10 +136,10 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
         if isinstance(ridge, str) or ridge < 0:
             raise ValueError(f"the option ridge is a number of at least 0, received {ridge!r}")
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the weights with what they were fitted to, and how well they do on kernel classes left out."""
         validated = self.cross_validation
-        return Sheet(
+        return ReportText(
             asked=f"{self.model} model of {self.device} ({self.slug})",
             answer=", ".join(self._origin()),
             tables=[self._weights(), *([] if validated is None else [validated.table(self.candidate)])],

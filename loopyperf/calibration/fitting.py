@@ -10,10 +10,17 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from loopyperf.calibration.accuracy import geometric_mean
-from loopyperf.calibration.dependence import coverage
+from loopyperf.calibration.dependence import property_coverage
 from loopyperf.calibration.fits import Fit, Provenance, Residual, ResidualSummary, widths
 from loopyperf.calibration.problem import Coverage, Observation, Problem, Solution, Vector, pose_problem
-from loopyperf.calibration.validation import Candidate, Validated, cross_validate, possible, told_of, uncertainty
+from loopyperf.calibration.validation import (
+    FitRecipe,
+    Validated,
+    cross_validate,
+    possible,
+    training_observations,
+    uncertainty,
+)
 from loopyperf.errors import CalibrationError
 from loopyperf.models.linear import sensitivity
 from loopyperf.models.result import LEVEL
@@ -22,7 +29,7 @@ from loopyperf.models.result import LEVEL
 def fit_observations(
     provenance: Provenance,
     observations: Sequence[Observation],
-    candidates: Sequence[Candidate] | None = None,
+    candidates: Sequence[FitRecipe] | None = None,
     expected: Iterable[str] = (),
     beyond: Sequence[Observation] = (),
 ) -> tuple[Fit, ...]:
@@ -40,13 +47,13 @@ def fit_observations(
     counts = pose_problem(rows)  # refuses what is no observation
     # The matrices are small: more threads wait for each other, and for whatever else the machine does.
     with threadpool_limits(1, "blas"):
-        return _fits(provenance, rows, candidates, coverage(counts, expected), tuple(beyond))
+        return _fits(provenance, rows, candidates, property_coverage(counts, expected), tuple(beyond))
 
 
 def _fits(
     provenance: Provenance,
     rows: Sequence[Observation],
-    candidates: Sequence[Candidate] | None,
+    candidates: Sequence[FitRecipe] | None,
     covered: tuple[Coverage, ...],
     beyond: Sequence[Observation],
 ) -> tuple[Fit, ...]:
@@ -57,14 +64,14 @@ def _fits(
     if len({row.kernel_class for row in rows}) < 2:
         validated = None
         # What is described holds beyond one class, better than counts that one class has.
-        first: dict[str, Candidate] = {}
+        first: dict[str, FitRecipe] = {}
         for each in sorted(chosen, key=lambda each: each.basis != "pipelines"):
             first.setdefault(each.model, each)
         best = list(first.values())
     else:
         validated = cross_validate(rows, chosen, beyond)
         best = [validated.better(), *map(validated.better, models)]
-    problems = {each.basis: pose_problem(told_of(each.basis, rows, beyond), each.basis) for each in best}
+    problems = {each.basis: pose_problem(training_observations(each.basis, rows, beyond), each.basis) for each in best}
     return tuple(
         make_fit(provenance, problems[each.basis], each, each.solve(problems[each.basis]), validated, covered, rows)
         for each in dict.fromkeys(best)
@@ -74,7 +81,7 @@ def _fits(
 def make_fit(
     provenance: Provenance,
     problem: Problem,
-    candidate: Candidate,
+    candidate: FitRecipe,
     solution: Solution,
     validated: Validated | None = None,
     covered: tuple[Coverage, ...] = (),
@@ -164,7 +171,7 @@ class IntervalCoverage:
 
 def interval_coverage(
     observations: Sequence[Observation],
-    candidates: Sequence[Candidate],
+    candidates: Sequence[FitRecipe],
     beyond: Sequence[Observation] = (),
     *,
     level: float = LEVEL,

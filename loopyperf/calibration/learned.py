@@ -27,9 +27,9 @@ from loopyperf.calibration.library import PREFERRED
 from loopyperf.calibration.problem import Matrix, Vector
 from loopyperf.device.device_files import device_slug
 from loopyperf.device.library import is_one_device
-from loopyperf.display import Sheet, Shown, Table
+from loopyperf.display import ReportText, Shown, Table
 from loopyperf.errors import CalibrationError, FitFileError, LoopyperfError, later_schema
-from loopyperf.files import Amount, Document, Number, Whole, names_in, read_document, user_data, write_document
+from loopyperf.files import Amount, Document, Number, Whole, file_names, read_document, user_data, write_document
 from loopyperf.models.learned import Features
 from loopyperf.models.result import LEVEL
 from loopyperf.units import in_percent
@@ -175,7 +175,7 @@ def _is_near(value: float, tried: Sequence[float]) -> bool:
     return is_whole and min(tried) / NEAR <= value <= max(tried) * NEAR
 
 
-class Taught(msgspec.Struct, frozen=True):
+class TrainingRecord(msgspec.Struct, frozen=True):
     """A row of the training table."""
 
     kernel_class: str
@@ -218,7 +218,7 @@ class Record(Provenance, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """of the base alone and of all that were tried, by name"""
     errors: tuple[Annotated[float, msgspec.Meta(ge=0, le=ERROR)], ...]
     """|ln(predicted/measured)| of all rows when their class was left out, ascending: what intervals are made from"""
-    rows: Annotated[tuple[Taught, ...], msgspec.Meta(min_length=1)]
+    rows: Annotated[tuple[TrainingRecord, ...], msgspec.Meta(min_length=1)]
     """the training table"""
 
     def __post_init__(self) -> None:
@@ -246,7 +246,7 @@ class Record(Provenance, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, repr=False)
-class Learned(Shown):
+class ResidualModel(Shown):
     """A model that corrects another one by what it has learned; made by :func:`loopyperf.train`."""
 
     record: Record
@@ -310,13 +310,13 @@ class Learned(Shown):
         """Return what is pickled: the record alone."""
         return {"record": self.record}
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return what was learned of what, and how well it does on kernels left out."""
         scores = [
             (name, in_percent(score.median_log_error, 1), in_percent(score.explained))
             for name, score in self.record.scores.items()
         ]
-        return Sheet(
+        return ReportText(
             asked=f"learned model of {self.record.slug}",
             answer=self._taught(),
             tables=[Table(("on classes left out", "median error", "explained"), scores)],
@@ -339,20 +339,20 @@ SCHEMA = 1
 _TRAIN = "give the path of a learned model, or train one with `loopyperf train`"
 
 
-def save_learned(learned: Learned, path: str | os.PathLike[str]) -> None:
+def save_residual_model(learned: ResidualModel, path: str | os.PathLike[str]) -> None:
     """Write *learned* to *path*, making its folder; whoever reads meanwhile finds the old file or the new one, whole.
 
     Raises :class:`FitFileError` for a number in it that is not finite, and for a file that cannot be written.
     """
-    write_document(learned_document(learned), Path(path), "learned model")
+    write_document(residual_document(learned), Path(path), "learned model")
 
 
-def learned_document(learned: Learned) -> Document:
+def residual_document(learned: ResidualModel) -> Document:
     """Return what the file of *learned* holds, as plain values."""
     return {"schema": SCHEMA, **cast("Document", msgspec.to_builtins(learned.record, order="deterministic"))}
 
 
-def load_learned(path: str | os.PathLike[str]) -> Learned:
+def load_residual_model(path: str | os.PathLike[str]) -> ResidualModel:
     """Return the learned model in the file at *path*, which is taught anew when it is first asked.
 
     Raises :class:`FitFileError` for a file that is missing, corrupt, none of a learned model, or of a later loopyperf.
@@ -371,10 +371,10 @@ def load_learned(path: str | os.PathLike[str]) -> Learned:
         raise FitFileError(
             f"{source} does not hold a learned model, but schema {version!r} of {record.model!r:.80}; {_TRAIN}"
         )
-    return Learned(record)
+    return ResidualModel(record)
 
 
-def own_learned(device: str, backend: str = "") -> Path:
+def own_residual_models(device: str, backend: str = "") -> Path:
     """Return where a person's own learned model of *device* is; it need not exist.
 
     *backend* is what was measured through; that of others than :data:`PREFERRED` is in the name of the file.
@@ -383,19 +383,19 @@ def own_learned(device: str, backend: str = "") -> Path:
     return user_data() / "learned" / f"{device_slug(device)}{through}.json"
 
 
-def find_learned(device: str, backend: str = "") -> Learned:
+def find_residual_model(device: str, backend: str = "") -> ResidualModel:
     """Return a person's own learned model of *device*, of *backend* where there is one; else of the preferred one.
 
     It may lie under any name of the device. Raises :class:`FitFileError` where there is none.
     """
     slug = device_slug(device)
-    folder = own_learned(slug).parent
-    known = [folder / name for name in names_in(folder) if name.endswith(".json")]
+    folder = own_residual_models(slug).parent
+    known = [folder / name for name in file_names(folder) if name.endswith(".json")]
     found = [each for each in known if is_one_device(each.name.partition(".")[0], slug)]
-    best = [own_learned(slug, backend).name, own_learned(slug).name]
+    best = [own_residual_models(slug, backend).name, own_residual_models(slug).name]
     if not found:
         raise FitFileError(f"there is no learned model of the device {slug!r}; {_TRAIN}")
-    return load_learned(min(found, key=lambda each: best.index(each.name) if each.name in best else len(best)))
+    return load_residual_model(min(found, key=lambda each: best.index(each.name) if each.name in best else len(best)))
 
 
 # }}}

@@ -19,7 +19,7 @@ from loopyperf.device.device_files import device_slug
 from loopyperf.device.library import is_one_device, known_descriptions, load_device, nearest_to, slug_of, unread
 from loopyperf.device.substitutes import lacking
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
-from loopyperf.files import is_folder, is_there, names_in, user_data, user_data_name
+from loopyperf.files import file_names, is_folder, is_there, user_data, user_data_name
 
 FITTED_MODELS = ("linear", "overlap")
 """that fits are of, the simplest first"""
@@ -194,7 +194,7 @@ def _folders() -> tuple[str, str]:
 
 def _files(folder: str, model: str | None) -> list[str]:
     """Return the fit files in *folder*, of *model* or of all that fits are of, in their order and then by name."""
-    names = names_in(folder)
+    names = file_names(folder)
     return [f"{folder}/{name}" for each in _wanted(model) for name in names if _is_fit_of(name, each)]
 
 
@@ -207,7 +207,7 @@ def _is_fit_of(name: str, model: str) -> bool:
 
 
 def _listed(folder: Path, origin: Literal["user", "bundled"]) -> list[KnownFit]:
-    paths = [folder / slug / name for slug in names_in(folder) for name in names_in(folder / slug)]
+    paths = [folder / slug / name for slug in file_names(folder) for name in file_names(folder / slug)]
     return [
         KnownFit(path.parent.name, path.name.partition(".")[0], path, origin)
         for path in paths

@@ -84,7 +84,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True)
-class Minimum:
+class SolverResult:
     """Where a search ended."""
 
     cost: float
@@ -97,7 +97,7 @@ class Minimum:
 
 def minimise(
     evaluate: Callable[[Vector], Evaluation], begin: Vector, *, least: Vector, last_at_most: float, scale: float
-) -> Minimum:
+) -> SolverResult:
     """Return the minimum of the cost c above that a search from *begin* finds.
 
     *least* is b, *last_at_most* u, *scale* s; all of *begin* is within them.
@@ -111,7 +111,7 @@ def minimise(
             lowest = quadratic.lowest(above, damping, last_at_most - least[-1])
             expected = quadratic.decrease(lowest - above)
             if expected <= CONVERGED * here.cost:
-                return Minimum(here.cost, here.parameters, here.evaluation, is_converged=True)
+                return SolverResult(here.cost, here.parameters, here.evaluation, is_converged=True)
             there = least + lowest
             found = _Point.of(there, evaluate(there), scale)
             gained = (here.cost - found.cost) / expected
@@ -120,7 +120,7 @@ def minimise(
             damping, growth = damping * growth, growth * 2
         damping, growth = max(damping * max(1 / 3, 1 - (2 * gained - 1) ** 3), LIGHTEST), 2.0
         here = found
-    return Minimum(here.cost, here.parameters, here.evaluation, is_converged=False)
+    return SolverResult(here.cost, here.parameters, here.evaluation, is_converged=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +303,7 @@ class _Fitted:
         of_logarithms = self.amounts**2 * (by_cost - (found.factors / seconds) ** 2)
         return np.append(factors[: len(seconds)] @ of_logarithms, 0.0)
 
-    def minimum(self, begin: Vector) -> Minimum:
+    def minimum(self, begin: Vector) -> SolverResult:
         least = np.append(np.zeros(len(begin) - 1), 1.0)
         return minimise(self.evaluate, begin, least=least, last_at_most=SHARPEST, scale=EXPLAINED)
 
@@ -390,7 +390,7 @@ def _ridge(columns: tuple[str, ...], center: Vector) -> Matrix:
     return cast("Matrix", linalg.block_diag(drawn, SHARPNESS_DRAWN / center[-1]))
 
 
-def _best(task: _Fitted, first: Vector) -> Minimum:
+def _best(task: _Fitted, first: Vector) -> SolverResult:
     """Return the lowest minimum found from the weights *first*, by more searches where the first ones stopped short.
 
     Warns :class:`ConvergenceWarning` where the lowest of all stopped short too.
@@ -418,7 +418,7 @@ def _task(problem: Problem, columns: tuple[str, ...], scaled: Matrix, center: Ve
     return _Fitted(scaled * measured[:, None], measured, sides, center, ridge)
 
 
-def _covariance(found: Minimum, scales: Vector) -> Matrix:
+def _covariance(found: SolverResult, scales: Vector) -> Matrix:
     """Return the covariance of the weights and the sharpness, but for the factor of the scatter."""
     slopes, factors = found.evaluation.jacobian(), np.append(scales, 1.0)
     # Where nothing depends on the sharpness, nothing is known of it, and nothing is to be multiplied by that.

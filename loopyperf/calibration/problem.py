@@ -147,7 +147,7 @@ class Indistinguishable(msgspec.Struct, frozen=True):
         return tuple(sorted({*self.left_out, *(name for equal in self.left_out.values() for name in equal)}))
 
 
-def broken(groups: Iterable[Indistinguishable], properties: Mapping[str, float]) -> tuple[str, ...]:
+def changed_counts(groups: Iterable[Indistinguishable], properties: Mapping[str, float]) -> tuple[str, ...]:
     """Return the left-out properties whose count is not what it was in the measured kernels: their cost is unknown.
 
     *properties* are the counts of one kernel; differences of at most :data:`TOLERANCE` are let pass.
@@ -167,7 +167,7 @@ def doubts(groups: Iterable[Indistinguishable], properties: Mapping[str, float])
     return tuple(
         f"the weight of {name!r} is undetermined: in all kernels of the calibration it was {_spelled(equals[name])}, "
         f"which would be {amount(sum(_terms(equals[name], properties)))} here, but is {amount(properties.get(name, 0))}"
-        for name in broken(groups, properties)
+        for name in changed_counts(groups, properties)
     )
 
 
@@ -243,7 +243,7 @@ class Solution:
         missing = (
             name for name, count in properties.items() if count and name not in self.weights and name not in tied
         )
-        return (*missing, *broken(self.undetermined, properties))
+        return (*missing, *changed_counts(self.undetermined, properties))
 
 
 def leverages(gradient: Matrix, covariance: Matrix) -> Vector:
@@ -266,7 +266,7 @@ FEWEST = 3
 """Configurations that should exercise a property: with two, nobody sees which one is the odd one out."""
 
 
-class Counted(Protocol):
+class CountedConfiguration(Protocol):
     """What a configuration is asked for at one size: an observation, or counts alone."""
 
     @property
@@ -315,7 +315,7 @@ class Coverage(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"varies with {', '.join(self.resembles)}" if self.resembles else ""
 
 
-def tabulate(counted: Iterable[Counted], expected: Iterable[str] = ()) -> tuple[Coverage, ...]:
+def tabulate(counted: Iterable[CountedConfiguration], expected: Iterable[str] = ()) -> tuple[Coverage, ...]:
     """Return a row for each property that is counted or *expected*, sorted by name, from counts alone.
 
     Which properties vary with each other is not known without run times: no row has an inflation.

@@ -12,18 +12,18 @@ from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.learned import (
     BASE,
     RECIPES,
-    Learned,
     Parameters,
     Record,
     Regressor,
+    ResidualModel,
     Score,
-    Taught,
+    TrainingRecord,
     check_recipe,
     searched,
     taught,
 )
 from loopyperf.calibration.problem import Matrix, Observation, Vector, pose_problem
-from loopyperf.calibration.validation import Candidate, rounded
+from loopyperf.calibration.validation import FitRecipe, rounded
 from loopyperf.errors import CalibrationError
 from loopyperf.models.learned import Features
 
@@ -68,7 +68,7 @@ class Base(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class UnfittedBase:
     """A base that is fitted to nothing: examples come with what it says."""
 
     name: str
@@ -89,7 +89,7 @@ def _stated(examples: Sequence[Example], /) -> Vector:
 class FittedBase:
     """A fit of the examples' observations."""
 
-    candidate: Candidate
+    candidate: FitRecipe
 
     @property
     def name(self) -> str:
@@ -172,7 +172,7 @@ class Lesson:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judged:
+class CrossValidated:
     """What is said of each example by those that have not seen its class, in seconds."""
 
     base: Vector
@@ -180,9 +180,9 @@ class Judged:
     """by recipe"""
 
 
-def judge(
+def cross_validated(
     base: Base, examples: Sequence[Example], recipes: Sequence[str] = tuple(RECIPES), most: int = MOST_FOLDS
-) -> Judged:
+) -> CrossValidated:
     """Return what *base* alone, and corrected by each of *recipes*, says of classes that were left out.
 
     Raises :class:`CalibrationError` for fewer than three classes: one is left out, and of the others one more.
@@ -197,7 +197,7 @@ def judge(
         for recipe in recipes:
             regressor = lesson.taught(recipe, lesson.searched(recipe))
             learned[recipe][asked] = alone[asked] * np.exp(regressor.predict(features))
-    return Judged(alone, learned)
+    return CrossValidated(alone, learned)
 
 
 def logarithms(examples: Sequence[Example], seconds: Vector) -> Vector:
@@ -219,7 +219,7 @@ FEWEST_CLASSES = 3
 
 def learn(
     provenance: Provenance, base: Base, examples: Sequence[Example], recipe: str = "svr", fit: Fit | None = None
-) -> Learned:
+) -> ResidualModel:
     """Return what *recipe* learns of the error of *base* on *examples*, judged on classes left out.
 
     *fit* is that of the base to all examples, where it is fitted; all recipes are judged beside *recipe*. Raises
@@ -228,11 +228,11 @@ def learn(
     check_recipe(recipe)
     rows = [Example(each.observation, each.features.rounded(), each.base) for each in examples]
     _check_classes(rows)
-    judged = judge(base, rows)
+    judged = cross_validated(base, rows)
     lesson = Lesson.of(base, rows)
     errors = np.sort(np.abs(logarithms(rows, judged.learned[recipe])))
     origin: dict[str, Any] = msgspec.structs.asdict(provenance) | {"model": "learned"}
-    return Learned(
+    return ResidualModel(
         Record(
             **origin,
             base=base.name,
@@ -244,7 +244,7 @@ def learn(
             scores=scores(rows, judged),
             errors=tuple(map(rounded, errors.tolist())),
             rows=tuple(
-                Taught(
+                TrainingRecord(
                     row.observation.kernel_class,
                     row.observation.label,
                     float(row.observation.seconds),
@@ -257,7 +257,7 @@ def learn(
     )
 
 
-def scores(examples: Sequence[Example], judged: Judged) -> dict[str, Score]:
+def scores(examples: Sequence[Example], judged: CrossValidated) -> dict[str, Score]:
     """Return the scores of the base alone and of each recipe."""
     measured = np.array([each.observation.seconds for each in examples])
     left = logarithms(examples, judged.base)

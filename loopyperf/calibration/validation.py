@@ -27,7 +27,7 @@ from loopyperf.units import listed
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class FitRecipe:
     """A way to fit a model."""
 
     name: str
@@ -38,10 +38,10 @@ class Candidate:
 
 
 CANDIDATES = (
-    Candidate("linear, non-negative", "linear", "counts", solve),
-    Candidate(PLAIN, "linear", "counts", partial(solve, non_negative=False)),
-    Candidate("overlap of counts", "overlap", "counts", solve_overlap),
-    Candidate(PIPELINES, "overlap", "pipelines", solve_overlap),
+    FitRecipe("linear, non-negative", "linear", "counts", solve),
+    FitRecipe(PLAIN, "linear", "counts", partial(solve, non_negative=False)),
+    FitRecipe("overlap of counts", "overlap", "counts", solve_overlap),
+    FitRecipe(PIPELINES, "overlap", "pipelines", solve_overlap),
 )
 
 NAMED = 3
@@ -53,7 +53,7 @@ LACK: Mapping[Basis, str] = {
 """what to do about measurements without the columns of a basis"""
 
 
-def possible(observations: Iterable[Observation], model: str | None = None) -> tuple[Candidate, ...]:
+def possible(observations: Iterable[Observation], model: str | None = None) -> tuple[FitRecipe, ...]:
     """Return the candidates, of *model* if one is named, that *observations* have the columns for.
 
     Warns where only some have them: a few rows that lack pipelines take a whole way to fit from all.
@@ -107,9 +107,9 @@ class Validated:
     table: CrossValidation
     left_out: Mapping[str, OutOfFold]
     """by candidate"""
-    candidates: Mapping[str, Candidate]
+    candidates: Mapping[str, FitRecipe]
 
-    def better(self, model: str | None = None) -> Candidate:
+    def better(self, model: str | None = None) -> FitRecipe:
         """Return the candidate that generalises best, of *model* if one is named."""
         named = [name for name, each in self.candidates.items() if model in (None, each.model)]
         return self.candidates[self.table.best(named)]
@@ -117,7 +117,7 @@ class Validated:
 
 def cross_validate(
     observations: Sequence[Observation],
-    candidates: Sequence[Candidate] | None = None,
+    candidates: Sequence[FitRecipe] | None = None,
     beyond: Sequence[Observation] = (),
 ) -> Validated:
     """Return the errors of *candidates* on each kernel class, fitted to the others; by default of all possible ones.
@@ -132,14 +132,14 @@ def cross_validate(
     asked = folds([row.kernel_class for row in rows])
     chosen = possible(rows) if candidates is None else tuple(candidates)
     bases: set[Basis] = {each.basis for each in chosen}
-    told = {basis: told_of(basis, rows, beyond) for basis in bases}
+    told = {basis: training_observations(basis, rows, beyond) for basis in bases}
     posed = {basis: [(fold, _without(fold, told[basis], basis)) for fold in asked] for basis in bases}
     left_out = {each.name: _out_of_fold(each, rows, posed[each.basis]) for each in chosen}
     table = _table(rows, left_out)
     return Validated(table, left_out, {each.name: each for each in chosen})
 
 
-def told_of(
+def training_observations(
     basis: Basis, observations: Sequence[Observation], beyond: Sequence[Observation]
 ) -> tuple[Observation, ...]:
     """Return what fits of *basis* are made from: of pipelines, also the kernels that no property stands for."""
@@ -151,7 +151,7 @@ def _without(fold: set[str], rows: Sequence[Observation], basis: Basis) -> Probl
 
 
 def _out_of_fold(
-    candidate: Candidate, rows: Sequence[Observation], posed: Sequence[tuple[set[str], Problem]]
+    candidate: FitRecipe, rows: Sequence[Observation], posed: Sequence[tuple[set[str], Problem]]
 ) -> OutOfFold:
     seconds, leverages = np.zeros(len(rows)), np.zeros(len(rows))
     unknown: list[tuple[str, ...]] = [()] * len(rows)

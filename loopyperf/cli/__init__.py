@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from platformdirs import user_cache_dir
 
 from loopyperf.errors import LoopyperfError, cannot_start, one_line
-from loopyperf.files import said
+from loopyperf.files import os_reason
 
 ENDED = 128
 """and the number of a signal are the exit status of what it has ended, as shells have it"""
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _end(f"Error: the answer cannot be written to standard output: {refused}", 1)
         if error.filename is None:
             raise
-        _end(f"Error: {error.filename}: {said(error)}; --verbose says where this came up", 1)
+        _end(f"Error: {error.filename}: {os_reason(error)}; --verbose says where this came up", 1)
 
 
 def _end_as_by_interruption() -> None:
@@ -96,7 +96,7 @@ def caches_apart() -> str:
         atexit.register(temporary.cleanup)
         os.environ["XDG_CACHE_HOME"] = temporary.name
         return (
-            f"caches cannot be kept in {folder}: {said(error)}; this command keeps its own until it ends. Let "
+            f"caches cannot be kept in {folder}: {os_reason(error)}; this command keeps its own until it ends. Let "
             "XDG_CACHE_HOME name a folder that can be written"
         )
 

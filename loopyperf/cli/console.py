@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 from loopyperf.cli.streams import Form, Records, has_width, in_shell_terms, is_quiet, is_verbose, standard_output
-from loopyperf.display import GAP, Sheet, Shown, Tabular, folded
+from loopyperf.display import GAP, ReportText, Shown, Tabular, folded
 
 NOTE = re.compile(r"note: |\d+ notes in short: ")
 SHARE = re.compile(r"[<>]? ?-?\d+(\.\d+)? %")
@@ -55,7 +55,7 @@ def show_answer(answer: Shown) -> None:
     show_whole_or_alone(answer.sheet())
 
 
-def show_whole_or_alone(sheet: Sheet) -> None:
+def show_whole_or_alone(sheet: ReportText) -> None:
     """Print *sheet*; with ``--quiet`` the answer alone, which is its tables where it names none.
 
     Where it has neither, there is no answer, and all of it says why.
@@ -68,14 +68,14 @@ def show_whole_or_alone(sheet: Sheet) -> None:
         show_sheet(sheet)
 
 
-def show_sheet(sheet: Sheet) -> None:
+def show_sheet(sheet: ReportText) -> None:
     """Print *sheet* in the words of the shell; in a file or a pipe sentences are a line each, as those of :func:`show`.
 
     On a terminal that can do that its head is bold, its notes are dim, and shares have a colour.
     """
     console = standard_output()
     prose = None if has_width() else sys.maxsize
-    for line in Sheet(sheet.asked, sheet.answer).text(console.width, prose=prose).splitlines():
+    for line in ReportText(sheet.asked, sheet.answer).text(console.width, prose=prose).splitlines():
         console.print(Text(line, "bold"))
     _show_tables(sheet, console)
     for sentence in _of_shell(sheet).sentences(_all_notes()):
@@ -90,7 +90,7 @@ def print_answer(answer: Tabular, form: Form) -> None:
 
 
 def print_in(
-    form: Form, sheet: Callable[[], Sheet], records: Callable[[], Records], to_dict: Callable[[], Any]
+    form: Form, sheet: Callable[[], ReportText], records: Callable[[], Records], to_dict: Callable[[], Any]
 ) -> None:
     """Print what *form* needs of an answer: its sheet as text or as Markdown, its records as CSV, or it all as JSON."""
     if form == "json":
@@ -108,14 +108,14 @@ def print_json(answer: Any) -> None:
     click.echo(json.dumps(answer, indent=2))
 
 
-def _show_tables(sheet: Sheet, console: Console) -> None:
-    for line in Sheet("", tables=sheet.tables).text(console.width).splitlines():
+def _show_tables(sheet: ReportText, console: Console) -> None:
+    for line in ReportText("", tables=sheet.tables).text(console.width).splitlines():
         printed = Text(line)
         printed.highlight_regex(SHARE, "cyan")
         console.print(printed)
 
 
-def _of_shell(sheet: Sheet) -> Sheet:
+def _of_shell(sheet: ReportText) -> ReportText:
     """Return *sheet* with its sentences in the words of the shell."""
     remarks, notes = ([in_shell_terms(each) for each in said] for said in (sheet.remarks, sheet.notes))
     return replace(sheet, remarks=remarks, notes=notes)

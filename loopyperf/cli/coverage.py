@@ -14,9 +14,9 @@ from loopyperf.cli import settings
 from loopyperf.cli.completion import names
 from loopyperf.cli.console import print_json, show, show_sheet
 from loopyperf.cli.progress import working
-from loopyperf.display import Sheet, Table
+from loopyperf.display import ReportText, Table
 from loopyperf.errors import FitFileError
-from loopyperf.measurement.environment import Limits
+from loopyperf.measurement.environment import DeviceLimits
 
 LOCAL_MEMORY, GLOBAL_MEMORY = 48 * 2**10, 2**32
 """bytes that are taken for a device that is not there"""
@@ -66,7 +66,7 @@ def coverage(
         {"--local-memory": local_memory, "--global-memory": global_memory, "--kernels": kernels},
     )
     if group_size is not None:
-        limits = Limits(
+        limits = DeviceLimits(
             group_size,
             LOCAL_MEMORY if local_memory is None else local_memory,
             GLOBAL_MEMORY if global_memory is None else global_memory,
@@ -112,7 +112,7 @@ def show_coverage(rows: Sequence[Coverage]) -> None:
         if row.configurations
     ]
     table = Table(("property", "kernels", "counted", "inflation", "classes"), found, last=1)
-    show_sheet(Sheet("what exercises each property", tables=[table]))
+    show_sheet(ReportText("what exercises each property", tables=[table]))
 
 
 def show_gaps(rows: Sequence[Coverage], at_most: int = 12) -> None:

@@ -20,11 +20,11 @@ from loopyperf.device.lambdas import global_levels
 from loopyperf.device.library import KnownDescription, known_descriptions, listed_as, load_device
 from loopyperf.device.parts import Pipeline, Substitution
 from loopyperf.device.substitutes import completed, lacking
-from loopyperf.display import Sheet, Table
+from loopyperf.display import ReportText, Table
 from loopyperf.errors import DeviceFileError, FitFileError
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.models.catalog import DEVICE_MODELS
-from loopyperf.models.timing import Asked, Timing, limit_substitutions, needed, told
+from loopyperf.models.timing import InstructionTimes, NeededNumbers, limit_substitutions, needed, substitution_list
 from loopyperf.models.traffic import Served
 from loopyperf.units import number_of
 
@@ -68,7 +68,7 @@ class Answering:
 
 def _substitutions(device: Device) -> Iterator[Substitution]:
     """Yield what is assumed of the instructions of an ordinary kernel that has something of every memory."""
-    whole, timing = completed(device), Timing(device)
+    whole, timing = completed(device), InstructionTimes(device)
     yield from limit_substitutions(whole)
     for kind, dtype in ORDINARY:
         timing.arithmetic(Instruction(kind, dtype, "alu"))
@@ -76,7 +76,7 @@ def _substitutions(device: Device) -> Iterator[Substitution]:
     timing.local_memory(1)
     names = [level.name for level in global_levels(whole)]
     shares = {name: 2.0**-place for place, name in enumerate(names)}
-    timing.memory("load", Served(shares, shares), Asked(8, 2))
+    timing.memory("load", Served(shares, shares), NeededNumbers(8, 2))
     yield from timing.substituted
 
 
@@ -95,11 +95,11 @@ def devices(context: click.Context, form: Form) -> None:
     print_in(form, lambda: _sheet(rows), lambda: list(_records(rows)), lambda: rows)
 
 
-def _sheet(rows: Sequence[Row]) -> Sheet:
+def _sheet(rows: Sequence[Row]) -> ReportText:
     unreadable = [
         each["error"] for row in rows for each in (row["description"], *row["fits"]) if each and each["error"]
     ]
-    return Sheet(number_of(len(rows), "device"), tables=[_listed(rows)], remarks=[MODELS_TOLD], notes=unreadable)
+    return ReportText(number_of(len(rows), "device"), tables=[_listed(rows)], remarks=[MODELS_TOLD], notes=unreadable)
 
 
 def _records(rows: Sequence[Row]) -> Iterator[Row]:
@@ -163,8 +163,8 @@ def show_device(device: Device) -> None:
     show_whole_or_alone(_sheet_of(device))
 
 
-def _sheet_of(device: Device) -> Sheet:
-    return Sheet("", tables=[device.table], remarks=_told(device))
+def _sheet_of(device: Device) -> ReportText:
+    return ReportText("", tables=[device.table], remarks=_told(device))
 
 
 def _told(device: Device) -> list[str]:
@@ -175,7 +175,7 @@ def _told(device: Device) -> list[str]:
     with_assumed: dict[tuple[Substitution, ...], list[str]] = {}
     for name, assumed in found.assumed.items():
         with_assumed.setdefault(assumed, []).append(name)
-    how = {each: f"assuming {told(each)}" if each else "by stated numbers" for each in with_assumed}
+    how = {each: f"assuming {substitution_list(each)}" if each else "by stated numbers" for each in with_assumed}
     return [f"{', '.join(names)}: {how[assumed]}" for assumed, names in with_assumed.items()]
 
 

@@ -10,7 +10,7 @@ from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show, show_sheet
 from loopyperf.cli.kernel_source import load_program, words_on
 from loopyperf.cli.progress import working
-from loopyperf.display import Sheet, Table
+from loopyperf.display import ReportText, Table
 from loopyperf.errors import by_reason
 from loopyperf.explain.explain import explain as ask
 from loopyperf.explain.explain import notes_on, paragraphs
@@ -41,14 +41,14 @@ def explain(as_json: bool, details: bool, **asked: Any) -> None:
     most, each simulated; below are the lines of the source with their costs. `loopyperf report` makes a page of it.
     """
     models = asked.pop("models") or (tuple(MODELS) if details else ())
-    answer = explained(models=models, **asked)
+    answer = explanation_for(models=models, **asked)
     if as_json:
         print_json(answer.to_dict())
     else:
         show_explanation(answer, details=details)
 
 
-def explained(
+def explanation_for(
     *,
     kernel: str,
     sizes: dict[str, int],
@@ -87,29 +87,29 @@ def show_explanation(answer: Explanation, *, details: bool = False) -> None:
         show_sheet(sheet)
 
 
-def _sheets(answer: Explanation, details: bool) -> Iterator[Sheet]:
+def _sheets(answer: Explanation, details: bool) -> Iterator[ReportText]:
     """Yield what there is to print, one below the other; all of it with *details*."""
     for on in answer.devices:
         screen = on.sheet()
         least = [f"the roofline says {duration(on.least)} at least"] if on.is_under_the_roof(on.first) else []
         yield replace(screen, remarks=[*screen.remarks, *least])
-        yield Sheet("", tables=[_source_table(answer, on)])
+        yield ReportText("", tables=[_source_table(answer, on)])
         yield from _memory(on)
         if details:
             yield from _details(on)
     if details:
-        yield Sheet("What the models assume", tables=[_summaries(answer)])
+        yield ReportText("What the models assume", tables=[_summaries(answer)])
     yield from _listed("No answer", _reasons(answer.refusals))
 
 
-def _details(on: OnDevice) -> Iterator[Sheet]:
+def _details(on: OnDevice) -> Iterator[ReportText]:
     """Yield what the first screen has no room for."""
     said = notes_on(on)
     if on.estimate.breakdown.rows:
-        yield Sheet("What the time is made of", tables=[_parts_table(on.estimate)])
+        yield ReportText("What the time is made of", tables=[_parts_table(on.estimate)])
     yield from _waiting(on)
     yield from _listed(_whose(on), [_said_by(names, sentence, on) for sentence, names in said.items()])
-    yield Sheet("The models", tables=[models_table(on.estimates, on.clock)])
+    yield ReportText("The models", tables=[models_table(on.estimates, on.clock)])
     yield from _listed("No answer", _reasons(on.refusals))
     if on.roofline is not None:
         yield _under_roofs(on, on.roofline, said)
@@ -120,27 +120,27 @@ def _details(on: OnDevice) -> Iterator[Sheet]:
     yield from _listed("Missing", [f"{name}: {on.gaps[name]}" for name in missing])
 
 
-def _memory(on: OnDevice) -> Iterator[Sheet]:
+def _memory(on: OnDevice) -> Iterator[ReportText]:
     """Yield what each access of the longest launch asks of memory, and what device memory moves."""
     if on.diagnosis is not None and on.diagnosis.launches:
         longest, words = on.diagnosis.longest, on.diagnosis.words
-        yield Sheet("", tables=[accesses_table(longest, words)], remarks=[longest.traffic.in_words])
+        yield ReportText("", tables=[accesses_table(longest, words)], remarks=[longest.traffic.in_words])
 
 
-def _waiting(on: OnDevice) -> Iterator[Sheet]:
+def _waiting(on: OnDevice) -> Iterator[ReportText]:
     """Yield what the warps of each launch wait for."""
     if on.diagnosis is not None:
         for launch in on.diagnosis.launches:
             if launch.waiting is not None:
                 rows = [(cause, bar(share), in_percent(share)) for cause, share in launch.waiting.total.items()]
                 asked = f"What the {on.diagnosis.words.warp}s of {launch.name} wait for"
-                yield Sheet(asked, tables=[Table(("", "", "share"), rows, text=2)])
+                yield ReportText(asked, tables=[Table(("", "", "share"), rows, text=2)])
 
 
-def _listed(title: str, sentences: Sequence[str]) -> Iterator[Sheet]:
+def _listed(title: str, sentences: Sequence[str]) -> Iterator[ReportText]:
     """Yield *sentences* below *title*, if there are any."""
     if sentences:
-        yield Sheet(title, remarks=sentences)
+        yield ReportText(title, remarks=sentences)
 
 
 def _whose(on: OnDevice) -> str:
@@ -153,7 +153,7 @@ def _said_by(names: Sequence[str], sentence: str, on: OnDevice) -> str:
     return sentence if len(names) == len(on.estimates) else f"{', '.join(names)}: {sentence}"
 
 
-def _under_roofs(on: OnDevice, roofline: Roofline, said: Collection[str]) -> Sheet:
+def _under_roofs(on: OnDevice, roofline: Roofline, said: Collection[str]) -> ReportText:
     """Return the sheet of a *roofline* without what was *said*, and with the models that are faster."""
     sheet = roofline.sheet()
     work = [(each.name, prefixed(each.flops, "flop"), _moved(each.moved)) for each in roofline.launches]

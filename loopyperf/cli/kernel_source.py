@@ -90,7 +90,7 @@ def load_built(source: str) -> Any:
         raise KernelFileError(f"{source}() failed with {type(error).__name__}: {one_line(error)}") from error
 
 
-def forget(source: str) -> None:
+def forget_module(source: str) -> None:
     """Let the FILE.py of *source* be imported again, with what was written there since."""
     path = Path(source.rpartition(":")[0])
     sys.modules.pop(_module_name(path.stem, str(path.absolute())), None)

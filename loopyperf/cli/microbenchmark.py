@@ -10,11 +10,11 @@ from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show, show_beside
 from loopyperf.cli.devices import as_plain_values, show_device
 from loopyperf.cli.progress import campaign_bar, working
-from loopyperf.cli.streams import free, standard_error
+from loopyperf.cli.streams import check_writable, standard_error
 from loopyperf.device.device_files import description_text
 from loopyperf.errors import LoopyperfError
 from loopyperf.files import why_unwritable, write_file
-from loopyperf.measurement.microbenchmarks.description import Described, described_by
+from loopyperf.measurement.microbenchmarks.description import MeasuredDescription, described_by
 from loopyperf.measurement.microbenchmarks.description import microbenchmark as run_microbenchmarks
 from loopyperf.units import in_percent
 
@@ -54,7 +54,7 @@ def microbenchmark(
             described = run_microbenchmarks(
                 backend, device=device, archive=archive, clock=hertz, quick=quick, progress=report
             )
-    path = output or free(Path(f"{described.device.slug}.toml"))
+    path = output or check_writable(Path(f"{described.device.slug}.toml"))
     write_file("the description", path, description_text(described.device))
     if as_json:
         print_json({"path": str(path), **_plain(described)})
@@ -63,14 +63,14 @@ def microbenchmark(
     show_beside(f"wrote {path} in {time.monotonic() - started:.0f} s; see it with: loopyperf devices show {path}")
 
 
-def _plain(described: Described) -> dict[str, Any]:
+def _plain(described: MeasuredDescription) -> dict[str, Any]:
     """Return what was found, as JSON can hold it."""
     absent = {refusal.name: refusal.reason for refusal in described.refusals}
     error = None if described.prediction is None else described.prediction.error
     return {**as_plain_values(described.device), "absent": absent, "error on the iterative barrier kernel": error}
 
 
-def _show(described: Described) -> None:
+def _show(described: MeasuredDescription) -> None:
     show_device(described.device)
     if described.prediction is not None:
         divisions, error = len(described.prediction.measured), in_percent(described.prediction.error)

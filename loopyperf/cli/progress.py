@@ -19,7 +19,7 @@ GOES_ON = "what was measured is kept, and the same command goes on from there"
 """is said of a campaign that is interrupted"""
 
 
-class Counted(MofNCompleteColumn):
+class FractionColumn(MofNCompleteColumn):
     """How many are done of how many, where that is known."""
 
     def render(self, task: Task) -> Text:
@@ -27,22 +27,22 @@ class Counted(MofNCompleteColumn):
         return Text() if task.total is None else super().render(task)
 
 
-class Stages:
+class StageProgress:
     """The stages of a campaign on a bar: each has a count, and a clock, of its own."""
 
     def __init__(self, bar: Bar) -> None:
         """Begin with measuring on *bar*."""
         self._bar = bar
-        self._begin("measuring")
+        self._start("measuring")
 
-    def _begin(self, stage: str) -> None:
+    def _start(self, stage: str) -> None:
         self._stage, self._task = stage, self._bar.add_task(stage, total=None)
 
     def report(self, progress: Progress) -> None:
         """Show how far the stage is, or that another one has begun."""
         if progress.stage != self._stage:
             self._bar.remove_task(self._task)
-            self._begin(progress.stage)
+            self._start(progress.stage)
         if progress.total:
             doing = f"{progress.stage} {progress.kernel_class}"
             self._bar.update(self._task, completed=progress.done, total=progress.total, description=doing)
@@ -56,7 +56,7 @@ def campaign_bar() -> Generator[ProgressReport]:
     """
     try:
         with no_answer_yet(), _bar() as bar:
-            yield Stages(bar).report
+            yield StageProgress(bar).report
     except KeyboardInterrupt as interrupt:
         interrupt.add_note(GOES_ON)
         raise
@@ -83,7 +83,7 @@ def working(title: str) -> Generator[None]:
 
 def _bar() -> Bar:
     console = standard_error()
-    columns = (TextColumn("{task.description}"), BarColumn(), Counted(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), FractionColumn(), TimeElapsedColumn())
     return Bar(*columns, console=console, transient=True, disable=not _is_shown(console))
 
 

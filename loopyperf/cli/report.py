@@ -9,8 +9,8 @@ import click
 
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show
-from loopyperf.cli.explain import explained
-from loopyperf.cli.kernel_source import forget
+from loopyperf.cli.explain import explanation_for
+from loopyperf.cli.kernel_source import forget_module
 from loopyperf.cli.streams import Output, standard_error
 from loopyperf.errors import LoopyperfError, one_line
 from loopyperf.explain.explanation import Explanation
@@ -36,7 +36,7 @@ def report(output: Path | None, is_opened: bool, is_watched: bool, as_json: bool
     # Where Jinja2 or matplotlib is missing, that is said before the analysis.
     reports = import_module("loopyperf.explain.report")
     asked |= {"code": True, "models": asked["models"] or tuple(MODELS)}
-    explanation = explained(**asked)
+    explanation = explanation_for(**asked)
     path = _free_name(explanation.kernel) if output is None else output
     saved = reports.Report(explanation).save(path, is_watched=is_watched)
     if as_json:
@@ -71,9 +71,9 @@ def _watch(saved: Path, asked: dict[str, Any]) -> None:
         if (now := _changed_at(watched)) == known:
             continue
         known = now
-        forget(str(asked["kernel"]))
+        forget_module(str(asked["kernel"]))
         try:
-            explanation = explained(**asked)
+            explanation = explanation_for(**asked)
             reports.Report(explanation).save(saved, is_watched=True)
             first = explanation.devices[0]
             show(f"{time.strftime('%X')}  {first.estimate.time_in_words}, {first.cause}")

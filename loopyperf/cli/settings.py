@@ -63,7 +63,7 @@ def by_name_if_any(
     return by_name(context, option, settings) or None
 
 
-def once(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> str | None:
+def single_value(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> str | None:
     """Return the only one of *values*, None without any; raises :class:`click.BadParameter` for several."""
     if len(values) > 1:
         raise click.BadParameter(f"give only one; received {' and '.join(values)}", context, option)
@@ -78,7 +78,7 @@ def each_once(context: click.Context, option: click.Parameter, names: tuple[str,
     return names
 
 
-def number(text: str) -> Number:
+def parsed_number(text: str) -> Number:
     """Return the number that *text* is, an integer where it is one; raises ValueError if it is not a number."""
     try:
         return int(text)
@@ -87,7 +87,7 @@ def number(text: str) -> Number:
 
 
 SIZE = NamedValue("a size", "n=4096", "an integer", int)
-TYPICAL = NamedValue("what data decides", "j=27", "a number", number)
+TYPICAL = NamedValue("what data decides", "j=27", "a number", parsed_number)
 
 
 class BackendName(click.ParamType[str]):
@@ -142,7 +142,7 @@ sizes_after = click.option(
 device = click.option(
     "--device",
     multiple=True,
-    callback=once,
+    callback=single_value,
     shell_complete=names_or_files(devices),
     help="Short name (see `loopyperf devices`); for models of the device, a description's path too.",
 )
@@ -166,7 +166,7 @@ several_devices = click.option(
 
 def _models(what: str, *names: str, one: bool = False) -> Callable[[Declared], Declared]:
     """Declare an option that names models, of *one* or of several, for *what*."""
-    callback = once if one else each_once
+    callback = single_value if one else each_once
     return click.option(*names, type=MODEL, multiple=True, callback=callback, metavar="MODEL", help=what)
 
 

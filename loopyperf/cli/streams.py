@@ -203,7 +203,7 @@ class Output(click.Path):
         return path
 
 
-def free(path: Path) -> Path:
+def check_writable(path: Path) -> Path:
     """Return *path*, or where something is there the first of ``path-2``, ``path-3`` and so on that is free."""
     others = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
     return next(each for each in chain([path], others) if not is_there(each))

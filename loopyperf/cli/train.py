@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from loopyperf.calibration.learned import RECIPES, learned_document, own_learned, save_learned
+from loopyperf.calibration.learned import RECIPES, own_residual_models, residual_document, save_residual_model
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show_answer
 from loopyperf.cli.progress import working
@@ -46,8 +46,8 @@ def train(
     with working("learning"):
         files = measurement_kernels(kernels)
         learned = train_recordings([read_archive(each) for each in archives], files, base=base, recipe=recipe)
-    save_learned(learned, output or own_learned(learned.record.slug, learned.record.backend))
+    save_residual_model(learned, output or own_residual_models(learned.record.slug, learned.record.backend))
     if as_json:
-        print_json(learned_document(learned))
+        print_json(residual_document(learned))
         return
     show_answer(learned)

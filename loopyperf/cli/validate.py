@@ -13,7 +13,7 @@ from loopyperf.cli import settings
 from loopyperf.cli.console import print_in, show_beside
 from loopyperf.cli.progress import campaign_bar, working
 from loopyperf.cli.streams import Form, Output
-from loopyperf.display import Sheet, Table
+from loopyperf.display import ReportText, Table
 from loopyperf.errors import LoopyperfError
 from loopyperf.files import write_whole
 from loopyperf.models.result import LEVEL
@@ -63,7 +63,7 @@ def validate(
         show_beside(f"charts: {', '.join(written['charts'])}")
 
 
-def sheet_of(found: Validation) -> Sheet:
+def sheet_of(found: Validation) -> ReportText:
     """Return measured and predicted times by kernel and size, the geometric means, and what they are to be seen beside.
 
     The means are those of each kernel and of all, as in the paper's Table 1.

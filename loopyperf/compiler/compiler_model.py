@@ -30,7 +30,7 @@ from loopyperf.compiler.identities import (
     without_identities,
 )
 from loopyperf.compiler.loop_control import copies, with_loop_control, with_loop_guards
-from loopyperf.compiler.predication import with_predication, with_tested_passes
+from loopyperf.compiler.predication import with_predicated_iterations, with_predication
 from loopyperf.compiler.private_arrays import with_indexed_loops_written_out
 from loopyperf.compiler.private_memory import with_private_memory
 from loopyperf.compiler.value_numbering import computed_once, without_common_subexpressions, without_invariants
@@ -45,10 +45,10 @@ from loopyperf.idg.program import (
     Iteration,
     Loop,
     Opcode,
+    integer_if_whole,
     is_innermost,
     loops_in,
     placed,
-    whole,
 )
 from loopyperf.polyhedral.affine import Affine
 
@@ -68,7 +68,7 @@ PASS = {Opcode.INTEGER: 4, Opcode.BRANCH: 1}
 """of each pass of such a loop: counter, comparison, branch, and an index for each of two arrays"""
 
 
-def with_parting_lanes(graph: Idg) -> Idg:
+def with_divergent_exits(graph: Idg) -> Idg:
     """Return *graph* with as many passes of innermost loops as a warp makes whose lanes make different numbers."""
     parting = {loop.name for loop in loops_in(graph.body) if _may_part(graph, loop)}
     if not parting:
@@ -99,7 +99,7 @@ class _Parting:
         loop = self.graph.loops_around[edge.source][-1] if depth >= 0 else None
         if loop is None or loop.name not in self.factors or edge.passes[depth] != Affine((), loop.trips - 1):
             return edge
-        last: Iteration = Affine((), passes_of_warp(loop.lanes, self.factors[loop.name]) - 1)
+        last: Iteration = Affine((), warp_iterations(loop.lanes, self.factors[loop.name]) - 1)
         return replace(edge, passes=(*edge.passes[:depth], last))
 
     def _items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
@@ -124,15 +124,15 @@ class _Parting:
                 yield len(self.instructions) - 1
 
     def _with_all_passes(self, loop: Loop) -> Loop:
-        trips = passes_of_warp(loop.lanes, self.factors[loop.name])
+        trips = warp_iterations(loop.lanes, self.factors[loop.name])
         for place, _ in placed(loop.body):
             each = self.instructions[place]
             number = Fraction(each.executions) * trips / loop.trips
-            self.instructions[place] = replace(each, executions=whole(number))
+            self.instructions[place] = replace(each, executions=integer_if_whole(number))
         return replace(loop, trips=trips)
 
 
-def passes_of_warp(lanes: Sequence[int], factor: int) -> int:
+def warp_iterations(lanes: Sequence[int], factor: int) -> int:
     """Return how many passes a warp makes whose lanes make so many, of a loop that nvcc writes out *factor*-fold."""
     return sum(number * each for number, each in zip(_stages(lanes, factor), STAGES[factor], strict=True))
 
@@ -175,7 +175,7 @@ def with_unrolled_loops(graph: Idg) -> Idg:
 
 PASSES: dict[str, Pass] = {
     "predication": with_predication,
-    "tested passes": with_tested_passes,
+    "tested passes": with_predicated_iterations,
     "private memory": with_private_memory,
     "indexed loops": with_indexed_loops_written_out,
     "address folding": without_index_arithmetic,
@@ -185,7 +185,7 @@ PASSES: dict[str, Pass] = {
     "squares": with_squares,
     "exact reciprocals": with_exact_reciprocals,
     "tested copies": with_tested_copies,
-    "parting lanes": with_parting_lanes,
+    "parting lanes": with_divergent_exits,
     "unrolling": with_unrolled_loops,
     "folding of copies": without_index_arithmetic,
     "identities of copies": without_identities,

@@ -316,7 +316,7 @@ def with_tested_copies(graph: Idg) -> Idg:
                 continue
             loops = (*around, item)
             inside = list(items(item.body, loops))
-            if item.is_unrolled and item.lanes_part:
+            if item.is_unrolled and item.lanes_diverge:
                 first = len(instructions)
                 passes = number_of_runs(None, loops)
                 test = Instruction(Opcode.INTEGER, "i32", Pipeline.ALU, text=f"in {item.name}?", executions=passes)

@@ -87,7 +87,7 @@ def sequence_of(instruction: Instruction, capability: Capability = HOPPER) -> Ma
     return table.get(f"{name} {dtype}") or table.get(f"{name.removesuffix('f')} {dtype}")  # as in C, sqrtf
 
 
-def is_described(instruction: Instruction, described: Collection[str]) -> bool:
+def is_known_function(instruction: Instruction, described: Collection[str]) -> bool:
     """Return whether *described*, e.g. ``"div f64"``, has *instruction*: integer divisions round in Loopy's own way."""
     return f"{_name(instruction)} {instruction.dtype}" in described
 
@@ -233,7 +233,7 @@ class _Expansion:
     def expanded(self) -> Idg:
         for place, each in enumerate(self.graph.instructions):
             sequence = sequence_of(each, self.capability)
-            if sequence is not None and not is_described(each, self.described):
+            if sequence is not None and not is_known_function(each, self.described):
                 self._expand(place, each, sequence)
                 self.constants.setdefault(sequence, each)
         if not self.last:

@@ -17,7 +17,17 @@ from loopyperf.compiler.predication import on_loop
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg, number_of_runs
-from loopyperf.idg.program import Edge, Instruction, Item, Iteration, Loop, Opcode, is_innermost, loops_in, whole
+from loopyperf.idg.program import (
+    Edge,
+    Instruction,
+    Item,
+    Iteration,
+    Loop,
+    Opcode,
+    integer_if_whole,
+    is_innermost,
+    loops_in,
+)
 from loopyperf.polyhedral.affine import Affine, Symbol
 from loopyperf.polyhedral.polynomial import Polynomial, Term
 
@@ -201,8 +211,8 @@ class _Control:
         The number of passes of some loops varies: nvcc writes them out too, and controls several copies together.
         """
         share = Fraction(number_of_runs(None, loops), written_out(self.graph, loops)) * loop.copies
-        passes = whole(share)
-        counters = 2 if loop.is_counted and not loop.lanes_part else 1
+        passes = integer_if_whole(share)
+        counters = 2 if loop.is_counted and not loop.lanes_diverge else 1
         steps = [self._step(f"count {loop.name}", loops, passes) for _ in range(counters)]
         moved = [place for place in _directly(loop) if any(loop.name in each for each, _ in self._address(place).terms)]
         meets = any(
@@ -210,7 +220,7 @@ class _Control:
         )
         again = (AGAIN if meets else 0) + self._steps_by_products(moved, loop)
         steps += [self._add(Opcode.INTEGER, f"invariant of {loop.name}", passes) for _ in range(again)]
-        pointers = self._parting_pointers(moved, loop) if loop.lanes_part else self._pointers(moved, loop, meets)
+        pointers = self._parting_pointers(moved, loop) if loop.lanes_diverge else self._pointers(moved, loop, meets)
         for place in pointers:
             step = self._step(f"move on to the next {loop.name}", loops, passes)
             self.edges.append(self._edge(step, place, loops, 1))
@@ -338,7 +348,7 @@ class _Guarding:
         self.instructions = list(graph.instructions)
 
     def guarded(self) -> Idg:
-        bounds = [place for loop in loops_in(self.graph.body) if loop.lanes_part for place in self._bounds(loop)]
+        bounds = [place for loop in loops_in(self.graph.body) if loop.lanes_diverge for place in self._bounds(loop)]
         body = (*bounds, *self._items(self.graph.body, ()))
         return Idg(tuple(self.instructions), self.graph.edges, body)
 
@@ -359,11 +369,11 @@ class _Guarding:
         loop = loops[-1]
         if not loop.is_counted:
             return {}
-        if loop.lanes_part and not is_innermost(loop):
+        if loop.lanes_diverge and not is_innermost(loop):
             return OUTER_PARTING
         written = written_out(self.graph, loops)
         guards = GUARDS[max(number for number in GUARDS if number <= written)]
-        if not loop.lanes_part:
+        if not loop.lanes_diverge:
             return {Opcode.INTEGER: guards}
         return {**PARTING, Opcode.INTEGER: PARTING[Opcode.INTEGER] + (guards if written > 1 else 0)}
 

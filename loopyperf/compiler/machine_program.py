@@ -12,7 +12,7 @@ from functools import partial
 
 from loopyperf.compiler import OF_CUDA, OF_GPUS, Placement, PrivateArray, lowered, private_arrays_of
 from loopyperf.compiler.entry import HOPPER, Capability
-from loopyperf.compiler.functions import exponent_of, is_described, sequence_of
+from loopyperf.compiler.functions import exponent_of, is_known_function, sequence_of
 from loopyperf.compiler.private_arrays import by_another, placed_by_stack
 from loopyperf.compiler.registers import (
     NVIDIA,
@@ -20,17 +20,17 @@ from loopyperf.compiler.registers import (
     Registers,
     registers_of,
     registers_without_waiting,
-    with_early_loads,
     with_few_registers,
+    with_scheduled_loads,
 )
 from loopyperf.compiler.resources import Resources
 from loopyperf.compiler.spilling import with_spills
-from loopyperf.counts.sizes import numbered
+from loopyperf.counts.sizes import check_64_bit
 from loopyperf.device.description import LATENCY_FIELDS, Device
 from loopyperf.device.occupancy import Execution, Occupancy, execution_on, occupancy, register_steps
 from loopyperf.device.parts import Lanes, Substitute
 from loopyperf.device.substitutes import completed
-from loopyperf.display import Sheet, Shown, Table, called
+from loopyperf.display import ReportText, Shown, Table, called
 from loopyperf.errors import MissingNumberError, OccupancyError, UncountableError
 from loopyperf.idg.graph import Idg, distinct
 from loopyperf.idg.live_values import Lives
@@ -93,7 +93,7 @@ class MachineProgram(Shown):
         here = {array.is_in_memory_by(self.placement) for array in self.unsure.values()}
         return tuple(place for place, has in PLACES.items() if not here <= {has})
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the registers of each launch, how many groups reside at once, and what limits that."""
         rows = [
             (
@@ -108,7 +108,7 @@ class MachineProgram(Shown):
         ]
         headings = ("launch", "instructions", "registers", "spilled", "groups at once", "limited by")
         arrays = (f"{each.name} is {each.home}: {each.reason}" for each in self.unsure.values())
-        return Sheet(
+        return ReportText(
             asked=called(self.kernel, self.sizes),
             answer=f"{number_of(len(self.launches), 'launch')}, compiled for {self.device}",
             tables=[Table(headings, rows, last=1)],
@@ -116,7 +116,7 @@ class MachineProgram(Shown):
         )
 
 
-def machine_program(
+def compiled_program(
     profile: KernelProfile,
     device: Device,
     placement: Placement = "likelier",
@@ -134,7 +134,7 @@ def machine_program(
     :class:`UncountableError` where local memory depends on a parameter.
     """
     known, executed = completed(device), [launch for launch in profile.launches if launch.classes]
-    with numbered(profile.sizes), _uncollected():
+    with check_64_bit(profile.sizes), _uncollected():
         launches = tuple(
             machine_launch(
                 each, known, placement, concurrent_groups, _left_out(profile, known), (compiled or {}).get(each.name)
@@ -175,7 +175,7 @@ def machine_launch(
     leave_out: frozenset[str] = frozenset(),
     compiled: Resources | None = None,
 ) -> MachineLaunch:
-    """Return what a compiler that does not do *leave_out* makes of *launch*; see :func:`machine_program`."""
+    """Return what a compiler that does not do *leave_out* makes of *launch*; see :func:`compiled_program`."""
     local_memory = launch.local_memory if compiled is None else compiled.local_memory
     if local_memory is None:
         raise UncountableError(f"how much local memory {launch.name} takes depends on a parameter")
@@ -195,11 +195,11 @@ def machine_launch(
     registers, spilled = _taken([each for _, each, _ in ordered], compiled)
     room = occupancy(device, launch.work_items, registers, local_memory)
     pairs = zip(with_stacks, ordered, strict=True)
-    machine = [with_early_loads(graph, registers=left) for (graph, _), (_, _, left) in pairs]
+    machine = [with_scheduled_loads(graph, registers=left) for (graph, _), (_, _, left) in pairs]
     assumed = [*launch.assumed, *_assumed(unsure, in_memory, max(nbytes for _, nbytes in with_stacks))]
     instructions = [each for graph in graphs for each in graph.instructions]
     if "function sequences" not in leave_out:
-        made = [each for each in instructions if not is_described(each, described)]
+        made = [each for each in instructions if not is_known_function(each, described)]
         assumed += _of_sequences(device, made, capability)
     return MachineLaunch(
         name=launch.name,

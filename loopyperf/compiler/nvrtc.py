@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 
-def compiled(source: bytes, path: str, options: Sequence[str]) -> tuple[bytes, bytes]:
+def nvrtc_output(source: bytes, path: str, options: Sequence[str]) -> tuple[bytes, bytes]:
     """Return the log and the cubin of *source*, which is empty where the library at *path* refuses it."""
     nvrtc = ctypes.CDLL(path)
     program = ctypes.c_void_p()
@@ -33,5 +33,5 @@ def _read(size: Callable[..., Any], content: Callable[..., Any], program: ctypes
 
 
 if __name__ == "__main__":
-    found_log, found_cubin = compiled(sys.stdin.buffer.read(), sys.argv[1], sys.argv[2:])
+    found_log, found_cubin = nvrtc_output(sys.stdin.buffer.read(), sys.argv[1], sys.argv[2:])
     sys.stdout.buffer.write(len(found_log).to_bytes(8, "little") + found_log + found_cubin)

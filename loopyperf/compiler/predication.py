@@ -34,7 +34,7 @@ def with_predication(graph: Idg) -> Idg:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PredicatedRun:
     """Instructions one after the other under the same conditions."""
 
     instructions: tuple[Instruction, ...]
@@ -103,7 +103,7 @@ class _Predication:
         parts = [(under, tuple(part)) for under, part in groupby(items, lambda item: self._under(item, around, given))]
         for number, ((tests, is_idle, on_data), part) in enumerate(parts):
             plain = [item for item in part if not isinstance(item, Loop)]
-            found = Part(tuple(self.instructions[place] for place in plain), tests)
+            found = PredicatedRun(tuple(self.instructions[place] for place in plain), tests)
             is_last = not around and number + 1 == len(parts)
             if tests or on_data:
                 if is_last or len(plain) < len(part) or not found.is_short:
@@ -188,7 +188,7 @@ ADDRESS = 2
 """of an access that moves on by a size, beyond the step that it has anyway: index and base, under the predicate"""
 
 
-def with_tested_passes(graph: Idg) -> Idg:
+def with_predicated_iterations(graph: Idg) -> Idg:
     """Return *graph* with the tests of conditions on loop variables, and with what is issued where they fail."""
     return _Testing(graph).tested()
 
@@ -243,7 +243,7 @@ class _Testing:
         moved = [each.symbolic for each in found if each.symbolic is not None and each.subsystem == MemorySpace.GLOBAL]
         far = [address for address in moved if address.factor_of(around[-1].name).variables]
         yield from self._added(ADDRESS * len(far), around)
-        if not Part(tuple(found), frozenset()).is_short:
+        if not PredicatedRun(tuple(found), frozenset()).is_short:
             return
         numbers: dict[int, int] = {}
         passes = number_of_runs(None, around)

@@ -30,8 +30,8 @@ from loopyperf.idg.program import (
     Loop,
     Opcode,
     Operand,
+    integer_if_whole,
     loops_in,
-    whole,
 )
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import in_terms_of
@@ -238,7 +238,7 @@ class _Spilled:
                     region = self._region(place, element)
                     store, inner = self._store(region, place, element), self.graph.loops_around[place]
                     same: tuple[Iteration, ...] = tuple(Affine(((loop.name, 1),)) for loop in region.loops)
-                    last = last_passes(inner[len(region.loops) :])
+                    last = last_iterations(inner[len(region.loops) :])
                     self.edges.append(Edge(place, store, (0,) * len(same), (*same, *last), operand=0))
 
     def _load_what_nothing_defines(self) -> None:
@@ -283,7 +283,7 @@ class _Spilled:
         inside = number_of_runs(like.condition, around)
         share = Fraction(number_of_runs(condition, region.loops), inside) if inside else Fraction(0)
         found = like.executions * share
-        return whole(found)
+        return integer_if_whole(found)
 
     def _items(self, body: Sequence[Item]) -> Iterator[Item]:
         before, after = _by_item(self.loads, {}), _by_item(self.stores, self.last)
@@ -323,7 +323,7 @@ def _first_parts(instructions: Sequence[Instruction]) -> Iterator[int]:
         yield first
 
 
-def last_passes(loops: Sequence[Loop]) -> tuple[Iteration, ...]:
+def last_iterations(loops: Sequence[Loop]) -> tuple[Iteration, ...]:
     """Return the last pass of each of *loops*, of which the outermost comes first."""
     last: dict[str, Iteration] = {}
     for loop in loops:

@@ -458,7 +458,7 @@ WAITING = 8
 """results of loads that wait to be used, at most: about as in nvcc's machine code (docs/compiler.md, section 11)"""
 
 
-def with_early_loads(graph: Idg, waiting: int = WAITING, registers: int | None = None) -> Idg:
+def with_scheduled_loads(graph: Idg, waiting: int = WAITING, registers: int | None = None) -> Idg:
     """Return the machine *graph* with loads moved up, where no more than *waiting* of their results wait to be used.
 
     With *registers*, no more than there is room for in so many, of 64 bits each.

@@ -17,7 +17,7 @@ from typing import Any
 
 import pymbolic.primitives as prim
 
-from loopyperf.compiler.private_memory import last_passes
+from loopyperf.compiler.private_memory import last_iterations
 from loopyperf.counts.item import Direction, MemorySpace
 from loopyperf.counts.memory import Reference
 from loopyperf.idg.graph import Idg, number_of_runs, rewritten
@@ -188,7 +188,9 @@ class _Spilling:
                 store, name = stores[each.text], prim.Variable(loop.name)
                 passes: list[Iteration] = [Affine(((around.name, 1),)) for around in self.around[place][:depth]]
                 before: Iteration = Affine(((loop.name, 1),), -1)
-                inner = [last.replaced({loop.name: before}) for last in last_passes(self.around[store][depth + 1 :])]
+                inner = [
+                    last.replaced({loop.name: before}) for last in last_iterations(self.around[store][depth + 1 :])
+                ]
                 carried = Edge(store, place, (*(0,) * depth, 1), (*passes, before, *inner), None, Dependence.MEMORY)
                 self.edges[place].remove(edge)
                 self.edges[place] += [
@@ -385,7 +387,7 @@ class _Spilling:
         """Return the edge from the last execution of *source* in the same pass of the loops around both."""
         before, shared = self.around[source], self._shared(source, target)
         same: tuple[Iteration, ...] = tuple(Affine(((loop.name, 1),)) for loop in before[:shared])
-        return Edge(source, target, (0,) * shared, (*same, *last_passes(before[shared:])), None, through, operand)
+        return Edge(source, target, (0,) * shared, (*same, *last_iterations(before[shared:])), None, through, operand)
 
     def _shared(self, one: int, other: int) -> int:
         """Return how many loops are around both."""

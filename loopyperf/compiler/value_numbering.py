@@ -10,7 +10,7 @@ import pymbolic.primitives as prim
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg, rewritten
-from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Loop, Opcode, placed, whole
+from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Loop, Opcode, integer_if_whole, placed
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import names_of
 
@@ -217,7 +217,7 @@ class _Hoister:
 
     def _once(self, instruction: Instruction, place: int) -> Instruction:
         number = Fraction(instruction.executions) / self.graph.loops_around[place][-1].trips
-        return replace(instruction, executions=whole(number))
+        return replace(instruction, executions=integer_if_whole(number))
 
     def _outside(self, edge: Edge) -> Edge:
         """Return *edge*, where one of its ends is moved: the loop is no longer around it."""

@@ -145,7 +145,7 @@ class Chain:
     """what is written between the operands, if no parentheses will be written around them in a chain of the same"""
 
 
-def whole(chain: Chain, expression: Any, context: Context) -> Link:
+def as_operand(chain: Chain, expression: Any, context: Context) -> Link:
     """Return *expression*, which is evaluated as *chain*, as one operand."""
     first = chain.links[0]
     return first if first.operand is expression else Link(expression, context, chain.result, chain.result)

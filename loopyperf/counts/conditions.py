@@ -98,12 +98,12 @@ def alternatives(expression: Any, is_known: IsKnown, holds: bool = True) -> Iter
         if holds == deciding:
             yield from _first_deciding(expression.children, is_known, deciding)
         else:
-            yield from all_of(expression.children, is_known, holds)
+            yield from disjoint_conditions(expression.children, is_known, holds)
     else:
         yield frozenset({Condition(expression, holds)})
 
 
-def all_of(expressions: Iterable[Any], is_known: IsKnown, holds: bool = True) -> Iterator[Conditions]:
+def disjoint_conditions(expressions: Iterable[Any], is_known: IsKnown, holds: bool = True) -> Iterator[Conditions]:
     """Yield disjoint sets of conditions; all of *expressions* are true (or false) where one of them holds.
 
     Raises :class:`UncountableError` where there are too many.
@@ -142,7 +142,7 @@ def is_true(expression: Any, of_parts: Mapping[Any, bool]) -> bool:
 def _first_deciding(children: tuple[Any, ...], is_known: IsKnown, deciding: bool) -> Iterator[Conditions]:
     """Yield the ways in which one child is *deciding* and those before it are not."""
     for place, child in enumerate(children):
-        for before in all_of(children[:place], is_known, not deciding):
+        for before in disjoint_conditions(children[:place], is_known, not deciding):
             yield from (before | decided for decided in alternatives(child, is_known, deciding))
 
 

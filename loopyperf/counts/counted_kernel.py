@@ -19,7 +19,7 @@ from loopyperf.counts.property_vector import (
     work_of_one,
 )
 from loopyperf.counts.sizes import Typical
-from loopyperf.display import Sheet, Shown
+from loopyperf.display import ReportText, Shown
 from loopyperf.kernel import Kernel
 from loopyperf.polyhedral.evaluation import IntegerArray
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
@@ -110,7 +110,7 @@ class KernelCounts(Shown, KernelTallies):
         table = self._properties.table(*several, **sizes)
         return replace(table, title=f"{self.kernel.name}, {self.counting} counting: {table.title}")
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the properties with their formulas."""
         return self.table().sheet()
 

@@ -28,7 +28,7 @@ from loopyperf.counts.conditions import (
     ALWAYS,
     Condition,
     Conditions,
-    all_of,
+    disjoint_conditions,
     has_fractions,
     parts,
     plain_text,
@@ -40,7 +40,7 @@ from loopyperf.counts.sizes import Typical
 from loopyperf.counts.sub_groups import sub_groups
 from loopyperf.errors import UnboundedDomainError
 from loopyperf.kernel import Kernel
-from loopyperf.kernel.integers import substituted
+from loopyperf.kernel.integers import with_values
 from loopyperf.kernel.launches import Barrier, Launch
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 from loopyperf.polyhedral.sets import SetMemory, between_ends
@@ -181,7 +181,7 @@ class ExecutionCounter:
         self, expression: Any, points: isl.Set, loops: LoopPoints, site: Site, asked: list[str]
     ) -> isl.Set | None:
         """Return where *expression* is true; what variables were *asked* for that are in *points*."""
-        expression = substituted(expression, self.kernel.known_temporaries)
+        expression = with_values(expression, self.kernel.known_temporaries)
         if not get_dependencies(expression) <= self.kernel.parameters | site.inames - loops.shifted:
             return None
         if has_fractions(expression):  # which points_where cuts off
@@ -310,7 +310,7 @@ def launch_executions(counter: ExecutionCounter, launch: Launch) -> Iterator[Exe
     stated by the first instruction how often they hold.
     """
     source = launch.instructions[0].id if launch.host_conditions else f"launch of {launch.name}"
-    for conditions in all_of(launch.host_conditions, counter.kernel.is_known):
+    for conditions in disjoint_conditions(launch.host_conditions, counter.kernel.is_known):
         yield counter.executions(Site(launch, launch.host_inames, conditions, source), "paper")
 
 

@@ -144,7 +144,7 @@ NOTHING_STATED = Typical({})
 """what is typical says how often something happens, and not where"""
 
 
-def reach(first: FirstGroups, groups: Grid) -> dict[str, int]:
+def halo(first: FirstGroups, groups: Grid) -> dict[str, int]:
     """Return array -> how many of its first bytes hold all that so many groups along each axis touch of it.
 
     Of arrays in global memory: 0 for those that the launch does not touch, and none whose addresses are data, or that

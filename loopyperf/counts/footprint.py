@@ -18,7 +18,7 @@ from loopyperf.counts.lanes import EvenLanes
 from loopyperf.counts.memory import Reference, element_strides
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
-from loopyperf.kernel.integers import substituted
+from loopyperf.kernel.integers import with_values
 from loopyperf.polyhedral.quasi_affine import quasi_affine_map
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 
@@ -119,8 +119,8 @@ class Footprint:
     def touched(self, site: Site, ref: Reference) -> isl.Set | None:
         """Return the cells that *ref* touches at *site*; None where they are no quasi-affine function of its loops."""
         try:
-            points = at_sizes(self.counter.points(site), self.sizes)
-            access = quasi_affine_map(points, tuple(substituted(each, self.sizes) for each in ref.index))
+            points = fixed_parameters(self.counter.points(site), self.sizes)
+            access = quasi_affine_map(points, tuple(with_values(each, self.sizes) for each in ref.index))
         except UncountableError:
             return None
         cells = access.range().coalesce()
@@ -226,7 +226,7 @@ def _extent(strides: Sequence[int], axis: int) -> int:
     return ceil(Fraction(min(abs(stride) for stride in strides if abs(stride) > own), own))
 
 
-def at_sizes(points: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
+def fixed_parameters(points: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
     """Return *points* where their parameters have these *sizes*."""
     for name, (kind, index) in points.get_var_dict(PARAM).items():
         points = points.fix_val(kind, index, isl.Val(sizes[name]))

@@ -32,11 +32,11 @@ from loopyperf.counts.arithmetic import (
     ExpressionTypes,
     Link,
     NumberType,
+    as_operand,
     converted,
     joined,
     literal_type,
     number_type,
-    whole,
 )
 from loopyperf.counts.item import Kind
 from loopyperf.counts.loops import written_iname
@@ -139,7 +139,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
             inner = self.chain(child, context)
             is_argument = functions is not None and bool(links) and links[-1].result.is_complex
             is_open = inner.operator is not None and inner.operator == operator and not is_argument
-            for link in inner.links if is_open else (whole(inner, child, context),):
+            for link in inner.links if is_open else (as_operand(inner, child, context),):
                 links.append(joined(links, link, kind, functions))
         return Chain(tuple(links), links[-1].result, None if functions else operator)
 
@@ -219,7 +219,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         if prim.is_constant(base):
             return self.chain(base * base, context)
         chain = self.chain(base, context)
-        links = chain.links if chain.operator == "*" else (whole(chain, base, context),)
+        links = chain.links if chain.operator == "*" else (as_operand(chain, base, context),)
         again = Link(None, context, chain.result, chain.result, "mul" if chain.result.is_complex else "pow")
         return Chain((*links, again._replace(left=chain.result)), chain.result, "*")
 
@@ -229,7 +229,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         if prim.is_constant(base):
             return self._leaf(base, context, result)
         again = Link(None, context, result, result, "mul", result)
-        return Chain((whole(self.chain(base, context), base, context), *[again] * (times - 1)), result)
+        return Chain((as_operand(self.chain(base, context), base, context), *[again] * (times - 1)), result)
 
     def map_comparison(self, expr: prim.Comparison, context: Context) -> Chain:
         """Literals have the type that Loopy infers for the difference of both sides."""

@@ -133,7 +133,7 @@ def count_kernel(
     stated = Typical({}) if typical is None else typical
     lanes = None if sub_group_size is None else int(sub_group_size)  # of NumPy, too
     counted = _Pass(kernel, counting, stated, lanes, on_unknown).counted()
-    stated.check_all_asked(kernel.name)
+    stated.check_all_used(kernel.name)
     return counted
 
 

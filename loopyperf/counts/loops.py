@@ -172,7 +172,7 @@ def _settled(points: isl.Set, loop: str, bounds: list[_Bound], typical: Typical)
     why = f"loop {loop} is bounded by data ({', '.join(data)}), which the source does not tell"
     stands_alone = _stands_alone(points, loop, data)
     if stands_alone and (typical.has(loop) or (len(data) > 1 and not all(map(typical.has, data)))):
-        return {loop: typical.passes(loop, why)}, points
+        return {loop: typical.iterations(loop, why)}, points
     for name in data:
         points = _fixed(points, name, typical.size(name, why))
     return {}, points

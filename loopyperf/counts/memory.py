@@ -17,9 +17,9 @@ from loopyperf.counts.item import Direction, MemorySpace
 from loopyperf.counts.sizes import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
-from loopyperf.kernel.integers import substituted
+from loopyperf.kernel.integers import with_values
 from loopyperf.kernel.launches import Assumption
-from loopyperf.polyhedral.quasi_affine import NotQuasiAffineError, simplified
+from loopyperf.polyhedral.quasi_affine import NotQuasiAffineError, simplified_expression
 
 CASES = (
     *(prim.FloorDiv, prim.Remainder, prim.Min, prim.Max, prim.If, prim.LeftShift, prim.RightShift),
@@ -202,9 +202,9 @@ def in_elements(kernel: Kernel, ref: Reference, points: isl.Set, sizes: Mapping[
     if in_cases is None or not is_one_array(kernel, ref) or points.is_empty():
         return ref
     lanes = kernel.lane_inames(frozenset(points.get_var_names_not_none(isl.dim_type.set)))
-    element = substituted(position(kernel, ref, sizes), sizes)
+    element = with_values(position(kernel, ref, sizes), sizes)
     try:
-        element = simplified(element, points, lambda part: lanes.isdisjoint(get_dependencies(part)))
+        element = simplified_expression(element, points, lambda part: lanes.isdisjoint(get_dependencies(part)))
     except NotQuasiAffineError:
         return ref
     left = _names_in_cases(element)
@@ -268,7 +268,7 @@ def resolved(
     *temporaries* are written as what they stand for.
     """
     write = _StatedFactors(kernel, typical)
-    return tuple(substituted(write(each), temporaries) for each in index)
+    return tuple(with_values(write(each), temporaries) for each in index)
 
 
 def scaled_by_data(kernel: Kernel, expressions: tuple[Any, ...]) -> dict[str, list[str]]:
@@ -280,7 +280,7 @@ def scaled_by_data(kernel: Kernel, expressions: tuple[Any, ...]) -> dict[str, li
     return found.found
 
 
-def ask_length(kernel: Kernel, typical: Typical, ref: Reference) -> None:
+def check_length(kernel: Kernel, typical: Typical, ref: Reference) -> None:
     """Ask *typical* how many elements the array of *ref* has, where neither its index nor its shape tells."""
     if any(_is_data(kernel, index) for index in ref.index) and known_shape(kernel, ref.array) is None:
         typical.length(ref.array)

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, Kind, MemorySpace, Operation, Overhead
 from loopyperf.counts.kernel_counts import KernelTallies, Signature
 from loopyperf.counts.stride_classes import STRIDE_CLASSES
-from loopyperf.display import Formula, Sheet, Shown, Table
+from loopyperf.display import Formula, ReportText, Shown, Table
 from loopyperf.errors import ParameterError
 from loopyperf.polyhedral.closed_form import Least, Output, Total
 from loopyperf.polyhedral.evaluation import Evaluator, IntegerArray, broadcast
@@ -212,11 +212,11 @@ class CountTable(Shown):
     columns: Sequence[Column]
     """numbers at sizes that were asked for"""
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the formulas, and the numbers beside them."""
         headings = ("property", "count", *(column.heading for column in self.columns))
         rows = [(name, Formula(str(count), count.latex()), *numbers) for name, count, numbers in self._rows()]
-        return Sheet(self.title, tables=[Table(headings, rows, text=2)])
+        return ReportText(self.title, tables=[Table(headings, rows, text=2)])
 
     def __repr__(self) -> str:
         return str(self)
@@ -300,7 +300,7 @@ def _total(terms: Terms, index: Mapping[Same[QuasiPolynomial], int]) -> Total:
 
 
 @dataclass(frozen=True)
-class Minimum:
+class LesserCount:
     """The lesser of two counts, as a function of sizes."""
 
     left: QuasiPolynomial
@@ -345,7 +345,7 @@ class Minimum:
         return f"${self.latex()}$"
 
 
-Count = QuasiPolynomial | Minimum
+Count = QuasiPolynomial | LesserCount
 
 
 class PropertyVector(Shown, Mapping[str, Count]):
@@ -360,7 +360,7 @@ class PropertyVector(Shown, Mapping[str, Count]):
     def __getitem__(self, name: str) -> Count:
         if name in self.totals.minima:
             left, right = self.totals.minima[name]
-            return Minimum(self._sum(left), self._sum(right))
+            return LesserCount(self._sum(left), self._sum(right))
         return self._sum(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -412,7 +412,7 @@ class PropertyVector(Shown, Mapping[str, Count]):
         columns = [Column(point, self.totals.at(point)) for point in each_size(several, sizes)]
         return CountTable(f"{len(self)} properties", self, columns)
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the formulas."""
         return self.table().sheet()
 

@@ -43,7 +43,7 @@ def check_numbered(sizes: Mapping[str, int]) -> None:
 
 
 @contextmanager
-def numbered(sizes: Mapping[str, Any]) -> Generator[None]:
+def check_64_bit(sizes: Mapping[str, Any]) -> Generator[None]:
     """Raise :class:`ParameterError` where something at *sizes* has more than the numbers of 64 bits."""
     try:
         yield
@@ -138,7 +138,7 @@ class Typical:
 
     def __init__(self, values: Mapping[str, Any], read_item: Callable[[Any], Item] = _as_it_is) -> None:
         """Take *values*; *read_item* reads the names of what foreign code does, where they are not items already."""
-        check_stated(values)
+        check_typical_values(values)
         self.values = dict(values)
         self._read_item = read_item
         self._asked: set[str] = set()
@@ -147,7 +147,7 @@ class Typical:
         """Return whether a value for *keyword* is stated."""
         return keyword in self.values
 
-    def passes(self, loop: str, why: str) -> Fraction:
+    def iterations(self, loop: str, why: str) -> Fraction:
         """Return how many passes *loop* makes each time it is entered.
 
         Raises :class:`UncountableError`, which says *why* it is asked, where nothing is stated, and
@@ -259,7 +259,7 @@ class Typical:
             f"typical {keyword!r} must be a finite number, received {number!r} ({type(number).__name__})"
         )
 
-    def check_all_asked(self, kernel: str) -> None:
+    def check_all_used(self, kernel: str) -> None:
         """Raise :class:`ParameterError` for a value that nothing in *kernel* asked for: its keyword is misspelt."""
         idle, asked = self._idle(), sorted(self._asked)
         if idle:
@@ -279,7 +279,7 @@ def _meant(idle: Iterable[str], asked: Sequence[str]) -> str:
     return "".join(f"; is {pair[0]!r} to be {pair[1]!r}?" for pair in pairs if len(pair) > 1)
 
 
-def check_stated(values: object) -> None:
+def check_typical_values(values: object) -> None:
     """Raise :class:`ParameterError` unless *values* map keywords to what can be written down."""
     if not isinstance(values, Mapping):
         raise ParameterError(f"typical is a mapping from keywords to values, received {values!r}")

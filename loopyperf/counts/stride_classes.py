@@ -14,9 +14,9 @@ from typing import Any
 
 from loopyperf.counts.conditions import Conditions
 from loopyperf.counts.execution import ExecutionCounter, Site
-from loopyperf.counts.footprint import Footprint, at_sizes, large_sizes, spacious_sizes
+from loopyperf.counts.footprint import Footprint, fixed_parameters, large_sizes, spacious_sizes
 from loopyperf.counts.lanes import EvenLanes, Lanes, LanesByData, UnevenLanes, lanes_of
-from loopyperf.counts.memory import Reference, ask_length, in_elements, is_one_array, position, scaled_by_data
+from loopyperf.counts.memory import Reference, check_length, in_elements, is_one_array, position, scaled_by_data
 from loopyperf.errors import UncountableError
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumption
 
@@ -68,7 +68,7 @@ class StrideClassifier:
     def stride_class(self, site: Site, ref: Reference) -> str:
         """Return the amortized stride fraction of *ref* at *site*; raises :class:`UncountableError`."""
         key = (site.inames, site.conditions, ref)
-        ask_length(self.counter.kernel, self.counter.typical, ref)
+        check_length(self.counter.kernel, self.counter.typical, ref)
         if key not in self._classes:
             self._classes[key] = self._classified(site, ref)
         return self._classes[key]
@@ -140,7 +140,7 @@ class StrideClassifier:
             self._elements[key] = ref
             with suppress(UncountableError):  # that of loops is raised where these are counted
                 # Lanes that conditions leave out are neighbours all the same.
-                points = at_sizes(self.counter.loops(site.inames).points, sizes)
+                points = fixed_parameters(self.counter.loops(site.inames).points, sizes)
                 self._elements[key] = in_elements(self.counter.kernel, ref, points, sizes)
         return self._elements[key]
 

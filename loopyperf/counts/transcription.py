@@ -85,13 +85,13 @@ _decoder = msgspec.json.Decoder(_Transcript)
 # }}}
 
 
-def transcribed(counted: KernelTallies) -> bytes:
+def counts_as_json(counted: KernelTallies) -> bytes:
     """Return *counted* as JSON."""
     return msgspec.json.encode(_written(counted))
 
 
-def read(transcript: bytes) -> KernelTallies:
-    """Return the counted kernel that was :func:`transcribed`; raises :class:`TranscriptError` for anything else."""
+def read_counts(transcript: bytes) -> KernelTallies:
+    """Return the counted kernel that was :func:`counts_as_json`; raises :class:`TranscriptError` for anything else."""
     try:
         return _restored(_decoder.decode(transcript))
     except (msgspec.MsgspecError, isl.Error, ValueError, ArithmeticError, IndexError, RecursionError) as error:

@@ -30,7 +30,7 @@ from loopyperf.counts.arithmetic import (
     link_operations,
     number_type,
 )
-from loopyperf.counts.conditions import Conditions, Guard, all_of, alternatives
+from loopyperf.counts.conditions import Conditions, Guard, alternatives, disjoint_conditions
 from loopyperf.counts.generated_code import GeneratedCode
 from loopyperf.counts.item import Direction, Item, Kind, Operation
 from loopyperf.counts.loops import VectorLoop, vector_loop
@@ -84,14 +84,14 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
     def _visit(self, instruction: InstructionBase) -> None:
         if isinstance(instruction, BarrierInstruction) or does_nothing(instruction):
             return
-        for conditions in all_of(sorted(instruction.predicates, key=str), self.kernel.is_known):
+        for conditions in disjoint_conditions(sorted(instruction.predicates, key=str), self.kernel.is_known):
             if foreign := foreign_code(self.kernel, instruction):
                 self._record_cost(*foreign, conditions)
             else:
                 self._visit_assignment(cast("MultiAssignmentBase", instruction), conditions)
 
     def _visit_guard(self, guard: Guard) -> None:
-        for conditions in all_of(guard.before, self.kernel.is_known):
+        for conditions in disjoint_conditions(guard.before, self.kernel.is_known):
             self.rec(guard.predicate, conditions, None)
 
     def _visit_assignment(self, instruction: MultiAssignmentBase, conditions: Conditions) -> None:
@@ -206,7 +206,7 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
         self._record_operations(expr, self._code.chain(expr, context).links, conditions)
         decisive = isinstance(expr, prim.LogicalOr)
         for place, child in enumerate(expr.children):
-            for undecided in all_of(expr.children[:place], self.kernel.is_known, not decisive):
+            for undecided in disjoint_conditions(expr.children[:place], self.kernel.is_known, not decisive):
                 self.rec(child, conditions | undecided, context)
 
     map_logical_or = map_logical_and

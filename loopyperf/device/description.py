@@ -11,22 +11,22 @@ from functools import lru_cache
 from typing import Literal, Never, get_args
 
 from loopyperf.device.parts import (
+    DescriptionTable,
     Lanes,
-    Part,
     Per,
     Pipeline,
     Policy,
+    PublishedNumber,
     Quantity,
     RegisterAllocation,
     Row,
     Scheduling,
     SharedPipeline,
-    Stated,
-    count,
-    number,
-    row_of,
+    count_field,
+    number_field,
+    throughput_row,
 )
-from loopyperf.display import Sheet, Shown, Table, details, html_lines, html_of
+from loopyperf.display import ReportText, Shown, Table, details, html_lines, html_of
 from loopyperf.errors import MissingNumberError
 from loopyperf.units import UNBROKEN, number_of
 
@@ -68,50 +68,54 @@ DeviceNumber = Literal[
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoreLimits(Part[Limit, Never]):
+class CoreLimits(DescriptionTable[Limit, Never]):
     """What may reside on a core at once, and in which portions it is allocated."""
 
-    warps: int | None = count("warps", "warps resident on a core")
-    groups: int | None = count("groups", "groups resident on a core")
-    groups_of_one_warp: int | None = count("groups", "groups of a single warp resident on a core, where these are more")
-    work_items_per_group: int | None = count("work-items", "work-items of a group")
-    registers: int | None = count("registers", "32-bit registers of a core")
-    registers_per_group: int | None = count("registers", "32-bit registers of a group")
-    registers_per_work_item: int | None = count("registers", "32-bit registers of a work-item")
-    register_unit: int | None = count("registers", "32-bit registers that are allocated together")
-    partitions: int | None = count("partitions", "parts of the register file; a warp's registers lie in one")
-    warp_unit: int | None = count("warps", "warps that are allocated together, where registers are allocated to groups")
-    local_memory: int | None = count("B", "local memory of a core")
-    local_memory_per_group: int | None = count("B", "local memory of a group")
-    local_memory_unit: int | None = count("B", "local memory that is allocated together")
-    local_memory_reserved: int | None = count(
+    warps: int | None = count_field("warps", "warps resident on a core")
+    groups: int | None = count_field("groups", "groups resident on a core")
+    groups_of_one_warp: int | None = count_field(
+        "groups", "groups of a single warp resident on a core, where these are more"
+    )
+    work_items_per_group: int | None = count_field("work-items", "work-items of a group")
+    registers: int | None = count_field("registers", "32-bit registers of a core")
+    registers_per_group: int | None = count_field("registers", "32-bit registers of a group")
+    registers_per_work_item: int | None = count_field("registers", "32-bit registers of a work-item")
+    register_unit: int | None = count_field("registers", "32-bit registers that are allocated together")
+    partitions: int | None = count_field("partitions", "parts of the register file; a warp's registers lie in one")
+    warp_unit: int | None = count_field(
+        "warps", "warps that are allocated together, where registers are allocated to groups"
+    )
+    local_memory: int | None = count_field("B", "local memory of a core")
+    local_memory_per_group: int | None = count_field("B", "local memory of a group")
+    local_memory_unit: int | None = count_field("B", "local memory that is allocated together")
+    local_memory_reserved: int | None = count_field(
         "B", "local memory that the system takes for itself from each group's share", may_be_zero=True
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Throughput(Part[Never, Row]):
+class Throughput(DescriptionTable[Never, Row]):
     """How many results a core delivers in a cycle; the rows of the vendors' tables."""
 
-    f32: float | None = number("results/cycle", "single-precision additions, multiplications, multiply-adds")
-    f64: float | None = number("results/cycle", "double-precision additions, multiplications, multiply-adds")
-    special: float | None = number(
+    f32: float | None = number_field("results/cycle", "single-precision additions, multiplications, multiply-adds")
+    f64: float | None = number_field("results/cycle", "double-precision additions, multiplications, multiply-adds")
+    special: float | None = number_field(
         "results/cycle", "single-precision reciprocals, roots, exponentials, logarithms, sines"
     )
-    integer_add: float | None = number("results/cycle", "32-bit integer additions and subtractions")
-    integer_multiply: float | None = number("results/cycle", "32-bit integer multiplications and multiply-adds")
-    shift: float | None = number("results/cycle", "32-bit integer shifts")
-    compare: float | None = number("results/cycle", "comparisons, minima, maxima")
-    logic: float | None = number("results/cycle", "32-bit bitwise and, or, exclusive or")
-    convert: float | None = number("results/cycle", "conversions between 32-bit types")
+    integer_add: float | None = number_field("results/cycle", "32-bit integer additions and subtractions")
+    integer_multiply: float | None = number_field("results/cycle", "32-bit integer multiplications and multiply-adds")
+    shift: float | None = number_field("results/cycle", "32-bit integer shifts")
+    compare: float | None = number_field("results/cycle", "comparisons, minima, maxima")
+    logic: float | None = number_field("results/cycle", "32-bit bitwise and, or, exclusive or")
+    convert: float | None = number_field("results/cycle", "conversions between 32-bit types")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Instruction(Part[Never, LatencyField]):
+class InstructionTiming(DescriptionTable[Never, LatencyField]):
     """How long an instruction takes, measured; called by kind and type, e.g. ``"mul f32"``, ``"load global b32"``."""
 
-    issue: float | None = number("cycles", "issue latency λ of a warp instruction on one core")
-    completion: float | None = number("cycles", "completion latency Λ")
+    issue: float | None = number_field("cycles", "issue latency λ of a warp instruction on one core")
+    completion: float | None = number_field("cycles", "completion latency Λ")
 
     @property
     def name(self) -> str:
@@ -120,7 +124,7 @@ class Instruction(Part[Never, LatencyField]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryLevel(Part[LevelCount, LevelNumber]):
+class MemoryLevel(DescriptionTable[LevelCount, LevelNumber]):
     """A memory: local memory, a cache, or the device's own."""
 
     per: Per
@@ -128,22 +132,22 @@ class MemoryLevel(Part[LevelCount, LevelNumber]):
     holds_local_memory: bool = False
     """what groups take as local memory is taken from this cache, and its size includes that"""
 
-    size: int | None = count("B", "capacity")
-    line: int | None = count("B", "what a tag is for")
-    sector: int | None = count("B", "what is moved at once")
-    latency: float | None = number(
+    size: int | None = count_field("B", "capacity")
+    line: int | None = count_field("B", "what a tag is for")
+    sector: int | None = count_field("B", "what is moved at once")
+    latency: float | None = number_field(
         "cycles", "from a load to the use of what it loads, one dependent load after the other"
     )
-    bandwidth: float | None = number("B/s", "of the whole device, published peak")
-    sustained_bandwidth: float | None = number("B/s", "of the whole device, measured")
-    bandwidth_per_core: float | None = number("B/cycle", "of one core")
-    departure_delay: float | None = number("cycles", "between two memory transactions of a core, GPUPerf's Δ")
-    lines_per_cycle: float | None = number(
+    bandwidth: float | None = number_field("B/s", "of the whole device, published peak")
+    sustained_bandwidth: float | None = number_field("B/s", "of the whole device, measured")
+    bandwidth_per_core: float | None = number_field("B/cycle", "of one core")
+    departure_delay: float | None = number_field("cycles", "between two memory transactions of a core, GPUPerf's Δ")
+    lines_per_cycle: float | None = number_field(
         "lines/cycle", "that a core's cache looks up, of one access; 1 if not stated"
     )
-    partitions: int | None = count("partitions", "parts of a cache, each with a copy of what its cores load")
-    banks: int | None = count("banks", "banks, each of which serves one word at a time")
-    bank_width: int | None = count("B", "word of a bank")
+    partitions: int | None = count_field("partitions", "parts of a cache, each with a copy of what its cores load")
+    banks: int | None = count_field("banks", "banks, each of which serves one word at a time")
+    bank_width: int | None = count_field("B", "word of a bank")
 
     @property
     def name(self) -> str:
@@ -152,7 +156,7 @@ class MemoryLevel(Part[LevelCount, LevelNumber]):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Device(Shown, Part[DeviceCount, DeviceNumber]):
+class Device(Shown, DescriptionTable[DeviceCount, DeviceNumber]):
     """A device. Its numbers are in base units (Hz, B, s); one that nobody has published is None.
 
     :meth:`needed` is for those that must be known.
@@ -182,23 +186,27 @@ class Device(Shown, Part[DeviceCount, DeviceNumber]):
     """what may reside on a core"""
     throughput: Throughput
     """how much a core does in a cycle, by kind of instruction"""
-    instructions: tuple[Instruction, ...] = ()
+    instructions: tuple[InstructionTiming, ...] = ()
     """latencies that were measured, in cycles"""
     memory: tuple[MemoryLevel, ...] = ()
     """the nearest to the core first"""
 
-    cores: int | None = count("cores", "cores of the device")
-    clock: float | None = number("Hz", "clock of the cores under load; all cycles are its")
-    boost_clock: float | None = number("Hz", "clock of the published peaks, where that is another one")
-    warp_size: int | None = count("work-items", "work-items of a warp")
-    schedulers: int | None = count("schedulers", "warp schedulers of a core")
-    issue_limit: float | None = number("warp instructions/cycle", "warp instructions that a core issues, IL")
-    load_store_units: int | None = count("units", "addresses that a core takes in a cycle, one for each work-item")
-    group_start: float | None = number("cycles", "from the end of a group until the one that takes its place executes")
-    group_rate: float | None = number("groups/cycle", "groups that the device begins in a cycle of its cores")
-    launch_overhead: float | None = number("s", "from one launch to the next of kernels that do nothing")
-    peak_f32: float | None = number("flop/s", "published peak of single-precision arithmetic")
-    peak_f64: float | None = number("flop/s", "published peak of double-precision arithmetic")
+    cores: int | None = count_field("cores", "cores of the device")
+    clock: float | None = number_field("Hz", "clock of the cores under load; all cycles are its")
+    boost_clock: float | None = number_field("Hz", "clock of the published peaks, where that is another one")
+    warp_size: int | None = count_field("work-items", "work-items of a warp")
+    schedulers: int | None = count_field("schedulers", "warp schedulers of a core")
+    issue_limit: float | None = number_field("warp instructions/cycle", "warp instructions that a core issues, IL")
+    load_store_units: int | None = count_field(
+        "units", "addresses that a core takes in a cycle, one for each work-item"
+    )
+    group_start: float | None = number_field(
+        "cycles", "from the end of a group until the one that takes its place executes"
+    )
+    group_rate: float | None = number_field("groups/cycle", "groups that the device begins in a cycle of its cores")
+    launch_overhead: float | None = number_field("s", "from one launch to the next of kernels that do nothing")
+    peak_f32: float | None = number_field("flop/s", "published peak of single-precision arithmetic")
+    peak_f64: float | None = number_field("flop/s", "published peak of double-precision arithmetic")
 
     @property
     def parts(self) -> "tuple[AnyPart, ...]":
@@ -211,12 +219,12 @@ class Device(Shown, Part[DeviceCount, DeviceNumber]):
         rows = [(each.number, _in_words(each), each.meaning, each.source) for each in self._stated()]
         return Table(("number", "value", "meaning", "source"), rows, last=2)
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return what it is, its own numbers, and where those of its parts are."""
         some = (str(quantity) for quantity in map(self.source, ("cores", "clock")) if quantity)
         own = [(each.number, _in_words(each), each.meaning) for each in self.statements]
         numbers = number_of(len(self._stated()), "number")
-        return Sheet(
+        return ReportText(
             asked=self.slug,
             answer=", ".join([self.name, self.architecture, *some]),
             tables=[Table(("number", "value", "meaning"), own, last=1)] if own else [],
@@ -227,7 +235,7 @@ class Device(Shown, Part[DeviceCount, DeviceNumber]):
     def _repr_html_(self) -> str:
         return html_of(details(self.sheet().head, self.table.html()), html_lines(filter(None, [self.note])))
 
-    def _stated(self) -> list[Stated]:
+    def _stated(self) -> list[PublishedNumber]:
         return [each for part in self.parts for each in part.statements]
 
     def level(self, name: str) -> MemoryLevel:
@@ -267,7 +275,7 @@ class Device(Shown, Part[DeviceCount, DeviceNumber]):
         measured = self._measured(kind, dtype, "issue")
         if measured is not None:
             return measured.needed("issue")
-        row = row_of(kind, dtype)
+        row = throughput_row(kind, dtype)
         if row is None:
             raise self._no_latency(kind, dtype, "issue")
         return self.needed("warp_size") / self.throughput.needed(row)
@@ -287,11 +295,11 @@ class Device(Shown, Part[DeviceCount, DeviceNumber]):
         measured = self._measured(kind, dtype, field)
         if measured is not None:
             return measured.source(field)
-        row = row_of(kind, dtype)
+        row = throughput_row(kind, dtype)
         return self.throughput.source(row) if row and field == "issue" else None
 
-    def _measured(self, kind: str, dtype: str, field: LatencyField) -> Instruction | None:
-        name, row, alike = f"{kind} {dtype}".strip(), row_of(kind, dtype), None
+    def _measured(self, kind: str, dtype: str, field: LatencyField) -> InstructionTiming | None:
+        name, row, alike = f"{kind} {dtype}".strip(), throughput_row(kind, dtype), None
         for each in self.instructions:
             if getattr(each, field) is not None:
                 if each.name == name:
@@ -317,11 +325,11 @@ class Device(Shown, Part[DeviceCount, DeviceNumber]):
         return 2 * self.needed("cores") * clock * self.throughput.needed(dtype)
 
 
-AnyPart = Device | CoreLimits | Throughput | Instruction | MemoryLevel
+AnyPart = Device | CoreLimits | Throughput | InstructionTiming | MemoryLevel
 """what has numbers"""
 
 
-def _in_words(stated: Stated) -> str:
+def _in_words(stated: PublishedNumber) -> str:
     return f"{stated.value:,} {stated.unit}".replace(" ", UNBROKEN)
 
 
@@ -329,7 +337,7 @@ def _in_words(stated: Stated) -> str:
 def _row_of_named(name: str) -> Row | None:
     """Return the row of the throughput table that an instruction is in, e.g. one called ``"add f32"``."""
     kind, _, dtype = name.rpartition(" ")
-    return row_of(kind, dtype) if kind else row_of(name, "")
+    return throughput_row(kind, dtype) if kind else throughput_row(name, "")
 
 
 def _listed(names: Iterable[str]) -> str:

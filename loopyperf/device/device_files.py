@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from loopyperf.device.description import AnyPart, CoreLimits, Device, Instruction, MemoryLevel, Throughput
+from loopyperf.device.description import AnyPart, CoreLimits, Device, InstructionTiming, MemoryLevel, Throughput
 from loopyperf.device.parts import (
     Lanes,
     Number,
@@ -31,7 +31,7 @@ from loopyperf.device.parts import (
     multiples,
 )
 from loopyperf.errors import DeviceFileError, later_schema
-from loopyperf.files import read_bytes, said
+from loopyperf.files import os_reason, read_bytes
 
 SUFFIX = ".toml"
 """of the names of descriptions"""
@@ -114,7 +114,7 @@ def load_description(path: str | os.PathLike[str]) -> Device:
     try:
         return _described(source, read_bytes(source, MOST).decode())
     except OSError as error:
-        raise DeviceFileError(f"cannot read the device description {source}: {said(error)}") from error
+        raise DeviceFileError(f"cannot read the device description {source}: {os_reason(error)}") from error
     except UnicodeDecodeError as error:
         raise DeviceFileError(f"the device description {source} is not TOML: {error!s:.300}; mend it there") from error
 
@@ -152,7 +152,7 @@ class _Reader:
         throughput = self.part(Throughput, "throughput", self.table(document, "throughput"))
         memory = tuple(self.level(name, table) for name, table in self.tables(document, "memory"))
         instructions = tuple(
-            self.part(Instruction, f"instructions.{name}", table)
+            self.part(InstructionTiming, f"instructions.{name}", table)
             for name, table in self.tables(document, "instructions")
         )
         words = self.words(DeviceWords, "", document)

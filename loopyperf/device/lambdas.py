@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite
 
-from loopyperf.device.description import Device, Instruction, MemoryLevel
+from loopyperf.device.description import Device, InstructionTiming, MemoryLevel
 from loopyperf.device.parts import Quantity
 from loopyperf.errors import GraphError
 
@@ -89,7 +89,7 @@ def latency_rests_on(device: Device, level: str) -> Quantity | None:
     return device.level(level).source("latency") if measured is None else measured.source("completion")
 
 
-def _stand_in(device: Device, level: str) -> Instruction | None:
+def _stand_in(device: Device, level: str) -> InstructionTiming | None:
     """Return the measured load that stands for DRAM, where *level* is that and has no latency of its own."""
     if level != DRAM or device.level(level).latency is not None:
         return None

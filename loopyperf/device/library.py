@@ -14,7 +14,7 @@ from typing import Literal
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import SUFFIX, device_slug, is_path, load_description
 from loopyperf.errors import DeviceFileError, UnknownDeviceError, one_line
-from loopyperf.files import below_home, is_there, names_in, user_data, user_data_name
+from loopyperf.files import below_home, file_names, is_there, user_data, user_data_name
 from loopyperf.units import listed
 
 BUNDLED = Path(__file__).parent / "catalog"
@@ -154,7 +154,7 @@ def a_processor() -> Device:
 
 
 def _listed(folder: Path, origin: Literal["user", "bundled"]) -> list[KnownDescription]:
-    paths = [folder / name for name in names_in(folder) if name.endswith(SUFFIX)]
+    paths = [folder / name for name in file_names(folder) if name.endswith(SUFFIX)]
     return [KnownDescription(device_slug(path.stem), path, origin) for path in paths]
 
 

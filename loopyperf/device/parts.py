@@ -202,7 +202,7 @@ OF_ANY_TYPE: Mapping[str, Row] = {
 OF_INTEGERS: Mapping[str, Row] = {"add": "integer_add", "mul": "integer_multiply", "fma": "integer_multiply"}
 
 
-def row_of(kind: str, dtype: str) -> Row | None:
+def throughput_row(kind: str, dtype: str) -> Row | None:
     """Return the name in :class:`loopyperf.device.description.Throughput`; None for instructions of no row.
 
     Divisions, powers and double-precision functions are sequences of instructions, and have no row.
@@ -249,12 +249,12 @@ class Number:
         return self.meaning if self.unit in self.meaning.split() else f"{self.meaning}, in {self.unit}"
 
 
-def number(unit: str, meaning: str) -> float | None:
+def number_field(unit: str, meaning: str) -> float | None:
     """Declare a field of a part as a number in *unit*; only times may be 0."""
     return _field(Number(unit, meaning, is_whole=False, may_be_zero=unit in TIMES))
 
 
-def count(unit: str, meaning: str, *, may_be_zero: bool = False) -> int | None:
+def count_field(unit: str, meaning: str, *, may_be_zero: bool = False) -> int | None:
     """Declare a field of a part as a whole number of *unit*."""
     return _field(Number(unit, meaning, is_whole=True, may_be_zero=may_be_zero))
 
@@ -269,7 +269,7 @@ NumberName = TypeVar("NumberName", bound=str)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part(Generic[CountName, NumberName]):
+class DescriptionTable(Generic[CountName, NumberName]):
     """Some numbers of a device. *CountName* are the names of the whole ones, *NumberName* those of the others."""
 
     slug: str
@@ -306,10 +306,10 @@ class Part(Generic[CountName, NumberName]):
                 yield name, quantity
 
     @property
-    def statements(self) -> "tuple[Stated, ...]":
+    def statements(self) -> "tuple[PublishedNumber, ...]":
         """Return the numbers that are known, in the units in which they are stated."""
         return tuple(
-            Stated(
+            PublishedNumber(
                 number=".".join(filter(None, (self.place, name))),
                 value=quantity.value,
                 unit=quantity.unit,
@@ -338,7 +338,7 @@ class Part(Generic[CountName, NumberName]):
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class PublishedNumber:
     """A number that a description states, with all that is said of it."""
 
     number: str

@@ -20,7 +20,7 @@ from loopyperf.device.description import (
     AnyPart,
     CoreLimits,
     Device,
-    Instruction,
+    InstructionTiming,
     LatencyField,
     Limit,
     MemoryLevel,
@@ -291,7 +291,7 @@ class _Completion:
         """State a latency of the instruction called *name*."""
         others = [each for each in self.given.instructions if each.name != name]
         own = [each for each in self.given.instructions if each.name == name]
-        one = own[0] if own else Instruction(slug=self.given.slug, place=f"instructions.{name}")
+        one = own[0] if own else InstructionTiming(slug=self.given.slug, place=f"instructions.{name}")
         self.given = replace(self.given, instructions=(*others, _with(one, field, value, as_what)))
 
     # }}}

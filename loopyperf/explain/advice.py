@@ -9,7 +9,7 @@ from loopy.diagnostic import LoopyError
 from loopyperf.calibration.choice import chosen_device
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
-from loopyperf.display import Sheet, Shown, Table, called, plain
+from loopyperf.display import ReportText, Shown, Table, called, plain
 from loopyperf.errors import LoopyperfError, MissingNumberError, UnknownDeviceError, one_line
 from loopyperf.explain.diagnosis import NOTHING, Diagnosis, diagnosed
 from loopyperf.explain.findings import Finding
@@ -22,7 +22,7 @@ from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.estimate import given_or_named
 from loopyperf.predict.on_device import SIMULATED
 from loopyperf.predict.predictor import Predictor
-from loopyperf.stages.cache import Kind, kind_of_json
+from loopyperf.stages.cache import ResultKind, json_result_kind
 from loopyperf.stages.case import Case, one_size
 from loopyperf.stages.stages import found_on_device, profiled_name
 from loopyperf.units import duration
@@ -84,12 +84,12 @@ class AdviceOnKernel(Shown, Sequence[Advice]):
         """Return of how many launches GPUPerf says something."""
         return len(self.launches)
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the cause, and what would help; below, what Loopy could make of it."""
         diagnosis = self.diagnosis
         tables = [bars(diagnosis.longest, diagnosis)] if diagnosis.launches else []
         tables += [findings_table(diagnosis.findings, diagnosis)] if diagnosis.findings else []
-        return Sheet(
+        return ReportText(
             asked=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}, model {diagnosis.model}",
             answer=f"{duration(diagnosis.seconds)}, {diagnosis.cause}",
             tables=[*tables, *self._tried()],
@@ -181,7 +181,7 @@ def _variants(case: Case, diagnosis: Diagnosis, predictor: Predictor) -> Iterato
 
 Number = int | float
 _Written = tuple[str, Number, dict[str, Number], dict[str, Number], tuple[Benefit, ...], tuple[str, ...]]
-ADVICE: Kind[tuple[str, tuple[_Written, ...]]] = kind_of_json("advice", 256, tuple[str, tuple[_Written, ...]])
+ADVICE: ResultKind[tuple[str, tuple[_Written, ...]]] = json_result_kind("advice", 256, tuple[str, tuple[_Written, ...]])
 """the kernel's name, and the fields of each advice; of its analysis, the inputs that are stated and the parameters"""
 
 

@@ -25,7 +25,7 @@ WAITED = 0.1
 """of all waiting, or of all instructions: what is less is not worth a change"""
 
 
-class ChangeKind(Word):
+class ChangeClass(Word):
     """What kind of change a finding is."""
 
     COALESCE = "coalesce"
@@ -64,7 +64,7 @@ class ChangeKind(Word):
 class ChangeCandidate:
     """A change that may make a launch faster."""
 
-    kind: ChangeKind
+    kind: ChangeClass
     subject: tuple[str, ...]
     """the arrays, loops or sizes that it is about"""
     lines: tuple[str, ...]

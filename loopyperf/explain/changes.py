@@ -12,10 +12,10 @@ from math import ceil
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.occupancy import Execution
 from loopyperf.idg.graph import Idg, rewritten
-from loopyperf.idg.program import Dependence, Edge, Element, Instruction, Item, Loop, Opcode, loops_in, whole
+from loopyperf.idg.program import Dependence, Edge, Element, Instruction, Item, Loop, Opcode, integer_if_whole, loops_in
 from loopyperf.memory.kernel_profile import LaunchProfile
 from loopyperf.models.program_timing import TimedOnce, times_of
-from loopyperf.models.timing import Timing
+from loopyperf.models.timing import InstructionTimes
 from loopyperf.pipeline.timed_program import Request, Served, TimedLaunch, TimedWarps
 
 Asks = Callable[[Instruction, Request], Request]
@@ -27,7 +27,7 @@ Asks = Callable[[Instruction, Request], Request]
 
 def with_requests(launch: TimedLaunch, asks: Asks) -> TimedLaunch:
     """Return *launch* with what its accesses ask of memory changed by *asks*."""
-    timing, known = Timing(launch.device), TimedOnce()
+    timing, known = InstructionTimes(launch.device), TimedOnce()
 
     def changed(program: TimedWarps) -> TimedWarps:
         pairs = zip(program.graph.instructions, program.requests, strict=True)
@@ -74,7 +74,7 @@ def reusing(program: TimedWarps, instead: Mapping[int, int]) -> TimedWarps:
     return _kept(program, [place for place in _places(program) if place not in instead], edges)
 
 
-def without(program: TimedWarps, dropped: Collection[int]) -> TimedWarps:
+def without_instructions(program: TimedWarps, dropped: Collection[int]) -> TimedWarps:
     """Return *program* without the instructions *dropped*; nothing waits for them, or for what they waited for."""
     return _kept(program, [place for place in _places(program) if place not in dropped], program.graph.edges)
 
@@ -206,7 +206,7 @@ def _of_part(instruction: Instruction, trips: int, parts: int, share: Fraction) 
 
     operands = tuple([replace(each, element=shorter(each.element)) for each in instruction.operands])
     defines = tuple([each for element in instruction.defines if (each := shorter(element)) is not None])
-    executions = whole(Fraction(instruction.executions) * share)
+    executions = integer_if_whole(Fraction(instruction.executions) * share)
     return replace(instruction, operands=operands, defines=defines, executions=executions)
 
 
@@ -306,7 +306,7 @@ def reduced_once(program: TimedWarps, loop: str) -> TimedWarps:
         first.setdefault((each.source, each.text, each.kind), place)
     kept = set(first.values())
     copies = together - kept
-    fewer = without(program, copies)
+    fewer = without_instructions(program, copies)
     numbers = {place: number for number, place in enumerate(each for each in _places(program) if each not in copies)}
     left = next(each for each in loops_in(fewer.graph.body) if each.name == loop)
     return after_loop(fewer, left, {numbers[place] for place in kept})
@@ -338,7 +338,7 @@ def more_seldom(program: TimedWarps, is_meant: Callable[[Instruction], bool]) ->
 
 def wider(launch: TimedLaunch, program: TimedWarps, origins: Collection[int | None]) -> TimedWarps:
     """Return *program* whose accesses move :data:`VECTOR` times as much, and are executed so many times more seldom."""
-    timing, known = Timing(launch.device), TimedOnce()
+    timing, known = InstructionTimes(launch.device), TimedOnce()
     instructions, requests, times = list(program.graph.instructions), list(program.requests), list(program.times)
     for place, (each, request) in enumerate(zip(instructions, requests, strict=True)):
         if each.origin in origins and request is not None and request.served is not None:
@@ -355,7 +355,7 @@ def wider(launch: TimedLaunch, program: TimedWarps, origins: Collection[int | No
 def without_control(program: TimedWarps) -> TimedWarps:
     graph = program.graph
     control = {place for place, each in enumerate(graph.instructions) if is_control(graph.loops_around[place], each)}
-    return without(program, control)
+    return without_instructions(program, control)
 
 
 def _is_met(instruction: Instruction) -> bool:

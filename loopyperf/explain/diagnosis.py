@@ -9,7 +9,7 @@ import msgspec
 from loopyperf.device.description import Device
 from loopyperf.device.vocabulary import Vocabulary, vocabulary
 from loopyperf.display import plain
-from loopyperf.explain.candidates import ChangeKind
+from loopyperf.explain.candidates import ChangeClass
 from loopyperf.explain.findings import FULL, Finding, findings_of
 from loopyperf.explain.in_loopy import InLoopy
 from loopyperf.explain.review import LaunchReview, review_of
@@ -18,7 +18,7 @@ from loopyperf.models.workload import LATENCY, LAUNCHING, START
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.on_device import SIMULATED, DevicePredictor
 from loopyperf.predict.predictor import Predictor
-from loopyperf.stages.cache import Kind, kind_of_json
+from loopyperf.stages.cache import ResultKind, json_result_kind
 from loopyperf.stages.case import Case, found_once, prepared
 from loopyperf.stages.stages import stages_of
 from loopyperf.units import in_percent
@@ -65,7 +65,7 @@ class Diagnosis:
         return max(self.launches, key=lambda launch: launch.seconds)
 
 
-DIAGNOSIS: Kind[Diagnosis] = kind_of_json("diagnosis", 64, Diagnosis)
+DIAGNOSIS: ResultKind[Diagnosis] = json_result_kind("diagnosis", 64, Diagnosis)
 
 
 def _plain(review: LaunchReview) -> dict[str, Any]:
@@ -162,16 +162,16 @@ def _of_launch(review: LaunchReview, finding: Finding | None, words: Vocabulary)
 def _held_up(kind: str, limit: str, words: Vocabulary) -> str:
     """Return what a kernel is held up by that one change of that *kind* would help."""
     return {
-        ChangeKind.SMALLER_GROUPS: "limited by the tail",
-        ChangeKind.REDUCE_ONCE: "held up by barriers",
-        ChangeKind.DOUBLE_BUFFER: "held up by barriers",
-        ChangeKind.FEWER_VALUES: "short of registers",
-        ChangeKind.REGISTERS: "short of registers",
-        ChangeKind.OCCUPANCY: f"too few {words.warp}s to hide latency",
-        ChangeKind.PAD: f"held up by bank conflicts in {words.local}",
-        ChangeKind.COALESCE: "held up by uncoalesced accesses",
-        ChangeKind.TRANSPOSE: "held up by uncoalesced accesses",
-    }.get(ChangeKind(kind), f"bound by {limit}")
+        ChangeClass.SMALLER_GROUPS: "limited by the tail",
+        ChangeClass.REDUCE_ONCE: "held up by barriers",
+        ChangeClass.DOUBLE_BUFFER: "held up by barriers",
+        ChangeClass.FEWER_VALUES: "short of registers",
+        ChangeClass.REGISTERS: "short of registers",
+        ChangeClass.OCCUPANCY: f"too few {words.warp}s to hide latency",
+        ChangeClass.PAD: f"held up by bank conflicts in {words.local}",
+        ChangeClass.COALESCE: "held up by uncoalesced accesses",
+        ChangeClass.TRANSPOSE: "held up by uncoalesced accesses",
+    }.get(ChangeClass(kind), f"bound by {limit}")
 
 
 def _waiting(review: LaunchReview, limit: str, share: float, words: Vocabulary) -> str:

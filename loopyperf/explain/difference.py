@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from loopyperf.calibration.choice import FitChoice
-from loopyperf.calibration.learned import Learned
+from loopyperf.calibration.learned import ResidualModel
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
-from loopyperf.display import Sheet, Shown, Table, called, plain
+from loopyperf.display import ReportText, Shown, Table, called, plain
 from loopyperf.errors import ParameterError
 from loopyperf.explain import difference_parts as parts
 from loopyperf.explain.difference_cause import why
@@ -121,7 +121,7 @@ class Difference(Shown):
         return "before", "after"
 
     @property
-    def asked(self) -> str:
+    def inputs(self) -> str:
         """Return what is compared, e.g. ``"product(n=1024) on nvidia-v100, twice, model pipeline"``."""
         one, other = self.compared
         if one.device != other.device:
@@ -172,14 +172,14 @@ class Difference(Shown):
 
     # }}}
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return both run times and why they differ, and below that the parts that differ."""
         long = {name: len(every) - SHOWN for name, every in self.shown_quantities.items() if len(every) > SHOWN}
         remarks = [f"{number_of(number, 'row')} more: {name}" for name, number in long.items()]
         if self.folded:
             remarks.append(f"{number_of(self.folded, 'row')} with differences below 1 %")
-        return Sheet(
-            asked=self.asked,
+        return ReportText(
+            asked=self.inputs,
             answer=f"{duration(self.before)}, then {duration(self.after)}, {self.why}",
             tables=list(self._tables()),
             remarks=remarks,
@@ -291,7 +291,7 @@ def diff(
     *,
     device: DeviceChoice | Sequence[DeviceChoice] | None = None,
     model: str | None = None,
-    fit: FitChoice | Learned | None = None,
+    fit: FitChoice | ResidualModel | None = None,
     typical: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from loopyperf.explain.difference_side import AccessSum, Side, Sums
 from loopyperf.explain.explanation import LineCost
-from loopyperf.explain.source_view import Line
+from loopyperf.explain.source_view import SourceLine
 from loopyperf.units import duration, in_percent, prefixed
 
 NOTEWORTHY = 0.01
@@ -76,9 +76,9 @@ class ResourcePair:
 class LinePair:
     """A line of the source on both sides, by the model that is shown."""
 
-    line: Line
+    line: SourceLine
     """of the first side if it has it"""
-    other: Line | None
+    other: SourceLine | None
     """the line of the second side that it is matched with; None where only one side has it"""
     before: float | None
     """seconds; None where only the second side has it"""
@@ -145,11 +145,11 @@ def _matched(lines: Sequence[LineCost], others: Sequence[LineCost]) -> dict[int,
     return found
 
 
-def _by_id(line: Line) -> str:
+def _by_id(line: SourceLine) -> str:
     return line.source
 
 
-def _by_assigned(line: Line) -> str:
+def _by_assigned(line: SourceLine) -> str:
     """Return the array that an instruction assigns; of launches and barriers, all are alike."""
     if line.kind == "instruction":
         return line.text.rpartition(": ")[2].split(" = ")[0].split("[")[0] if " = " in line.text else ""

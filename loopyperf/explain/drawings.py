@@ -14,7 +14,7 @@ from matplotlib.artist import Artist
 
 from loopyperf.device.vocabulary import Vocabulary
 from loopyperf.explain.plots.figures import Axes, Figure
-from loopyperf.explain.plots.roofline import Rooflines, launches_of, mark_of, rooflines_by_name, roofs_in_words
+from loopyperf.explain.plots.roofline import Rooflines, drawn_launches, mark_of, rooflines_by_name, roofs_in_words
 from loopyperf.explain.review import LaunchReview
 from loopyperf.explain.roofline import LaunchUnderRoofs
 from loopyperf.explain.waiting import Span, Timeline
@@ -220,9 +220,9 @@ def _of_the_page(name: str, value: str, prefix: str) -> str:
     return value.replace("url(#", f"url(#{prefix}")
 
 
-def said_of_roofline(ax: Axes, roofline: Rooflines) -> dict[Artist, str]:
+def roofline_tooltips(ax: Axes, roofline: Rooflines) -> dict[Artist, str]:
     """Return what each roof and each launch of *roofline* says, one or several, that is drawn on *ax*, by its marks."""
-    points = launches_of(roofline)
+    points = drawn_launches(roofline)
     words = roofs_in_words(*rooflines_by_name(roofline).values())
     words |= {
         mark_of("launch", point.number): _in_words(point.name, point.launch, point.roofline.model) for point in points

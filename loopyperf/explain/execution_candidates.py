@@ -10,7 +10,7 @@ from loopyperf.device.occupancy import occupancy
 from loopyperf.device.parts import Pipeline
 from loopyperf.device.vocabulary import ISSUE
 from loopyperf.errors import OccupancyError
-from loopyperf.explain.candidates import BUSY, WAITED, ChangeCandidate, ChangeKind, LaunchSeen, MachineChange, lines
+from loopyperf.explain.candidates import BUSY, WAITED, ChangeCandidate, ChangeClass, LaunchSeen, MachineChange, lines
 from loopyperf.explain.changes import (
     TREE,
     TWICE,
@@ -21,8 +21,8 @@ from loopyperf.explain.changes import (
     is_local_store,
     reduced_once,
     with_programs,
-    without,
     without_control,
+    without_instructions,
 )
 from loopyperf.idg.program import Instruction, Loop, Opcode, loops_in
 from loopyperf.pipeline.timed_program import TimedLaunch
@@ -52,7 +52,7 @@ def crowded(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
             continue
         for parts in (each for each in PARTS if loop.trips % each == 0 and loop.trips // each > 1):
             yield ChangeCandidate(
-                ChangeKind.FEWER_VALUES,
+                ChangeClass.FEWER_VALUES,
                 (loop.name,),
                 lines(stacks),
                 f"{loop.trips} values of a work-item take {_registers_in_words(seen)}",
@@ -111,7 +111,7 @@ def spilled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     executed = sum(float(each.executions) for each in stacks)
     what = "registers spill" if seen.machine.spilled else f"{', '.join(arrays)} lives in local (stack) memory"
     yield ChangeCandidate(
-        ChangeKind.REGISTERS,
+        ChangeClass.REGISTERS,
         arrays,
         lines(stacks),
         f"{what}: {amount(executed)} loads and stores there by each {seen.words.warp}",
@@ -135,7 +135,7 @@ def sparse(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         if here.groups < groups <= most:
             limit = f"{' and '.join(here.limited_by)} limit a {seen.words.core}"
             yield ChangeCandidate(
-                ChangeKind.OCCUPANCY,
+                ChangeClass.OCCUPANCY,
                 here.limited_by,
                 (),
                 f"{limit} to {number_of(here.groups, 'group')}, {_residing(seen)}",
@@ -156,7 +156,7 @@ def uneven(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     even = {each: launch.all_groups * each / (cores * ceil(launch.all_groups * each / cores)) for each in factors}
     factor = next(each for each in factors if even[each] > NEARLY * max(even.values()))
     yield ChangeCandidate(
-        ChangeKind.SMALLER_GROUPS,
+        ChangeClass.SMALLER_GROUPS,
         (),
         (),
         f"{number_of(launch.all_groups, 'group')} on {number_of(cores, seen.words.core)}: some have "
@@ -181,7 +181,7 @@ def synchronized(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         waited = f"{number_of(each_time, 'barrier')} in each iteration of {loop.name}, {share} of all waiting"
         if each_time >= TREE:
             yield ChangeCandidate(
-                ChangeKind.REDUCE_ONCE,
+                ChangeClass.REDUCE_ONCE,
                 (loop.name,),
                 lines(each for each in inside if each.subsystem == MemorySpace.LOCAL),
                 waited,
@@ -189,7 +189,7 @@ def synchronized(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
             )
         elif each_time >= TWICE:
             yield ChangeCandidate(
-                ChangeKind.DOUBLE_BUFFER,
+                ChangeClass.DOUBLE_BUFFER,
                 tuple(dict.fromkeys(each.reference.array for each in inside if is_local_store(each))),
                 lines(each for each in inside if is_local_store(each)),
                 waited,
@@ -199,7 +199,7 @@ def synchronized(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
 
 def _double_buffered(seen: LaunchSeen, loop: str) -> TimedLaunch:
     """Return the launch with every second barrier, and twice the local memory."""
-    launch = with_programs(seen.launch, lambda program: without(program, every_second(program, loop)))
+    launch = with_programs(seen.launch, lambda program: without_instructions(program, every_second(program, loop)))
     local = 2 * launch.local_memory
     try:
         room = occupancy(launch.device, launch.work_items, launch.registers, local)
@@ -219,7 +219,7 @@ def rolled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         return
     loops = {loop.name for loop in loops_in(graph.body) if not loop.is_unrolled}
     yield ChangeCandidate(
-        ChangeKind.UNROLL,
+        ChangeClass.UNROLL,
         tuple(sorted(loops)),
         (),
         f"{in_percent(number / every)} of the instructions count iterations and compute addresses in loops",

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice, device_or_error, usual_answer
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.learned import Learned
+from loopyperf.calibration.learned import ResidualModel
 from loopyperf.calibration.library import find_fit
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
@@ -17,23 +17,25 @@ from loopyperf.explain.advice import advice_at
 from loopyperf.explain.diagnosis import Diagnosis, diagnosed
 from loopyperf.explain.explanation import BOUND, Explanation, OnDevice, with_others
 from loopyperf.explain.roofline import roofline_at
-from loopyperf.explain.source_view import KernelCode, Line, generated_code, listing_of
+from loopyperf.explain.source_view import KernelCode, SourceLine, generated_code, listing_of
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import DEVICE_MODELS, MODELS, find_model
 from loopyperf.models.result import LEVEL, Estimate
-from loopyperf.predict.compare import answers_by, check_is_asked, models_named, predictions, record_among
+from loopyperf.predict.compare import answers_by, check_requested, model_predictions, models_named, record_among
 from loopyperf.predict.estimate import predictor
 from loopyperf.predict.on_device import DevicePredictor
-from loopyperf.stages.cache import Kind, kind_of_json
+from loopyperf.stages.cache import ResultKind, json_result_kind
 from loopyperf.stages.case import Case, admitted_sizes, found_once, one_size, prepared
 from loopyperf.units import duration, in_percent
 
 Found = TypeVar("Found")
-LISTING: Kind[tuple[str, tuple[Line, ...]]] = kind_of_json("listing", 256, tuple[str, tuple[Line, ...]])
+LISTING: ResultKind[tuple[str, tuple[SourceLine, ...]]] = json_result_kind(
+    "listing", 256, tuple[str, tuple[SourceLine, ...]]
+)
 """the kernel's name, and its source"""
 OF_PIPELINES = "overlap"
 """the model whose fits may be of pipelines"""
-CODE: Kind[KernelCode] = kind_of_json("code", 64, KernelCode)
+CODE: ResultKind[KernelCode] = json_result_kind("code", 64, KernelCode)
 DeviceChoices = DeviceChoice | Sequence[DeviceChoice]
 
 
@@ -44,7 +46,7 @@ def explain(
     device: DeviceChoices | None = None,
     model: str | None = None,
     models: Iterable[str] | None = None,
-    fit: FitChoice | Learned | None = None,
+    fit: FitChoice | ResidualModel | None = None,
     about: str = "",
     findings: bool = True,
     code: bool = False,
@@ -80,7 +82,7 @@ def explain(
     record = record_among(fit, MODELS if names is None else names)
     question = _Question(Case(program, merged, typical), names, first, record, findings)
     asked = _several(record.slug if record is not None and device is None else device)
-    check_is_asked(record, (device_or_error(choice)[0] for choice in asked))
+    check_requested(record, (device_or_error(choice)[0] for choice in asked))
     found: list[OnDevice] = []
     refusals: dict[str, str] = {}
     failures: list[LoopyperfError] = []
@@ -105,7 +107,7 @@ def _generated(program: Program, sizes: Mapping[str, Any]) -> KernelCode | None:
         return None
 
 
-def _listed(program: Program, sizes: Mapping[str, Any]) -> tuple[str, tuple[Line, ...]]:
+def _listed(program: Program, sizes: Mapping[str, Any]) -> tuple[str, tuple[SourceLine, ...]]:
     """Return the name and the listing of *program*, which takes these *sizes*."""
     kernel = prepared(program, sizes)
     admitted_sizes(kernel, sizes)
@@ -134,7 +136,7 @@ class _Question:
     models: Sequence[str] | None
     """that are evaluated; None for the one that is shown first and the roofline"""
     first: str | None
-    record: Fit | Learned | None
+    record: Fit | ResidualModel | None
     findings: bool
 
     def on(self, choice: DeviceChoice | None) -> OnDevice:
@@ -192,15 +194,15 @@ class _Question:
     ) -> tuple[dict[str, Estimate], dict[str, str]]:
         """Return model -> what it predicts on a device, and model -> why it has no answer."""
         if self.models is not None:
-            return predictions(self.models, self.case, slug, device, self.record)
+            return model_predictions(self.models, self.case, slug, device, self.record)
         wanted = dict.fromkeys(name for name in (self.first, self._usual(slug), WITHOUT_FIT) if name)
         estimates, refusals = dict[str, Estimate](), dict[str, str]()
         for name in wanted:
-            estimates, refused = predictions([name], self.case, slug, device, self.record)
+            estimates, refused = model_predictions([name], self.case, slug, device, self.record)
             refusals |= refused
             if estimates:
                 break
-        beside, refused = predictions([BOUND], self.case, slug, device, self.record)
+        beside, refused = model_predictions([BOUND], self.case, slug, device, self.record)
         return estimates | beside, refusals | refused
 
     def _usual(self, slug: str) -> str:

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
-from loopyperf.display import Sheet, Shown, Table, called, plain
+from loopyperf.display import ReportText, Shown, Table, called, plain
 from loopyperf.errors import unanswered
 from loopyperf.explain.diagnosis import NOTHING, Diagnosis
 from loopyperf.explain.first_screen import bars, findings_table, waiting_in_words
 from loopyperf.explain.review import LaunchReview
 from loopyperf.explain.roofline import Roofline
-from loopyperf.explain.source_view import KernelCode, Line
+from loopyperf.explain.source_view import KernelCode, SourceLine
 from loopyperf.explain.waiting import BUSY
 from loopyperf.models.literature.advice import UNMODELLED, Advice
 from loopyperf.models.result import Estimate
@@ -27,7 +27,7 @@ NOWHERE = "not told apart by source"
 class LineCost:
     """What a line costs."""
 
-    line: Line
+    line: SourceLine
     """of the listing"""
     parts: Mapping[str, float]
     """property -> seconds, the largest first"""
@@ -38,7 +38,9 @@ class LineCost:
         return sum(self.parts.values())
 
 
-def line_costs(estimate: Estimate, listing: Sequence[Line], reviews: Sequence[LaunchReview] = ()) -> Iterator[LineCost]:
+def line_costs(
+    estimate: Estimate, listing: Sequence[SourceLine], reviews: Sequence[LaunchReview] = ()
+) -> Iterator[LineCost]:
     """Yield what each line of *listing* costs in *estimate*; a source that has several lines costs at its first.
 
     The time in which results are waited for is that of the lines which wait, where *reviews* of launches know these;
@@ -56,7 +58,7 @@ def line_costs(estimate: Estimate, listing: Sequence[Line], reviews: Sequence[La
         yield LineCost(line, {name: parts[name] for name in sorted(parts, key=lambda name: -abs(parts[name]))})
 
 
-def _stalls(review: LaunchReview, listing: Sequence[Line]) -> dict[str, float]:
+def _stalls(review: LaunchReview, listing: Sequence[SourceLine]) -> dict[str, float]:
     """Return line -> its share of the waiting of warps, but for pipelines: these are busy meanwhile."""
     known = {line.source for line in listing}
     if review.waiting is None:
@@ -70,12 +72,12 @@ def _stalls(review: LaunchReview, listing: Sequence[Line]) -> dict[str, float]:
     return {source: share / every for source, share in found.items() if share} if every else {}
 
 
-def with_others(listing: Sequence[Line], estimates: Iterable[Estimate]) -> tuple[Line, ...]:
+def with_others(listing: Sequence[SourceLine], estimates: Iterable[Estimate]) -> tuple[SourceLine, ...]:
     """Return *listing* with a line for each source that *estimates* have and it does not, so that costs add up."""
     known = {line.source for line in listing}
     sources = (row.source or NOWHERE for each in estimates for row in each.breakdown.rows)
     others = dict.fromkeys(source for source in sources if source not in known)
-    return (*listing, *(Line("other", 0, source, source) for source in others))
+    return (*listing, *(SourceLine("other", 0, source, source) for source in others))
 
 
 BOUND = "roofline"
@@ -157,13 +159,13 @@ class OnDevice(Shown):
         """Return a sentence on the models that say less than the roofline; empty where there are none."""
         return below_roofline(self.estimates, self.least)
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the first screen: the time and its cause, how full each resource is, and what would help."""
         shown, diagnosis = self.estimate, self.diagnosis
         tables: list[Table] = []
         if diagnosis is not None and diagnosis.launches:
             tables = [bars(diagnosis.longest, diagnosis), findings_table(diagnosis.findings[:SHOWN], diagnosis)]
-        return Sheet(
+        return ReportText(
             asked=f"{called(shown.kernel, shown.sizes, shown.typical)} on {self.called}, model {self.first}",
             answer=f"{shown.time_and_interval}, {self.cause}",
             tables=[table for table in tables if table.rows],
@@ -242,7 +244,7 @@ class Explanation(Shown):
     """values of its parameters, by name"""
     about: str
     """what the kernel is for, in the words of who asked"""
-    listing: tuple[Line, ...]
+    listing: tuple[SourceLine, ...]
     """its source, and below it what else estimates attribute costs to"""
     devices: tuple[OnDevice, ...]
     """one at least"""
@@ -262,7 +264,7 @@ class Explanation(Shown):
         reviews = () if on.diagnosis is None else on.diagnosis.launches
         return tuple(line_costs(on.estimate, self.listing, reviews))
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the first screen: of the first device, and in a line of each other one."""
         first, *others = self.devices
         screen = first.sheet()

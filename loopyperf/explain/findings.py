@@ -5,16 +5,16 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from loopyperf.compiler.machine_program import MachineLaunch, MachineProgram, machine_program
+from loopyperf.compiler.machine_program import MachineLaunch, MachineProgram, compiled_program
 from loopyperf.device.parts import Lanes
 from loopyperf.errors import LoopyperfError
 from loopyperf.explain import execution_candidates, memory_candidates
-from loopyperf.explain.candidates import ChangeCandidate, ChangeKind, LaunchSeen, MachineChange
+from loopyperf.explain.candidates import ChangeCandidate, ChangeClass, LaunchSeen, MachineChange
 from loopyperf.explain.changes import in_more_groups, in_parts
 from loopyperf.explain.in_loopy import ChangeRecipe, InLoopy
 from loopyperf.explain.review import LaunchReview, of_local, utilization
-from loopyperf.models.program_timing import timed_program
-from loopyperf.models.timing import Timing
+from loopyperf.models.program_timing import program_timing
+from loopyperf.models.timing import InstructionTimes
 from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
 from loopyperf.stages.stages import Stages
 
@@ -42,7 +42,7 @@ FINDERS: tuple[Callable[[LaunchSeen], Iterator[ChangeCandidate]], ...] = (
 """what finds changes, the likeliest to help first"""
 OF_PROCESSORS = (memory_candidates.uncoalesced, memory_candidates.repeated)
 """those for processors, whose work-items are executed by loops: neither banks nor barriers nor warps hold these up"""
-IN_STEPS = (ChangeKind.OCCUPANCY, ChangeKind.FEWER_VALUES)
+IN_STEPS = (ChangeClass.OCCUPANCY, ChangeClass.FEWER_VALUES)
 """changes that may go more or less far"""
 Seconds = Callable[[TimedProgram], float]
 """how long a kernel takes by the model that is shown, in seconds"""
@@ -55,7 +55,7 @@ class Finding:
     launch: str
     """name of the device program that changes"""
     kind: str
-    """a :class:`~loopyperf.explain.candidates.ChangeKind`"""
+    """a :class:`~loopyperf.explain.candidates.ChangeClass`"""
     change: str
     """what to do, as a command"""
     evidence: str
@@ -131,7 +131,7 @@ def _bound_then(launch: TimedLaunch, seconds: float, loopy: InLoopy) -> str:
         return ""
     busy = utilization(launch, seconds * launch.device.needed("clock") / launch.times)
     busiest = next(iter(busy), "")
-    pipeline = Timing(launch.device).pipeline_of("local")
+    pipeline = InstructionTimes(launch.device).pipeline_of("local")
     share = of_local(launch, pipeline) if busiest == pipeline else 0.0
     return f"then bound by {loopy.words.limit(busiest, share)}" if busy.get(busiest, 0.0) >= FULL else ""
 
@@ -165,11 +165,11 @@ def _remade(stages: Stages, number: int, change: MachineChange) -> TimedLaunch:
         compiled = None if change.compiled is None else {launch.name: change.compiled}
         source = next(each for each in stages.profile.launches if each.name == launch.name)
         profile = replace(stages.profile, launches=(in_parts(source, change.loop, change.parts),))
-        launch = machine_program(profile, stages.timed.device, machine.placement, compiled=compiled).launches[0]
+        launch = compiled_program(profile, stages.timed.device, machine.placement, compiled=compiled).launches[0]
     if change.concurrent_groups is not None:
         launch = replace(launch, execution=replace(launch.execution, concurrent_groups=change.concurrent_groups))
     alone = replace(machine, launches=(launch,))
-    timed = timed_program(alone, stages.timed.device).launches[0]
+    timed = program_timing(alone, stages.timed.device).launches[0]
     return timed if change.parts == 1 else in_more_groups(timed, change.parts, timed.warps_per_group)
 
 

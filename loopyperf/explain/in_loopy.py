@@ -11,7 +11,7 @@ from loopy.kernel.data import IlpBaseTag, InameImplementationTag, TemporaryVaria
 
 from loopyperf.compiler.machine_program import MachineLaunch
 from loopyperf.device.vocabulary import Vocabulary
-from loopyperf.explain.candidates import ChangeCandidate, ChangeKind
+from loopyperf.explain.candidates import ChangeCandidate, ChangeClass
 from loopyperf.kernel import Kernel, as_translation_unit
 from loopyperf.units import listed, number_of
 
@@ -106,21 +106,21 @@ class _Launch:
 
     def recipe(self) -> ChangeRecipe:
         makers = {
-            ChangeKind.COALESCE: self._coalesce,
-            ChangeKind.TRANSPOSE: self._transpose,
-            ChangeKind.PAD: self._pad,
-            ChangeKind.WIDER_ROWS: self._wider_rows,
-            ChangeKind.FEWER_VALUES: self._fewer_values,
-            ChangeKind.REGISTERS: self._registers,
-            ChangeKind.OCCUPANCY: self._occupancy,
-            ChangeKind.SMALLER_GROUPS: self._smaller_groups,
-            ChangeKind.REDUCE_ONCE: self._reduce_once,
-            ChangeKind.DOUBLE_BUFFER: self._double_buffer,
-            ChangeKind.REGISTER_TILE: self._register_tile,
-            ChangeKind.LARGER_TILE: self._larger_tile,
-            ChangeKind.VECTORS: self._vectors,
-            ChangeKind.UNROLL: self._unroll,
-            ChangeKind.CACHE_BLOCKS: self._cache_blocks,
+            ChangeClass.COALESCE: self._coalesce,
+            ChangeClass.TRANSPOSE: self._transpose,
+            ChangeClass.PAD: self._pad,
+            ChangeClass.WIDER_ROWS: self._wider_rows,
+            ChangeClass.FEWER_VALUES: self._fewer_values,
+            ChangeClass.REGISTERS: self._registers,
+            ChangeClass.OCCUPANCY: self._occupancy,
+            ChangeClass.SMALLER_GROUPS: self._smaller_groups,
+            ChangeClass.REDUCE_ONCE: self._reduce_once,
+            ChangeClass.DOUBLE_BUFFER: self._double_buffer,
+            ChangeClass.REGISTER_TILE: self._register_tile,
+            ChangeClass.LARGER_TILE: self._larger_tile,
+            ChangeClass.VECTORS: self._vectors,
+            ChangeClass.UNROLL: self._unroll,
+            ChangeClass.CACHE_BLOCKS: self._cache_blocks,
         }
         return makers[self.candidate.kind]()
 

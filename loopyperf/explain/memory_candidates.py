@@ -9,7 +9,7 @@ import numpy as np
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.lambdas import DRAM
 from loopyperf.device.vocabulary import ISSUE
-from loopyperf.explain.candidates import BUSY, ChangeCandidate, ChangeKind, LaunchSeen, lines
+from loopyperf.explain.candidates import BUSY, ChangeCandidate, ChangeClass, LaunchSeen, lines
 from loopyperf.explain.changes import (
     TREE,
     VECTOR,
@@ -26,7 +26,7 @@ from loopyperf.explain.changes import (
 from loopyperf.idg.program import Instruction, Opcode, loops_in
 from loopyperf.memory.kernel_profile import AccessProfile, Quantity
 from loopyperf.memory.sectors import LINE, SECTOR, bank_access
-from loopyperf.models.timing import Timing
+from loopyperf.models.timing import InstructionTimes
 from loopyperf.pipeline.timed_program import Request, Served, TimedLaunch
 from loopyperf.units import amount, number_of
 
@@ -99,7 +99,7 @@ def uncoalesced(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         yield _coalescing(seen, wasted, next(iter(along.values())))
         return
     for way in sorted(wasted, key=lambda way: -sum(each.executions * each.mean("sectors") for each in wasted[way])):
-        yield replace(_coalescing(seen, {way: wasted[way]}, along[way]), kind=ChangeKind.TRANSPOSE)
+        yield replace(_coalescing(seen, {way: wasted[way]}, along[way]), kind=ChangeClass.TRANSPOSE)
 
 
 def in_short_rows(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
@@ -113,7 +113,7 @@ def in_short_rows(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
             wasted.setdefault((each.instruction.reference.array, each.instruction.kind), []).append(each)
     if wasted:
         found = _coalescing(seen, wasted, "")
-        yield replace(found, kind=ChangeKind.WIDER_ROWS, amount=lanes)
+        yield replace(found, kind=ChangeClass.WIDER_ROWS, amount=lanes)
 
 
 def _coalescing(seen: LaunchSeen, wasted: Mapping[Way, Sequence[_Access]], along: str) -> ChangeCandidate:
@@ -131,7 +131,7 @@ def _coalescing(seen: LaunchSeen, wasted: Mapping[Way, Sequence[_Access]], along
         for (array, kind), found in wasted.items()
     ]
     return ChangeCandidate(
-        ChangeKind.COALESCE,
+        ChangeClass.COALESCE,
         tuple(dict.fromkeys(array for array, _ in wasted)),
         lines(each.instruction for found in wasted.values() for each in found),
         " and ".join(clauses),
@@ -154,7 +154,7 @@ def conflicting(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         padding, shares = _best_padding(seen, every, row)
         if padding:
             yield ChangeCandidate(
-                ChangeKind.PAD,
+                ChangeClass.PAD,
                 (array,),
                 lines(each.instruction for each in every),
                 f"{amount(times)}-way bank conflicts of {array}: {amount(times)} times the {seen.words.passes}",
@@ -222,7 +222,7 @@ def repeated(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
 
     loads = [each for each in accesses(seen, MemorySpace.GLOBAL) if each.instruction.kind == Opcode.LOAD]
     yield ChangeCandidate(
-        ChangeKind.CACHE_BLOCKS,
+        ChangeClass.CACHE_BLOCKS,
         tuple(dict.fromkeys(each.instruction.reference.array for each in loads)),
         lines(each.instruction for each in loads),
         seen.review.traffic.in_words,
@@ -242,7 +242,7 @@ def loaded_often(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     if not arithmetic or loaded < arithmetic:
         return
     yield ChangeCandidate(
-        ChangeKind.REGISTER_TILE,
+        ChangeClass.REGISTER_TILE,
         tuple(dict.fromkeys(each.reference.array for each in loads)),
         lines(loads),
         f"{number_of(round(loaded / arithmetic, 2), 'load')} from {seen.words.local} for each multiply-add",
@@ -268,7 +268,7 @@ def of_tiles(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         return
     sources = {each.source for each in loads}
     yield ChangeCandidate(
-        ChangeKind.LARGER_TILE,
+        ChangeClass.LARGER_TILE,
         tuple(sorted(served)),
         lines(loads),
         f"{amount(used / loaded)} loads from the tiles for each load into them",
@@ -279,7 +279,7 @@ def of_tiles(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
 
 def narrow(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Yield that lanes are to access several neighbors at once, where instructions are what bounds."""
-    review, pipeline = seen.review, Timing(seen.launch.device).pipeline_of(seen.launch.device.memory[0].name)
+    review, pipeline = seen.review, InstructionTimes(seen.launch.device).pipeline_of(seen.launch.device.memory[0].name)
     if max(review.utilization.get(ISSUE, 0.0), review.utilization.get(pipeline, 0.0)) < BUSY:
         return
     wide = {
@@ -290,7 +290,7 @@ def narrow(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     }  # fmt: skip
     if wide:
         yield ChangeCandidate(
-            ChangeKind.VECTORS,
+            ChangeClass.VECTORS,
             tuple(dict.fromkeys(each.instruction.reference.array for each in wide.values())),
             lines(each.instruction for each in wide.values()),
             f"each lane loads or stores {NARROW} bits at a time, where {VECTOR * NARROW} take as many instructions",

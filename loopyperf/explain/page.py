@@ -23,13 +23,13 @@ from loopyperf.errors import LoopyperfError, by_reason, in_short
 from loopyperf.explain.diagnosis import NOTHING, Diagnosis
 from loopyperf.explain.difference import Difference, signed
 from loopyperf.explain.difference_parts import LinePair
-from loopyperf.explain.drawings import embedded, memory_chart, said_of_roofline, timeline_chart, wait_class
+from loopyperf.explain.drawings import embedded, memory_chart, roofline_tooltips, timeline_chart, wait_class
 from loopyperf.explain.explain import paragraphs
 from loopyperf.explain.explanation import Explanation, OnDevice
 from loopyperf.explain.first_screen import Bar, accesses_table, reasons, shares_of_peak
 from loopyperf.explain.plots.figures import Figure, style
 from loopyperf.explain.plots.roofline import plot_roofline
-from loopyperf.explain.source_view import Line
+from loopyperf.explain.source_view import SourceLine
 from loopyperf.explain.waiting import WAITS
 from loopyperf.files import user_data_name
 from loopyperf.models.catalog import MODELS
@@ -219,7 +219,7 @@ def _source(explanation: Explanation) -> Iterator[Mapping[str, Any]]:
             yield {"line": line, "cells": cells}
 
 
-def _cell(on: OnDevice, line: Line, seconds: float) -> Mapping[str, Any]:
+def _cell(on: OnDevice, line: SourceLine, seconds: float) -> Mapping[str, Any]:
     """Return what a *line* costs on a device: its time and share in words, and its waits."""
     whole = float(on.estimate.seconds)
     share = seconds / whole if whole else 0.0
@@ -263,7 +263,7 @@ def _breakable(name: str) -> Markup:
     return Markup(str(escape(name)).replace("_", "_<wbr>"))
 
 
-def _coloured(line: Line) -> str | Markup:
+def _coloured(line: SourceLine) -> str | Markup:
     return Markup(coloured(line.text)) if line.kind in ("loop", "instruction") else line.text
 
 
@@ -282,7 +282,7 @@ def _roofline_chart(explanation: Explanation) -> Markup:
         ax = Figure(figsize=CHART, layout="constrained").subplots()
         drawn = rooflines if len(rooflines) > 1 else next(iter(rooflines.values()))
         figure = plot_roofline(drawn, ax=ax)
-        return Markup(embedded(figure, title, "roofline-", said_of_roofline(ax, drawn)))
+        return Markup(embedded(figure, title, "roofline-", roofline_tooltips(ax, drawn)))
 
 
 def _style() -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from loopyperf.calibration.choice import FitChoice
-from loopyperf.calibration.learned import Learned
-from loopyperf.display import Sheet, Shown
+from loopyperf.calibration.learned import ResidualModel
+from loopyperf.display import ReportText, Shown
 from loopyperf.explain.explain import DeviceChoices, explain
 from loopyperf.explain.explanation import Explanation
 from loopyperf.explain.page import page_of
@@ -24,7 +24,7 @@ class Report(Shown):
     explanation: Explanation
     """what it says"""
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the gist of the page, and how to write it."""
         gist = self.explanation.sheet()
         return replace(gist, remarks=(*gist.remarks, "save(path) writes the page, which a browser opens"))
@@ -50,7 +50,7 @@ def report(
     device: DeviceChoices | None = None,
     model: str | None = None,
     models: Iterable[str] | None = None,
-    fit: FitChoice | Learned | None = None,
+    fit: FitChoice | ResidualModel | None = None,
     about: str = "",
     findings: bool = True,
     typical: Mapping[str, Any] | None = None,

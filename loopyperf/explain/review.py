@@ -20,8 +20,8 @@ from loopyperf.explain.waiting import Wait, Waiting, waiting_of
 from loopyperf.idg.program import Opcode
 from loopyperf.memory.kernel_profile import AccessProfile
 from loopyperf.memory.sectors import LINE, SECTOR
-from loopyperf.models.demand import LaunchDemand, once
-from loopyperf.models.timing import WAVEFRONT, Timing, is_of_device
+from loopyperf.models.demand import LaunchDemand, cached_for_launch
+from loopyperf.models.timing import WAVEFRONT, InstructionTimes, is_of_device
 from loopyperf.models.traffic import neighbours
 from loopyperf.models.workload import START
 from loopyperf.pipeline.timed_program import Request, TimedLaunch
@@ -83,7 +83,9 @@ def utilization(launch: TimedLaunch, cycles: float) -> dict[str, float]:
 
     *cycles* are those of one execution. A core that waits for others to end is idle: its pipelines count as idle.
     """
-    busy = once(launch, LaunchDemand).busy  # of the mean warp: the last core's last groups may do less than others
+    busy = cached_for_launch(
+        launch, LaunchDemand
+    ).busy  # of the mean warp: the last core's last groups may do less than others
     warps = launch.groups * launch.warps_per_group
     shares = {
         name: each * warps / cycles * (1.0 if is_of_device(name, launch) else launch.balance)
@@ -400,7 +402,7 @@ def review_of(
     *busy* has the share of the peak of each pipeline where a fit tells it; else it is that of the device's parameters.
     """
     cycles = seconds * launch.device.needed("clock") / launch.times
-    pipeline = Timing(launch.device).pipeline_of("local")
+    pipeline = InstructionTimes(launch.device).pipeline_of("local")
     shares = utilization(launch, cycles) if busy is None else busy
     try:
         waiting = waiting_of(launch) if launch.device.lanes == Lanes.TOGETHER else None

@@ -22,23 +22,23 @@ from loopyperf.device.lambdas import level_issue
 from loopyperf.device.library import DeviceChoice
 from loopyperf.device.substitutes import completed
 from loopyperf.device.vocabulary import ISSUE
-from loopyperf.display import Sheet, Shown, Table, called, plain
+from loopyperf.display import ReportText, Shown, Table, called, plain
 from loopyperf.errors import LoopyperfError, MissingNumberError, ParameterError
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.kernel import Program
 from loopyperf.memory.sectors import SECTOR
-from loopyperf.models.analytic import launch_cycles
-from loopyperf.models.demand import LaunchDemand, once
+from loopyperf.models.analytic import analytic_cycles
+from loopyperf.models.demand import LaunchDemand, cached_for_launch
 from loopyperf.models.interface import LAUNCH_COST
 from loopyperf.models.result import NO_INTERVAL
 from loopyperf.models.roofline import cycles as roofline_cycles
-from loopyperf.models.timing import WAVEFRONT, Timing, notes_of
+from loopyperf.models.timing import WAVEFRONT, InstructionTimes, notes_of
 from loopyperf.models.workload import busy_sides
 from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
 from loopyperf.predict.estimate import given_or_named
 from loopyperf.predict.on_device import SIMULATED, DevicePredictor
 from loopyperf.predict.predictor import Predictor
-from loopyperf.stages.cache import Kind, kind_of_json
+from loopyperf.stages.cache import ResultKind, json_result_kind
 from loopyperf.stages.case import Case, found_once, merged_sizes
 from loopyperf.units import duration, in_percent, number_of, prefixed
 
@@ -158,11 +158,11 @@ class Roofline(Shown):
         have, names = "has" if len(bounds) == 1 else "have", ", ".join(launch.name for launch in below)
         return f"{' and '.join(bounds)} {have} no roof: what {names} can attain lies below all of them"
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the launches with what bounds them, and the roofs."""
         roofs = [(name, prefixed(each, "B/s")) for name, each in self.bandwidths.items()]
         roofs += [(name, prefixed(each, "flop/s")) for name, each in self.peaks.items()]
-        return Sheet(
+        return ReportText(
             asked=f"{called(self.kernel, self.sizes, self.typical)} under the roofs of {self.device}",
             answer=f"{number_of(len(self.launches), 'launch')}, {self._seconds} beside what launching takes",
             tables=[self._launches(), self._of_memories(), Table(("roof", "at most"), roofs)],
@@ -262,7 +262,7 @@ class _Roofs:
     """What a device can do, as far as its description states it."""
 
     def __init__(self, device: Device) -> None:
-        self.device, self.timing = completed(device), Timing(device)
+        self.device, self.timing = completed(device), InstructionTimes(device)
         self.missing: dict[str, None] = {}
         self.cycles = device.needed("cores") * device.needed("clock")
         """of all cores in a second"""
@@ -286,7 +286,7 @@ class _Roofs:
 
     def _bandwidth(self, level: str) -> float:
         if level == "local":
-            return WAVEFRONT / self.timing.local_pass * self.cycles
+            return WAVEFRONT / self.timing.wavefront * self.cycles
         return self.cycles / float(level_issue(self.device, level, 1))
 
     def peaks(self) -> dict[str, float]:
@@ -328,9 +328,9 @@ def _under_roofs(
     for level, of_warp in _moved_by_warp(launch):
         memory = roofs.memory(level)
         moved[memory] = moved.get(memory, 0.0) + of_warp * groups * launch.warps_per_group
-    busy = once(launch, LaunchDemand).busy
+    busy = cached_for_launch(launch, LaunchDemand).busy
     bound = max(busy, key=lambda name: busy[name])
-    seconds = launch_cycles(roofline_cycles, launch, busy_sides) * launch.times / launch.device.needed("clock")
+    seconds = analytic_cycles(roofline_cycles, launch, busy_sides) * launch.times / launch.device.needed("clock")
     slopes = {memory: moved[memory] / each for memory, each in bandwidths.items() if memory in moved}
     peak = _peak_of(launch, bound, peaks)
     nearest = max(slopes, key=lambda name: slopes[name], default="")
@@ -377,7 +377,7 @@ def _moved_by_warp(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
 # }}}
 
 
-ROOFLINE: Kind[Roofline] = kind_of_json("roofline", 256, Roofline)
+ROOFLINE: ResultKind[Roofline] = json_result_kind("roofline", 256, Roofline)
 """without sizes and typical values, which are those of who asks"""
 
 

@@ -24,7 +24,7 @@ Kind = Literal["launch", "loop", "barrier", "instruction", "other"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SourceLine:
     """A line of a listing."""
 
     kind: Kind
@@ -34,14 +34,14 @@ class Line:
     text: str
     """without what it is indented by"""
     source: str
-    """what the line is called in :attr:`loopyperf.models.result.Row.source`; empty for loops, which cost nothing"""
+    """name of the line in :attr:`loopyperf.models.result.BreakdownRow.source`; empty for loops, which cost nothing"""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the line as plain values that JSON can hold."""
         return {"kind": self.kind, "depth": self.depth, "text": self.text, "source": self.source}
 
 
-def listing_of(kernel: Kernel) -> tuple[Line, ...]:
+def listing_of(kernel: Kernel) -> tuple[SourceLine, ...]:
     """Return the lines of *kernel* in the order of its schedule, with the bounds of loops and the sizes of grids."""
     return tuple(_Listing(kernel).lines())
 
@@ -60,7 +60,7 @@ class _Listing:
         self.barriers: Iterator[str] = iter(())
         """labels of those that are still to come in the launch"""
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[SourceLine]:
         for item in cast("tuple[ScheduleItem, ...]", self.kernel.loopy_kernel.linearization):
             if isinstance(item, CallKernel):
                 yield self._begin(self.launches[item.kernel_name])
@@ -74,19 +74,19 @@ class _Listing:
                 self.depth -= 1
             elif isinstance(item, RunInstruction):
                 instruction = self.kernel.loopy_kernel.id_to_insn[item.insn_id]
-                yield Line("instruction", self.depth, _statement(instruction), item.insn_id)
+                yield SourceLine("instruction", self.depth, _statement(instruction), item.insn_id)
             elif isinstance(item, Barrier) and item.synchronization_kind == "local":
-                yield Line("barrier", self.depth, "barrier", next(self.barriers))
+                yield SourceLine("barrier", self.depth, "barrier", next(self.barriers))
 
-    def _begin(self, launch: Launch) -> Line:
+    def _begin(self, launch: Launch) -> SourceLine:
         self.barriers = (barrier.label for barrier in launch.barriers)
         self.numbering = launch.numbering
-        line = Line("launch", self.depth, _launch(launch), f"launch of {launch.name}")
+        line = SourceLine("launch", self.depth, _launch(launch), f"launch of {launch.name}")
         self.depth += 1
         return line
 
-    def _enter(self, iname: str) -> Line:
-        line = Line("loop", self.depth, self._loop(iname), "")
+    def _enter(self, iname: str) -> SourceLine:
+        line = SourceLine("loop", self.depth, self._loop(iname), "")
         self.loops.append(iname)
         self.depth += 1
         return line

@@ -9,13 +9,13 @@ from typing import Any
 
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
-from loopyperf.display import Sheet, Shown, Table, called, plain
+from loopyperf.display import ReportText, Shown, Table, called, plain
 from loopyperf.errors import ParameterError
 from loopyperf.files import write_file
 from loopyperf.kernel import Program
 from loopyperf.models.pipeline import Explicit, explicit_part
 from loopyperf.models.timing import notes_of
-from loopyperf.pipeline import Profile, profile_of
+from loopyperf.pipeline import Profile, execution_profile
 from loopyperf.pipeline.chrome_trace import OF_A_CYCLE, Track, trace_document
 from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.predict.estimate import given_or_named
@@ -54,7 +54,7 @@ class LaunchTrace(Shown):
     def __repr__(self) -> str:
         return f"<LaunchTrace of {self.name}: {self.explicit.groups:,} of {self.total_groups:,} groups>"
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return how long each pipeline was taken, why it was idle, and for what warps waited."""
         found = self.profile.sheet()
         return replace(found, asked=f"{self.name}, {found.asked}", notes=self.said)
@@ -62,7 +62,7 @@ class LaunchTrace(Shown):
     @cached_property
     def profile(self) -> Profile:
         """Return who issued what, when, where, and why not earlier."""
-        return profile_of(self.explicit.simulation)
+        return execution_profile(self.explicit.simulation)
 
     @cached_property
     def track(self) -> Track:
@@ -154,7 +154,7 @@ class Trace(Shown):
         """Write the document to *path*; raises :class:`ParameterError` where that cannot be written."""
         write_file("the trace", path, self.to_json())
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return what is drawn of each launch, and what is not."""
         rows = [
             (
@@ -165,7 +165,7 @@ class Trace(Shown):
             )
             for launch in self.launches
         ]
-        return Sheet(
+        return ReportText(
             asked=f"{called(self.kernel, self.sizes, self.typical)} on a core of {self.device}, model {SIMULATED}",
             answer=f"{self.events:,} events",
             tables=[Table(("launch", "cycles", "instructions", "groups"), rows)],

@@ -14,7 +14,17 @@ from typing import Any, NamedTuple
 import pymbolic.primitives as prim
 
 from loopyperf.idg.graph import Idg, addressed, expressions_in
-from loopyperf.idg.program import Edge, Instruction, Item, Iteration, Loop, common_depth, lag, loops_in, whole
+from loopyperf.idg.program import (
+    Edge,
+    Instruction,
+    Item,
+    Iteration,
+    Loop,
+    common_depth,
+    integer_if_whole,
+    lag,
+    loops_in,
+)
 from loopyperf.polyhedral.affine import Affine, Opaque
 from loopyperf.polyhedral.expressions import in_terms_of, names_of, times_held
 
@@ -257,7 +267,7 @@ class _Copier:
             return old
         trips = tuple([(loop.name, loop.trips) for loop in loops])
         total = self._runs_of(old.condition, trips, self._runs.setdefault(trips, {}))
-        share = old.executions if runs == total else whole(Fraction(old.executions * runs, total or 1))
+        share = old.executions if runs == total else integer_if_whole(Fraction(old.executions * runs, total or 1))
         if not self.moving[place]:
             return old if runs == total else replace(old, executions=share)
         new = addressed(old, context.passes, share)

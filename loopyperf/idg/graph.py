@@ -14,7 +14,7 @@ from typing import Any
 
 import pymbolic.primitives as prim
 
-from loopyperf.display import Sheet, Shown, Table
+from loopyperf.display import ReportText, Shown, Table
 from loopyperf.errors import GraphError
 from loopyperf.idg.program import (
     Edge,
@@ -26,7 +26,7 @@ from loopyperf.idg.program import (
     Loop,
     Operand,
     lag,
-    numbered,
+    number_loops,
     placed,
 )
 from loopyperf.polyhedral.affine import Affine, Symbol
@@ -178,7 +178,7 @@ class Idg(Shown):
     """of a source graph: what the warp comes by without any of its lanes taking part, where there is such"""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "body", numbered(self.body))
+        object.__setattr__(self, "body", number_loops(self.body))
         number = len(self.instructions)
         for edge in self.edges:
             if not (0 <= edge.source < number and 0 <= edge.target < number):
@@ -269,10 +269,10 @@ class Idg(Shown):
             found[key] = found.get(key, 0) + each.executions
         return found
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return how often a warp executes instructions of each kind, most often first."""
         executed = Table(("instruction", "pipeline", "executed by a warp"), self._executed_by_kind(), text=2)
-        return Sheet(self._summary(), tables=[executed, *self._further_tables()])
+        return ReportText(self._summary(), tables=[executed, *self._further_tables()])
 
     def _summary(self) -> str:
         loops = sum(isinstance(item, Loop) for item in self.body)

@@ -81,7 +81,7 @@ class Lives:
         self.graph, self.text = graph, ProgramText(graph)
         self.web = _webs(graph) if like is None else like.web
         """of each instruction: the value that it defines, by one of the instructions that do"""
-        self.widths = widths(graph) if like is None else like.widths
+        self.widths = result_registers(graph) if like is None else like.widths
         """of each instruction: the registers of its result"""
         intervals: dict[int, list[Span]] = {}
         for edge in graph.edges:
@@ -198,7 +198,7 @@ def _meeting(graph: Idg) -> Iterator[Sequence[int]]:
 # {{{ how many registers a result takes
 
 
-def widths(graph: Idg) -> list[int]:
+def result_registers(graph: Idg) -> list[int]:
     """Return for each instruction the registers of its result; a selection or a move takes those of its operands."""
     found = [_width(instruction) for instruction in graph.instructions]
     for place in graph.order:

@@ -43,7 +43,7 @@ MEMORY = (MemorySpace.GLOBAL,)
 
 
 @dataclass(frozen=True, slots=True)
-class Mix:
+class InstructionMix:
     """How many instructions one warp executes, of three sorts (Lemeire, section 3.1.1)."""
 
     computation: Count
@@ -59,7 +59,7 @@ class Mix:
         return self.computation + self.memory + self.synchronization
 
 
-def instruction_mix(graph: Idg, memory: Collection[str] = MEMORY) -> Mix:
+def instruction_mix(graph: Idg, memory: Collection[str] = MEMORY) -> InstructionMix:
     """Return how many instructions of each sort one warp executes; *memory* names the subsystems that are memory.
 
     See :meth:`Idg.mix` for them by kind and type. Source: Lemeire, Table 2.
@@ -67,7 +67,7 @@ def instruction_mix(graph: Idg, memory: Collection[str] = MEMORY) -> Mix:
     of_subsystem = executions_by_subsystem(graph)
     synchronization: Count = sum((each.executions for each in graph.instructions if each.kind == Opcode.BARRIER), 0)
     in_memory: Count = sum((of_subsystem.get(name, 0) for name in dict.fromkeys(memory)), 0)
-    return Mix(graph.executed - in_memory - synchronization, in_memory, synchronization)
+    return InstructionMix(graph.executed - in_memory - synchronization, in_memory, synchronization)
 
 
 def executions_by_subsystem(graph: Idg) -> dict[str, Count]:

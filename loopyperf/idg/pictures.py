@@ -32,7 +32,7 @@ def _says_that_pass_exists(condition: Any, edge: Edge) -> bool:
             return False
 
 
-def of_pass(graph: Idg, edge: Edge) -> str:
+def iteration_of(graph: Idg, edge: Edge) -> str:
     """Return of which pass the source of *edge* is, e.g. ``"k - 1"`` or ``"k = 15"``; empty if that of the target."""
     return ", ".join(_passes(graph, edge))
 
@@ -117,7 +117,7 @@ def _waits(graph: Idg, place: int) -> str:
 
 
 def _definition(graph: Idg, edge: Edge) -> str:
-    number, condition = of_pass(graph, edge), when(edge)
+    number, condition = iteration_of(graph, edge), when(edge)
     of = f" [{number}]" if number else ""
     through = "" if edge.through == Dependence.DATA else f" ({edge.through})"
     return f"{edge.source}{of}{through}{f' if {condition}' if condition else ''}"
@@ -180,7 +180,7 @@ def _box(place: int, instruction: Instruction) -> str:
 
 
 def _arrow(graph: Idg, edge: Edge) -> str:
-    number, condition = of_pass(graph, edge), when(edge)
+    number, condition = iteration_of(graph, edge), when(edge)
     label = "\n".join(filter(None, (number, f"if {condition}" if condition else "")))
     attributes = [f"style={STYLES[edge.through]}"]
     if label:

@@ -181,7 +181,7 @@ WORK_ITEM, WORK_GROUP = "the work-item", "the work-group"
 
 
 @dataclass(frozen=True, slots=True)
-class PassBound:
+class LoopBound:
     """What the code of a loop says of the number of passes."""
 
     values: tuple[int, ...] | None = None
@@ -194,7 +194,7 @@ class PassBound:
     """the code chooses between several values by a condition with an *or* in it"""
 
 
-AT_RUN_TIME = PassBound(None, frozenset(("what is not known when it is compiled",)))
+AT_RUN_TIME = LoopBound(None, frozenset(("what is not known when it is compiled",)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class Loop:
     """instructions by number, and inner loops, in the order of the program"""
     is_unrolled: bool = False
     """a copy of the body is written for each pass"""
-    bound: PassBound = AT_RUN_TIME
+    bound: LoopBound = AT_RUN_TIME
     """what its code says of the number of passes, whatever the sizes and the warp"""
     copies: int = 1
     """how many passes of the loop of the source a pass of this one stands for"""
@@ -224,7 +224,7 @@ class Loop:
         return not self.bound.depends_on
 
     @property
-    def lanes_part(self) -> bool:
+    def lanes_diverge(self) -> bool:
         """Return whether the number of passes is not the same for all work-items of a group."""
         return WORK_ITEM in self.bound.depends_on
 
@@ -296,7 +296,7 @@ class Idle:
     """of each: the instruction of the graph before which it stands, and the loops around it by name"""
 
 
-def whole(number: int | Fraction) -> int | Fraction:
+def integer_if_whole(number: int | Fraction) -> int | Fraction:
     """Return *number* as an integer if it is one."""
     return number.numerator if number.denominator == 1 else number
 
@@ -319,7 +319,7 @@ def loops_in(body: Sequence[Item]) -> Iterator[Loop]:
             yield from loops_in(item.body)
 
 
-def numbered(body: Sequence[Item]) -> tuple[Item, ...]:
+def number_loops(body: Sequence[Item]) -> tuple[Item, ...]:
     """Return *body* with its loops numbered in the order of the program, each before those inside it."""
     if all(loop.number == number for number, loop in enumerate(loops_in(body))):
         return tuple(body)

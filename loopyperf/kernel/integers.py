@@ -36,11 +36,11 @@ def values_of_temporaries(kernel: LoopKernel, instructions: Sequence[Instruction
     for place, instruction in enumerate(instructions):
         name = _defined(kernel, instruction)
         if name is not None and written[name] == 1 and _is_used_later(kernel, name, instructions, place):
-            values[name] = substituted(instruction.expression, values)
+            values[name] = with_values(instruction.expression, values)
     return values
 
 
-def substituted(expression: Any, values: Mapping[str, Any]) -> Any:
+def with_values(expression: Any, values: Mapping[str, Any]) -> Any:
     """Return *expression* with *values* in place of their names."""
     if values.keys().isdisjoint(get_dependencies(expression)):
         return expression
@@ -206,7 +206,7 @@ def contiguous_layout(kernel: LoopKernel) -> dict[str, Any]:
             values[name].append(value)
     agreed = {name: each[0] for name, each in values.items() if None not in each and len(set(map(_factors, each))) == 1}
     for _ in agreed:  # a stride may be a multiple of another
-        agreed = {name: substituted(value, agreed) for name, value in agreed.items()}
+        agreed = {name: with_values(value, agreed) for name, value in agreed.items()}
     return {name: value for name, value in agreed.items() if not get_dependencies(value) & agreed.keys()}
 
 
@@ -299,7 +299,7 @@ def _factors(expression: Any) -> tuple[int, frozenset[tuple[str, int]]]:
 
 def _array_with(array: Any, layout: Layout) -> Any:
     tags = tuple(
-        tag.copy(stride=substituted(tag.stride, layout)) if isinstance(tag, FixedStrideArrayDimTag) else tag
+        tag.copy(stride=with_values(tag.stride, layout)) if isinstance(tag, FixedStrideArrayDimTag) else tag
         for tag in array.dim_tags or ()
     )
     offset = layout.get(_name(array.offset), array.offset)

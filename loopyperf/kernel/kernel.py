@@ -36,7 +36,7 @@ from loopyperf.kernel.integers import (
 )
 from loopyperf.kernel.launches import Launch, hardware_axis, launches_of, local_memory, points_of
 from loopyperf.kernel.loopy_passes import Program, as_translation_unit, linearized
-from loopyperf.polyhedral.sets import between_ends, interval, names_involved
+from loopyperf.polyhedral.sets import between_ends, dimension_interval, names_involved
 from loopyperf.units import listed
 
 SET = isl.dim_type.set
@@ -193,7 +193,7 @@ class Kernel:
     def values(self, iname: str) -> range | None:
         """Return the values from the first to the last that a loop over *iname* has; None where sizes bound it."""
         if iname not in self._values:
-            constant = interval(self.loopy_kernel.get_inames_domain(frozenset((iname,))), iname)
+            constant = dimension_interval(self.loopy_kernel.get_inames_domain(frozenset((iname,))), iname)
             self._values[iname] = between_ends(self.domain((iname,)), iname) if constant is None else constant
         return self._values[iname]
 

@@ -25,7 +25,7 @@ from types import MappingProxyType
 from typing import IO, Self
 
 from loopyperf.errors import ArchiveError, IncompatibleRunsError
-from loopyperf.files import said
+from loopyperf.files import os_reason
 from loopyperf.measurement.records import Key, Measurement, Run, Sampled, Takes, around, decode, encode, noise_floor
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -191,7 +191,7 @@ def _open_locked(path: Path) -> BufferedRandom:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+b")
     except (OSError, ValueError) as error:
-        raise ArchiveError(f"{path} cannot be opened: {said(error)}; give another archive path") from error
+        raise ArchiveError(f"{path} cannot be opened: {os_reason(error)}; give another archive path") from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -216,8 +216,8 @@ def _read(file: BufferedReader | BufferedRandom, path: Path) -> tuple[Recording,
 
 def _unreadable(path: Path, error: Exception) -> ArchiveError:
     return ArchiveError(
-        f"{path} cannot be read: {said(error)}; give the path of an archive of measurements, as `loopyperf calibrate "
-        "--archive PATH` writes one"
+        f"{path} cannot be read: {os_reason(error)}; give the path of an archive of measurements, as `loopyperf "
+        "calibrate --archive PATH` writes one"
     )
 
 

@@ -26,12 +26,12 @@ from loopyperf.errors import IncompatibleRunsError, LoopyperfError, MeasurementE
 from loopyperf.files import user_data
 from loopyperf.measurement.archive import Archive, Recording, read_archive
 from loopyperf.measurement.arguments import allocated_bytes
-from loopyperf.measurement.backends.interface import Backend, BenchmarkCase, Timing
-from loopyperf.measurement.environment import Configuration, Limits, Sensors, Sizes, incompatibilities
+from loopyperf.measurement.backends.interface import Backend, BenchmarkCase, MeasuredTimes
+from loopyperf.measurement.environment import Configuration, DeviceLimits, Sensors, Sizes, incompatibilities
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of
 from loopyperf.measurement.protocol import Protocol, sizes_to_measure
 from loopyperf.measurement.records import Key, Kind, Measurement, Run, standing
-from loopyperf.measurement.watch import Watch, measured, probed
+from loopyperf.measurement.watch import DriftMonitor, measured, probed
 
 EMPTY_KERNEL = "empty kernel"
 """``NAME`` of the kernel file whose launch is the overhead of all others."""
@@ -90,7 +90,7 @@ def run_campaign(
     return tuple(measurement for each in planned for measurement in campaign.measurements(each))
 
 
-def plan(files: Iterable[KernelFile], limits: Limits) -> tuple[Planned, ...]:
+def plan(files: Iterable[KernelFile], limits: DeviceLimits) -> tuple[Planned, ...]:
     """Return every configuration of *files* for a device with *limits*, the empty kernel's first.
 
     Raises :class:`KernelFileError` for configurations that cannot be told apart or have no sizes.
@@ -121,7 +121,7 @@ class Campaign:
         self._on_failure = on_failure
         self._keys: dict[tuple[str, str], list[Key]] = {}
         self._sensors = Sensors(backend.environment)
-        self._watch = Watch(backend, archive)
+        self._watch = DriftMonitor(backend, archive)
         # Built once, for the memory check here and for the backend, which knows a configuration by its identity.
         self._built_once = {(name, each.label): replace(each, build=cache(each.build)) for name, each in planned}
         self._shortest = self._protocol.overhead_factor * self._launch_overhead(planned)
@@ -228,7 +228,7 @@ class Campaign:
         return len(takes) > repeats or (bool(takes) and not self._watch.was_slow(standing(takes)))
 
     def _recorded(
-        self, case: BenchmarkCase, kind: Kind, timing: Timing, attempt: int = 1, yardstick: float | None = None
+        self, case: BenchmarkCase, kind: Kind, timing: MeasuredTimes, attempt: int = 1, yardstick: float | None = None
     ) -> Measurement:
         reading = self._sensors.read()
         measurement = Measurement(
@@ -267,7 +267,7 @@ UNFINISHED = "unfinished"
 """stands in the name of an archive that a campaign was interrupted in, and that the next one resumes"""
 
 
-def tell_stage(stage: str, progress: ProgressReport | None) -> None:
+def report_stage(stage: str, progress: ProgressReport | None) -> None:
     """Report to *progress*, if it is given, that a *stage* begins whose steps are not counted."""
     if progress is not None:
         progress(Progress(0, 0, "", "", stage))

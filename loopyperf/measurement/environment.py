@@ -222,7 +222,7 @@ GROUPS_2D: Mapping[GroupSet, tuple[Group, ...]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DeviceLimits:
     """What a device allows a kernel to use, and what else its driver reports of it."""
 
     group_size: int

@@ -21,7 +21,7 @@ from loopy.kernel import LoopKernel
 
 from loopyperf.errors import KernelFileError, MeasurementError
 from loopyperf.files import is_folder
-from loopyperf.measurement.environment import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, DeviceLimits
 
 # {{{ a folder of kernel files as a package
 #
@@ -179,7 +179,7 @@ class KernelFile:
     path: Path
     doc: str
     """the mathematics, and why the kernel is there"""
-    configurations: Callable[[Limits], list[Configuration]]
+    configurations: Callable[[DeviceLimits], list[Configuration]]
 
 
 def bundled_folder(name: str) -> Path:
@@ -226,7 +226,7 @@ def load_kernel_files(folder: str | os.PathLike[str]) -> tuple[KernelFile, ...]:
     return tuple(files)
 
 
-def configurations_of(file: KernelFile, limits: Limits) -> tuple[Configuration, ...]:
+def configurations_of(file: KernelFile, limits: DeviceLimits) -> tuple[Configuration, ...]:
     """Return the configurations of *file* for a device with *limits*.
 
     Raises :class:`KernelFileError` if two have the same label, or one has no sizes, and where *file* raises anything.
@@ -270,7 +270,7 @@ def _load(path: Path, package: str) -> KernelFile:
         raise KernelFileError(f"{path} has no function configurations(limits) that returns a list of Configuration")
     if not doc:
         raise KernelFileError(f"{path} has no docstring; say what the kernel computes and why it is there")
-    return KernelFile(name, path, doc, cast("Callable[[Limits], list[Configuration]]", configurations))
+    return KernelFile(name, path, doc, cast("Callable[[DeviceLimits], list[Configuration]]", configurations))
 
 
 def _import(path: Path, package: str) -> ModuleType:

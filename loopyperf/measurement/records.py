@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from loopyperf.errors import ArchiveError, MeasurementError, ModelInputError
-from loopyperf.measurement.environment import Environment, Limits, Sizes, incompatibilities
+from loopyperf.measurement.environment import DeviceLimits, Environment, Sizes, incompatibilities
 from loopyperf.measurement.protocol import Protocol, Summary
 from loopyperf.models.sampling import SampledProgram
 
@@ -120,11 +120,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, tag="run", tag_field="recor
     started: datetime
     """in UTC"""
     environment: Environment
-    limits: Limits
+    limits: DeviceLimits
     protocol: Protocol
 
     @classmethod
-    def start(cls, environment: Environment, limits: Limits, protocol: Protocol) -> Self:
+    def start(cls, environment: Environment, limits: DeviceLimits, protocol: Protocol) -> Self:
         """Return a run that starts now."""
         return cls(
             written_by=metadata.version("loopyperf"),
@@ -159,7 +159,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """wall-clock seconds of every run, in order"""
     device_samples: tuple[Seconds, ...] | None = None
     """seconds of as many runs by the device's clock, without the launch; None where the backend cannot tell. On OpenCL
-    they are the same runs, on CUDA others (:class:`loopyperf.measurement.backends.interface.Timing`)"""
+    they are the same runs, on CUDA others (:class:`loopyperf.measurement.backends.interface.MeasuredTimes`)"""
     attempt: Annotated[int, msgspec.Meta(ge=1)] = 1
     """2 if it was measured again because the device was slow the first time, and so on"""
     yardstick: Seconds | None = None
@@ -332,7 +332,7 @@ def noise_floor(seconds: Sequence[float]) -> float | None:
     return float((high - low) / 2 / middle)
 
 
-def yardstick_times(measurements: Iterable[Measurement]) -> tuple[float, ...]:
+def reference_times(measurements: Iterable[Measurement]) -> tuple[float, ...]:
     """Return the seconds of each time that the yardstick was taken, at the size that it was taken at last."""
     taken = [each for each in measurements if each.kind == "yardstick"]
     return tuple(min(each.samples) for each in taken if each.sizes == taken[-1].sizes)

@@ -10,10 +10,10 @@ import numpy as np
 
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Archive
-from loopyperf.measurement.backends.interface import Backend, BenchmarkCase, EmptiesCaches, Timing
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.backends.interface import Backend, BenchmarkCase, EmptiesCaches, MeasuredTimes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.measurement.records import Measurement, usual, yardstick_times
+from loopyperf.measurement.records import Measurement, reference_times, usual
 
 # {{{ the yardstick
 #
@@ -37,7 +37,7 @@ LAUNCHES = 4
 """times the duration of a launch that a run of it takes at least"""
 
 
-def yardstick(limits: Limits) -> Configuration:
+def reference_kernel(limits: DeviceLimits) -> Configuration:
     """Return the yardstick for a device with *limits*, on a ladder of rounds that double."""
     lanes = min(LANES, limits.group_size)
     groups = GROUPS_ON_CORE * limits.cores
@@ -50,9 +50,9 @@ def yardstick(limits: Limits) -> Configuration:
     )
 
 
-def cases(limits: Limits) -> tuple[BenchmarkCase, ...]:
+def cases(limits: DeviceLimits) -> tuple[BenchmarkCase, ...]:
     """Return the yardstick at each of its sizes, shortest first."""
-    configuration = yardstick(limits)
+    configuration = reference_kernel(limits)
     return tuple(BenchmarkCase(YARDSTICK, configuration, sizes) for sizes in configuration.sizes)
 
 
@@ -114,7 +114,7 @@ LONGEST_WAIT = 25
 """pauses in a row"""
 
 
-class Watch:
+class DriftMonitor:
     """Takes the yardstick on a backend; each time that it is taken goes into an archive.
 
     The yardstick's rounds are doubled until it takes long beside a launch; a resumed campaign goes on with those of the
@@ -128,7 +128,7 @@ class Watch:
         self._protocol = archive.run.protocol
         self._patience = self._protocol.patience
         self._pending: list[Measurement] = []
-        self._times = list(yardstick_times(archive.measurements)) if self._settled_sizes() else []
+        self._times = list(reference_times(archive.measurements)) if self._settled_sizes() else []
         self._latest: float | None = None
         self._case = self._chosen() if self._protocol.yardstick_runs else None
         for _ in range(AT_FIRST):
@@ -223,11 +223,11 @@ class Watch:
 # {{{ timing a case as often as the protocol asks for, which may depend on what the runs took so far
 
 
-NOTHING = Timing((), ())
+NOTHING = MeasuredTimes((), ())
 """of no run"""
 
 
-def measured(backend: Backend, case: BenchmarkCase, protocol: Protocol) -> Timing:
+def measured(backend: Backend, case: BenchmarkCase, protocol: Protocol) -> MeasuredTimes:
     """Return the times of the runs of a measurement of *case*: as many as the *protocol* needs.
 
     Raises :class:`MeasurementError` if it cannot be measured, or not with cold caches if the protocol asks for these.
@@ -235,21 +235,21 @@ def measured(backend: Backend, case: BenchmarkCase, protocol: Protocol) -> Timin
     return _sampled(backend, case, protocol, protocol.further_runs)
 
 
-def probed(backend: Backend, case: BenchmarkCase, protocol: Protocol) -> Timing:
+def probed(backend: Backend, case: BenchmarkCase, protocol: Protocol) -> MeasuredTimes:
     """Return the times of the few runs that tell how long *case* takes; raises what :func:`measured` raises."""
     return _sampled(backend, case, protocol, protocol.further_probe_runs)
 
 
 def _sampled(
     backend: Backend, case: BenchmarkCase, protocol: Protocol, further: Callable[[Sequence[float]], int]
-) -> Timing:
+) -> MeasuredTimes:
     timing = NOTHING
     while runs := further(timing.wall):
         timing = timing.followed_by(_timed(backend, case, runs, protocol))
     return timing
 
 
-def _timed(backend: Backend, case: BenchmarkCase, runs: int, protocol: Protocol) -> Timing:
+def _timed(backend: Backend, case: BenchmarkCase, runs: int, protocol: Protocol) -> MeasuredTimes:
     if protocol.caches == "warm":
         return backend.time(case, runs)
     if not isinstance(backend, EmptiesCaches):

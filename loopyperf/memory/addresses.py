@@ -18,12 +18,12 @@ from loopyperf.counts.memory import Reference, element_strides
 from loopyperf.counts.sizes import BITS, BOUND, sizes_in_words
 from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.errors import ParameterError, UncountableError
-from loopyperf.idg.warps.passes import WarpPasses
+from loopyperf.idg.warps.passes import WarpIterations
 from loopyperf.idg.warps.warp_classes import Integers
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumption
-from loopyperf.memory.index_values import data_of, index_values, lane_axes_of_data, periods
-from loopyperf.memory.residues import Loops, Progress
-from loopyperf.memory.rows import APART, Row, Visit, is_data, row_of
+from loopyperf.memory.index_values import data_of, index_periods, index_values, lane_axes_of_data
+from loopyperf.memory.residues import AddressStride, Loops
+from loopyperf.memory.rows import APART, RowIndex, Visit, is_data, row_index
 from loopyperf.memory.sectors import LINE
 from loopyperf.polyhedral.affine import Affine
 
@@ -72,16 +72,17 @@ class LaneAddresses:
         known = self._affine
         return None if known is None else tuple(known.factor(loop) * self.unit for loop in self.loops)
 
-    def progress(self, loops: Loops) -> Sequence[Progress]:
+    def progress(self, loops: Loops) -> Sequence[AddressStride]:
         """Return how the addresses move along *loops*, by number; raises :class:`NotPeriodicError` without a period."""
         names = [self.loops[loop] for loop in loops]
-        found = periods(self._with(names), frozenset(self.loops), self._uniform)
+        found = index_periods(self._with(names), frozenset(self.loops), self._uniform)
         start = dict.fromkeys(self.loops, 0)
         first = self.at(start)
         moved = {loop: self.at({**start, loop: found[loop]}) - first for loop in names if loop in found}
         # All lanes move together, so one stands for them.
         return tuple(
-            Progress(found[loop], int(moved[loop].flat[0])) if loop in found else Progress(1, 0) for loop in names
+            AddressStride(found[loop], int(moved[loop].flat[0])) if loop in found else AddressStride(1, 0)
+            for loop in names
         )
 
     def added(self, loops: Loops, values: Integers) -> Integers | None:
@@ -134,7 +135,7 @@ def _summands(expression: Any) -> Iterator[Any]:
     yield expression
 
 
-def lane_addresses(ref: Reference, passes: WarpPasses, stride: str | None = None) -> LaneAddresses:
+def lane_addresses(ref: Reference, passes: WarpIterations, stride: str | None = None) -> LaneAddresses:
     """Return the addresses of *ref* in *passes*; where lanes differ by data, *stride* is their stride class.
 
     Arrays begin at a line, and local arrays at the first bank. Raises :class:`UncountableError` where an index
@@ -155,7 +156,7 @@ def lane_addresses(ref: Reference, passes: WarpPasses, stride: str | None = None
     return replace(found, by_data=by_data, assumed=(*assumed, *found.assumed))
 
 
-def addresses_at(ref: Reference, passes: WarpPasses, position: Any) -> LaneAddresses:
+def addresses_at(ref: Reference, passes: WarpIterations, position: Any) -> LaneAddresses:
     """Return the addresses of *ref* where it is *position*, an expression, elements from the first one of its array.
 
     Raises as :func:`lane_addresses`.
@@ -172,13 +173,13 @@ def addresses_at(ref: Reference, passes: WarpPasses, position: Any) -> LaneAddre
 # {{{ the position in the array
 
 
-def _position(ref: Reference, passes: WarpPasses, indices: Sequence[Any]) -> Any:
+def _position(ref: Reference, passes: WarpIterations, indices: Sequence[Any]) -> Any:
     """Return how far the element at *indices* lies from the first one of the array of *ref*, in what it accesses."""
     strides = element_strides(passes.kernel, ref, passes.sizes)
     return sum(index * stride for index, stride in zip(indices, strides, strict=True) if stride)
 
 
-def _offset(ref: Reference, passes: WarpPasses) -> tuple[Any, tuple[Assumption, ...]]:
+def _offset(ref: Reference, passes: WarpIterations) -> tuple[Any, tuple[Assumption, ...]]:
     """Return where the array begins in its buffer, in elements, and what had to be assumed."""
     array = passes.kernel.arrays.get(ref.array)
     assert array is not None, f"a reference to what lives in memory: {ref}"
@@ -194,7 +195,7 @@ def _offset(ref: Reference, passes: WarpPasses) -> tuple[Any, tuple[Assumption, 
     )
 
 
-def _lane_values(passes: WarpPasses) -> dict[str, Any]:
+def _lane_values(passes: WarpIterations) -> dict[str, Any]:
     """Return the values of the hardware's inames: an integer for those of groups, which are the same for all lanes."""
     axes = {name: passes.kernel.hardware_axes.get(name) for name in passes.lane_values}
     return {
@@ -203,7 +204,7 @@ def _lane_values(passes: WarpPasses) -> dict[str, Any]:
     }
 
 
-def _check_known(passes: WarpPasses, ref: Reference, expression: Any, known: set[str]) -> None:
+def _check_known(passes: WarpIterations, ref: Reference, expression: Any, known: set[str]) -> None:
     kernel = passes.kernel.loopy_kernel
     unknown = (get_dependencies(expression) - known - set(passes.loops)) & (
         kernel.inames.keys() | kernel.arg_dict.keys()
@@ -216,7 +217,7 @@ def _check_known(passes: WarpPasses, ref: Reference, expression: Any, known: set
         raise UncountableError(f"the index of {ref.array!r} depends on {', '.join(loops)}, no loop around the access")
 
 
-def _check_numbered(passes: WarpPasses, ref: Reference, expression: Any, values: Mapping[str, Any]) -> None:
+def _check_numbered(passes: WarpIterations, ref: Reference, expression: Any, values: Mapping[str, Any]) -> None:
     """Raise :class:`ParameterError` where an address, at the first or last passes of all loops, has too many digits."""
     if max(map(abs, passes.sizes.values()), default=0) < ALWAYS_NUMBERED:
         return
@@ -239,18 +240,18 @@ def _check_numbered(passes: WarpPasses, ref: Reference, expression: Any, values:
 # {{{ rows that data begins
 
 
-def _listed_rows(ref: Reference, passes: WarpPasses) -> dict[int, Row]:
+def _listed_rows(ref: Reference, passes: WarpIterations) -> dict[int, RowIndex]:
     """Return axis -> the row that the index goes through; empty where data tells an index in another way, or none."""
     if ref.space == MemorySpace.LOCAL:
         return {}
     visit = Visit(passes.kernel, passes.sizes, passes.counted, passes.points)
     by_data = {axis: index for axis, index in enumerate(ref.index) if is_data(visit, index)}
-    rows = {axis: row_of(visit, index) for axis, index in by_data.items()}
+    rows = {axis: row_index(visit, index) for axis, index in by_data.items()}
     listed = {axis: row for axis, row in rows.items() if row is not None and row.number is not None}
     return listed if len(listed) == len(rows) else {}
 
 
-def _in_rows(ref: Reference, passes: WarpPasses, rows: Mapping[int, Row]) -> LaneAddresses:
+def _in_rows(ref: Reference, passes: WarpIterations, rows: Mapping[int, RowIndex]) -> LaneAddresses:
     indices = [rows[axis].index if axis in rows else index for axis, index in enumerate(ref.index)]
     found = addresses_at(ref, passes, passes.lockstep.in_passes(_position(ref, passes, indices)))
     assumed = (
@@ -266,7 +267,7 @@ def _in_rows(ref: Reference, passes: WarpPasses, rows: Mapping[int, Row]) -> Lan
 # {{{ lanes told apart by data
 
 
-def _sharing(passes: WarpPasses, axes: frozenset[int]) -> Integers:
+def _sharing(passes: WarpIterations, axes: frozenset[int]) -> Integers:
     """Return a number for each lane: the same for lanes between which data that differs along *axes* does not."""
     ids = passes.warp.local_ids
     own = [ids[axis] for axis in sorted(axes & ids.keys())]

@@ -64,7 +64,7 @@ def times(parts: ByArray, number: int | Fraction) -> ByArray:
     return {array: each.times(number) for array, each in parts.items()}
 
 
-def total(parts: Iterable[ByArray]) -> ByArray:
+def total_cells(parts: Iterable[ByArray]) -> ByArray:
     """Return what *parts* are together."""
     found: dict[str, Touched] = {}
     for part in parts:

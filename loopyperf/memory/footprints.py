@@ -17,7 +17,7 @@ import islpy as isl
 
 from loopyperf.errors import UncountableError
 from loopyperf.kernel.launches import Assumed
-from loopyperf.memory.cells import ByArray, Touched, at_least, at_most, times, total, touched_by, touched_by_boxes
+from loopyperf.memory.cells import ByArray, Touched, at_least, at_most, times, total_cells, touched_by, touched_by_boxes
 from loopyperf.memory.sectors import LINE
 from loopyperf.polyhedral.plain_sets import PlainMap, PlainSet, box_image, plain_box, plain_outputs
 from loopyperf.polyhedral.points import Box, values_along
@@ -385,12 +385,12 @@ class Cache:
             for array in found:
                 if (before := latest.get(array)) is not None:
                     both = self._touched([*_statements_of(parts[before]), *_statements_of(part)], window, array)[array]
-                    held = self._held(at_most(total(needed[before : number + 1]), everything))
+                    held = self._held(at_most(total_cells(needed[before : number + 1]), everything))
                     more = (both - touched[before][array]).at_least(Touched())
                     found[array] = more.times(held) + found[array].times(1 - held)
                 latest[array] = number
             fetched.append(found)
-        return at_least(total(fetched), whole)
+        return at_least(total_cells(fetched), whole)
 
     def _loop(self, loop: StatementLoop, window: Window) -> ByArray:
         whole, values = self._touched(loop, window), self.sets.values(loop, window)
@@ -407,10 +407,10 @@ class Cache:
             number = min(len(values), PASSES)
             several = self._touched(loop, {**window, loop.iname: middle(values, number)})
             more = {array: several[array] - pass_[array] for array in several}
-            following = total([pass_, times(more, Fraction(len(values) - 1, number - 1))])
+            following = total_cells([pass_, times(more, Fraction(len(values) - 1, number - 1))])
         in_two = max(in_all, in_two)
         fetched = [times(whole, in_all), times(following, in_two - in_all), times(anew, 1 - in_two)]
-        return at_least(total(fetched), whole)
+        return at_least(total_cells(fetched), whole)
 
 
 def _parts(loop: StatementLoop) -> Iterator[Part]:

@@ -16,7 +16,7 @@ from pymbolic.mapper.evaluator import EvaluationMapper
 from loopyperf.counts.memory import scaled_by_data
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
-from loopyperf.memory.residues import NoPlacesError
+from loopyperf.memory.residues import TooManyOffsetsError
 
 KNOWN = 4096
 """expressions of which it is remembered what they are made of"""
@@ -24,7 +24,7 @@ Periods = Mapping[str, int]
 """loop -> passes after which an index, whatever its value then, grows by the same number each time"""
 
 
-class NotPeriodicError(NoPlacesError):
+class NotPeriodicError(TooManyOffsetsError):
     """An index that is neither affine in the loops nor made so by integer divisions alone."""
 
 
@@ -86,7 +86,7 @@ class _Values(EvaluationMapper[Any]):
 # {{{ periods
 
 
-def periods(expression: Any, loops: frozenset[str], uniform: Mapping[str, int]) -> Periods:
+def index_periods(expression: Any, loops: frozenset[str], uniform: Mapping[str, int]) -> Periods:
     """Return the period of *expression* in each of *loops* that it depends on: one where it is affine.
 
     *uniform* are the values that are the same for all lanes and passes: factors and divisors are made of them. Raises

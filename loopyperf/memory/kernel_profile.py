@@ -16,16 +16,16 @@ import numpy as np
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.memory import Reference
-from loopyperf.display import Sheet, Shown, Table, called
+from loopyperf.display import ReportText, Shown, Table, called
 from loopyperf.errors import UncountableError
 from loopyperf.idg.graph import Idg, checked_access
 from loopyperf.idg.warps.dispatch import Dispatch
-from loopyperf.idg.warps.passes import Activity, WarpPasses
+from loopyperf.idg.warps.passes import Activity, WarpIterations
 from loopyperf.idg.warps.warp_classes import Integers, Warp
 from loopyperf.kernel.launches import SUBJECTS, Assumed, Assumption, sentences
 from loopyperf.memory.addresses import LaneAddresses, lane_addresses
 from loopyperf.memory.footprints import Footprints
-from loopyperf.memory.residues import NoPlacesError, Places, Progress, Visits, passes_by_place, visited
+from loopyperf.memory.residues import AddressStride, Places, TooManyOffsetsError, Visits, iterations_by_offset, visited
 from loopyperf.memory.sectors import KNOWN, LINE, WORD, BankAccess, SectorAccess, bank_access, from_first, sector_access
 from loopyperf.polyhedral.points import Points
 from loopyperf.units import amount, number_of
@@ -70,7 +70,7 @@ class AccessPattern:
     """One reference of a kernel as one warp executes it, exact up to what :attr:`assumed` says."""
 
     reference: Reference
-    passes: WarpPasses
+    passes: WarpIterations
     addresses: LaneAddresses
     width: int
     """bytes that it moves for a lane"""
@@ -129,8 +129,8 @@ class AccessPattern:
 
     def _places_of(self, passes: Points) -> Places | Visits:
         try:
-            return passes_by_place(passes, self.addresses.progress, self._block, self.addresses.added)
-        except NoPlacesError:
+            return iterations_by_offset(passes, self.addresses.progress, self._block, self.addresses.added)
+        except TooManyOffsetsError:
             return visited(passes)
 
     @property
@@ -174,13 +174,15 @@ def _affine_profile(
     lanes, block = np.frombuffer(first, dtype=np.int64), WORD if kind.is_local else LINE
     found = Counter[WarpAccess]()
     for activity in activities:
-        places = passes_by_place(activity.passes, lambda loops: [Progress(1, steps[loop]) for loop in loops], block)
+        places = iterations_by_offset(
+            activity.passes, lambda loops: [AddressStride(1, steps[loop]) for loop in loops], block
+        )
         for place, number in places.items():
             found[_access(activity.lanes, lanes + place.offset, kind)] += number
     return AccessProfile(dict(found))
 
 
-def access_pattern(ref: Reference, passes: WarpPasses, stride: str | None = None) -> AccessPattern:
+def access_pattern(ref: Reference, passes: WarpIterations, stride: str | None = None) -> AccessPattern:
     """Return how the warp of *passes* executes *ref*.
 
     *stride* is the stride class of lanes that data tells apart, as stated through ``typical``; without it, they share
@@ -363,10 +365,10 @@ class KernelProfile(Shown):
         ]
         return Table(("launch", "groups", "warps of a class", "instructions of each", "loads and stores"), rows)
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the launches with their classes of warps."""
         launches = number_of(len(self.launches), "launch")
-        return Sheet(
+        return ReportText(
             asked=called(self.kernel, self.sizes),
             answer=f"{launches}, in warps of {self.warp_size} lanes",
             tables=[self.table],

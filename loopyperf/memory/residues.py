@@ -12,7 +12,7 @@ import numpy as np
 
 from loopyperf.errors import UncountableError
 from loopyperf.idg.warps.warp_classes import Integers
-from loopyperf.polyhedral.points import Box, Points, points_listed, without
+from loopyperf.polyhedral.points import Box, Points, points_listed, without_dimensions
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 from loopyperf.polyhedral.sets import tied_together
 
@@ -47,11 +47,11 @@ class Visits:
 
 def visited(passes: Points) -> Visits:
     """Return the bounded, non-empty *passes*, or a sample of them."""
-    everything = all_of(passes, MOST_VISITED)
+    everything = listed_iterations(passes, MOST_VISITED)
     return sampled(passes) if everything is None else Visits(everything, [1] * len(everything), is_sample=False)
 
 
-def all_of(passes: Points, most: int) -> Integers | None:
+def listed_iterations(passes: Points, most: int) -> Integers | None:
     """Return all *passes*, one in each row; None where they are more than *most*, or isl would list too many."""
     if passes.boxes is None:
         return points_listed(passes.set) if passes.number <= min(most, MOST_LISTED) else None
@@ -129,7 +129,7 @@ FEW = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class AddressStride:
     """How an address moves along a loop: after every *period* passes, it is *step* bytes further."""
 
     period: int
@@ -142,7 +142,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Offset:
     """What tells passes apart that are not alike."""
 
     phases: tuple[int, ...]
@@ -151,29 +151,30 @@ class Place:
     """bytes, modulo a line, that whole periods add to the address"""
 
 
-Places = Mapping[Place, int]
+Places = Mapping[Offset, int]
 """how many passes are at each place"""
 Loops = Sequence[int]
 """by number"""
 
 
-class NoPlacesError(UncountableError):
+class TooManyOffsetsError(UncountableError):
     """Addresses that have no period, or lie in too many ways to lines."""
 
 
-def passes_by_place(
+def iterations_by_offset(
     passes: Points,
-    progress: Callable[[Loops], Sequence[Progress]],
+    progress: Callable[[Loops], Sequence[AddressStride]],
     line: int,
     added: Callable[[Loops, Integers], Integers | None] = lambda loops, values: None,
 ) -> Places:
     """Return how many of the bounded, non-empty *passes* are at each place.
 
-    *progress* tells how the address moves along each of some loops. Where that raises :class:`NoPlacesError`, or there
-    are too many places, *added* tells the bytes that the loops add to the addresses of all lanes at *values*, a row for
-    each point; None where lanes, or other loops, make a difference. Then :class:`NoPlacesError` is raised.
+    *progress* tells how the address moves along each of some loops. Where that raises :class:`TooManyOffsetsError`,
+    or there are too many places, *added* tells the bytes that the loops add to the addresses of all lanes at
+    *values*, a row for each point; None where lanes, or other loops, make a difference. Then
+    :class:`TooManyOffsetsError` is raised.
     """
-    found = Counter[Place]()
+    found = Counter[Offset]()
     for part in (passes,) if passes.boxes is None else map(Points, passes.boxes):
         found.update(_of_part(part, progress, line, added))
     _check_number(len(found))
@@ -182,15 +183,15 @@ def passes_by_place(
 
 def _of_part(
     passes: Points,
-    progress: Callable[[Loops], Sequence[Progress]],
+    progress: Callable[[Loops], Sequence[AddressStride]],
     line: int,
     added: Callable[[Loops, Integers], Integers | None],
 ) -> Places:
-    found: Places = {Place((0,) * passes.dimensions, 0): 1}
+    found: Places = {Offset((0,) * passes.dimensions, 0): 1}
     for loops, own in _independent(passes):
         try:
             places = _of_loops(own, progress(loops), line)
-        except NoPlacesError:
+        except TooManyOffsetsError:
             places = _of_alike(own, lambda values, loops=loops: added(loops, values), line)
             if places is None:
                 raise
@@ -201,19 +202,19 @@ def _of_part(
 def _combined(found: Places, loops: Loops, places: Places, line: int) -> Places:
     """Return the places of all pairs of passes, *places* being those of further *loops*."""
     _check_number(len(found) * len(places) // line)
-    combined = Counter[Place]()
+    combined = Counter[Offset]()
     for (place, number), (own, times) in product(found.items(), places.items()):
         phases = list(place.phases)
         for loop, phase in zip(loops, own.phases, strict=True):
             phases[loop] = phase
-        combined[Place(tuple(phases), (place.offset + own.offset) % line)] += number * times
+        combined[Offset(tuple(phases), (place.offset + own.offset) % line)] += number * times
     _check_number(len(combined))
     return combined
 
 
 def _check_number(places: int) -> None:
     if places > MOST_PLACES:
-        raise NoPlacesError(
+        raise TooManyOffsetsError(
             f"addresses lie in {places} ways to lines, more than {MOST_PLACES}: look at passes one by one, at(...)"
         )
 
@@ -228,7 +229,7 @@ def _independent(passes: Points) -> Iterator[tuple[Sequence[int], Points]]:
         return
     every = range(passes.set.dim(SET))
     groups = _tied(passes.set)
-    parts = [Points(without(passes.set, [loop for loop in every if loop not in group])) for group in groups]
+    parts = [Points(without_dimensions(passes.set, [loop for loop in every if loop not in group])) for group in groups]
     if len(groups) > 1 and prod(part.number for part in parts) != passes.number:
         groups, parts = [list(every)], [passes]
     yield from zip(groups, parts, strict=True)
@@ -248,7 +249,7 @@ def _tied(passes: isl.Set) -> list[list[int]]:
 # {{{ loops that do
 
 
-def _of_loops(passes: Points, along: Sequence[Progress], line: int) -> Places:
+def _of_loops(passes: Points, along: Sequence[AddressStride], line: int) -> Places:
     """Return the places of *passes* of loops that may depend on each other."""
     if len(along) == 1 and (values := _interval(passes)) is not None:
         return _of_interval(values, along[0], line)
@@ -269,11 +270,11 @@ def _interval(passes: Points) -> range | None:
     return range(first, last + 1) if passes.number == last + 1 - first else None
 
 
-def _of_interval(values: range, progress: Progress, line: int) -> Places:
+def _of_interval(values: range, progress: AddressStride, line: int) -> Places:
     """Return the places of all *values* of a loop: both phase and offset come back after some periods."""
     cycle = progress.period * (line // gcd(progress.step, line))
     _check_number(min(cycle, len(values)))
-    found = Counter[Place]()
+    found = Counter[Offset]()
     for value in values[:cycle]:
         found[_place([value], [progress], line)] += len(range(value, values.stop, cycle))
     return found
@@ -281,34 +282,34 @@ def _of_interval(values: range, progress: Progress, line: int) -> Places:
 
 def _of_alike(passes: Points, added: Callable[[Integers], Integers | None], line: int) -> Places | None:
     """Return the places of *passes* that move all lanes alike, by what is *added*."""
-    values = all_of(passes, MOST_VALUES) if passes.number <= MOST_VALUES else None
+    values = listed_iterations(passes, MOST_VALUES) if passes.number <= MOST_VALUES else None
     bytes_added = None if values is None else added(values)
     if values is None or bytes_added is None:
         return None
     first = tuple(values[0].tolist())
     offsets = zip(*np.unique((bytes_added - bytes_added[0]) % line, return_counts=True), strict=True)
-    return {Place(first, int(offset)): int(times) for offset, times in offsets}
+    return {Offset(first, int(offset)): int(times) for offset, times in offsets}
 
 
-def _place(values: Sequence[int], along: Sequence[Progress], line: int) -> Place:
+def _place(values: Sequence[int], along: Sequence[AddressStride], line: int) -> Offset:
     places = [progress.place(value, line) for value, progress in zip(values, along, strict=True)]
-    return Place(tuple(phase for phase, _ in places), sum(offset for _, offset in places) % line)
+    return Offset(tuple(phase for phase, _ in places), sum(offset for _, offset in places) % line)
 
 
-def _candidates(along: Sequence[Progress], line: int) -> list[Place]:
+def _candidates(along: Sequence[AddressStride], line: int) -> list[Offset]:
     grain = reduce(gcd, (progress.step for progress in along), line)
     phases = [progress.period for progress in along]
     _check_number(prod(phases) * (line // grain))
-    return [Place(each, offset) for each in product(*map(range, phases)) for offset in range(0, line, grain)]
+    return [Offset(each, offset) for each in product(*map(range, phases)) for offset in range(0, line, grain)]
 
 
-def _at_place(along: Sequence[Progress], place: Place, line: int) -> isl.Set:
+def _at_place(along: Sequence[AddressStride], place: Offset, line: int) -> isl.Set:
     """Return all values of the loops at *place*."""
     names = ", ".join(f"x{loop}" for loop in range(len(along)))
     return isl.Set(f"{{ [{names}] : {' and '.join(_conditions(along, place, line))} }}")
 
 
-def _conditions(along: Sequence[Progress], place: Place, line: int) -> Iterator[str]:
+def _conditions(along: Sequence[AddressStride], place: Offset, line: int) -> Iterator[str]:
     for loop, (progress, phase) in enumerate(zip(along, place.phases, strict=True)):
         yield f"(x{loop} - {phase}) mod {progress.period} = 0"
     steps = (f"{progress.step % line}*floor(x{loop}/{progress.period})" for loop, progress in enumerate(along))

@@ -26,7 +26,7 @@ from loopyperf.counts.conditions import ALWAYS, SEVERAL, Condition, Conditions
 from loopyperf.counts.loops import LoopPoints
 from loopyperf.counts.memory import element_strides, reference
 from loopyperf.kernel import Kernel
-from loopyperf.kernel.integers import substituted
+from loopyperf.kernel.integers import with_values
 from loopyperf.memory.index_values import data_of, inames_of_data
 
 APART = 2**40
@@ -49,7 +49,7 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RowIndex:
     """An index as a place in a row."""
 
     within: Any
@@ -73,19 +73,19 @@ def is_data(visit: Visit, index: Any) -> bool:
     return bool(data_of(visit.kernel, index, visit.loops.starts))
 
 
-def row_of(visit: Visit, index: Any) -> Row | None:
+def row_index(visit: Visit, index: Any) -> RowIndex | None:
     """Return *index* as a place in a row; None where it goes through no row that is as long as data says."""
     kernel, loops = visit.kernel, visit.loops
     if not loops.by_data & get_dependencies(index):
         return None
-    written = substituted(index, kernel.integer_temporaries)
+    written = with_values(index, kernel.integer_temporaries)
     within = _without_data(kernel, written)
     rows = inames_of_data(kernel, data_of(kernel, written, loops.starts))
     passed = get_dependencies(within) & kernel.loopy_kernel.all_inames()
     length = _length(visit, within)
     if length is None or not passed & loops.by_data or passed & rows:
         return None
-    return Row(within, _number(visit, written), rows, length)
+    return RowIndex(within, _number(visit, written), rows, length)
 
 
 def in_rows(visit: Visit, index: Any, distance: int) -> list[tuple[Any, int]] | None:
@@ -93,7 +93,7 @@ def in_rows(visit: Visit, index: Any, distance: int) -> list[tuple[Any, int]] | 
 
     An index that goes through no rows stays as it is. None where all that is known of it is that it starts from data.
     """
-    row = row_of(visit, index) if is_data(visit, index) else None
+    row = row_index(visit, index) if is_data(visit, index) else None
     if row is None:
         starts_from_data = not visit.loops.starts.keys().isdisjoint(get_dependencies(index))
         return None if starts_from_data else [(index, distance)]

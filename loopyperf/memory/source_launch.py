@@ -24,32 +24,32 @@ from loopyperf.counts.execution import Site
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.memory import (
     Reference,
-    ask_length,
+    check_length,
     element_strides,
     in_elements,
     known_shape,
     scaled_by_data,
     value_at,
 )
-from loopyperf.counts.sizes import Typical, numbered
+from loopyperf.counts.sizes import Typical, check_64_bit
 from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.counts.walk import on_collisions
 from loopyperf.errors import UncountableError
 from loopyperf.idg.construction.drafts import Draft
-from loopyperf.idg.construction.executed import Executed, LaunchProgram, kinds_of_warps
+from loopyperf.idg.construction.executed import ExecutedLaunch, LaunchProgram, kinds_of_warps
 from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.warps.dispatch import Grid, dispatched, hosts_of
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.warp_classes import (
-    Kind,
     Nest,
     Statement,
+    WarpKind,
     first_value,
     grid_extent,
     loops_by_place,
+    warp_period,
     warps_of_group,
-    warps_until_alike,
 )
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumed, Assumption
@@ -299,20 +299,20 @@ def _plain_loop(nest: Nest) -> StatementLoop:
 # {{{ what loads and stores of a graph ask of memory, as the example of a kind of warps executes them
 
 
-def source_pattern(executed: Executed, origin: int) -> AccessPattern:
+def source_pattern(executed: ExecutedLaunch, origin: int) -> AccessPattern:
     """Return how the warp executes the access at place *origin* of the program, in all its passes."""
     draft = executed.draft(origin)
     assert draft.reference is not None
     passes = executed.warp.lanes(executed.program.site(draft))
-    return access_pattern(draft.reference, passes, stated_stride(executed.program, draft))
+    return access_pattern(draft.reference, passes, given_stride(executed.program, draft))
 
 
-def stated_stride(program: LaunchProgram, draft: Draft) -> str | None:
+def given_stride(program: LaunchProgram, draft: Draft) -> str | None:
     """Return the stride class that is stated of the access that *draft* is, if data tells its lanes apart."""
     ref, kernel = draft.reference, program.kernel
     if ref is None or ref.space != MemorySpace.GLOBAL:
         return None
-    ask_length(kernel, program.typical, ref)
+    check_length(kernel, program.typical, ref)
     if not lane_axes_of_data(kernel, ref.index, program.counter.loops(draft.statement.inames).starts):
         return None
     factors = chain(*scaled_by_data(kernel, ref.index).values())
@@ -325,7 +325,7 @@ def stated_stride(program: LaunchProgram, draft: Draft) -> str | None:
 # {{{ source launch
 
 
-def kernel_profile(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, warp_size: int = 32) -> KernelProfile:
+def source_profile(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, warp_size: int = 32) -> KernelProfile:
     """Return what *kernel* does at *sizes*, in warps of *warp_size* lanes.
 
     Raises :class:`UncountableError` for what depends on data of which nothing is stated, and :class:`ParameterError`
@@ -343,8 +343,8 @@ class KernelStructure:
         self._launches: list[LaunchProgram] = []
 
     def profile(self, sizes: Mapping[str, int], warp_size: int = 32) -> KernelProfile:
-        """Return what the kernel does at *sizes*; see :func:`kernel_profile`."""
-        with numbered(sizes):
+        """Return what the kernel does at *sizes*; see :func:`source_profile`."""
+        with check_64_bit(sizes):
             launches = tuple(
                 SourceLaunch(self._program(place), sizes, warp_size).profile()
                 for place in range(len(self.kernel.launches))
@@ -355,9 +355,9 @@ class KernelStructure:
         if place == len(self._launches):
             program = LaunchProgram(self.kernel, self.kernel.launches[place], self.typical)
             # What is stated is asked for, whether the example executes it or not.
-            program.ask_weights()
+            program.check_weights()
             for draft in program.drafts:
-                stated_stride(program, draft)
+                given_stride(program, draft)
             self._launches.append(program)
         return self._launches[place]
 
@@ -372,7 +372,7 @@ class SourceLaunch:
     """A launch of a kernel at given sizes: what its profile is made of."""
 
     def __init__(self, program: LaunchProgram, sizes: Mapping[str, int], warp_size: int) -> None:
-        """Look at the launch of *program*; see :func:`kernel_profile`."""
+        """Look at the launch of *program*; see :func:`source_profile`."""
         self.program, self.kernel, self.launch, self.sizes = program, program.kernel, program.launch, sizes
         self.executions = LaunchExecutions(program.counter, program.launch, sizes, warp_size)
         self.kinds = kinds_of_warps(program, self.executions)
@@ -396,7 +396,7 @@ class SourceLaunch:
     def _classes(self) -> Iterator[WarpClass]:
         graphs: list[Idg] = []
         for kind in self.kinds:
-            executed = Executed(self.program, self.executions, kind)
+            executed = ExecutedLaunch(self.program, self.executions, kind)
             graph = warp_graph(executed)
             self._not_exact |= executed.not_exact
             # Equal graphs are one object, so that a compiler looks at it once.
@@ -404,10 +404,10 @@ class SourceLaunch:
             graphs += [graph] if same is graph else []
             yield self._warp_class(kind, executed, same)
 
-    def _warp_class(self, kind: Kind, executed: Executed, graph: Idg) -> WarpClass:
+    def _warp_class(self, kind: WarpKind, executed: ExecutedLaunch, graph: Idg) -> WarpClass:
         example, host = self.executions.placement.warp(kind.example)
         accessing = [(each, each.origin) for each in graph.instructions if each.origin is not None]
-        others = [Executed(self.program, self.executions, each) for each in self._laid_out_otherwise(kind)]
+        others = [ExecutedLaunch(self.program, self.executions, each) for each in self._laid_out_otherwise(kind)]
         return WarpClass(
             warps=kind.warps,
             is_uniform=kind.is_uniform,
@@ -419,13 +419,13 @@ class SourceLaunch:
             executed_accesses=sum((each.executions for each, _ in accessing), 0),
         )
 
-    def _laid_out_otherwise(self, kind: Kind) -> Iterator[Kind]:
+    def _laid_out_otherwise(self, kind: WarpKind) -> Iterator[WarpKind]:
         """Yield *kind* with other examples of the same group, whose lanes lie in other places of the group's rows.
 
         They are full warps: one that a group does not fill takes as long as one that it does (docs/pipeline.md).
         """
         placement, (*group, number) = self.executions.placement, kind.example
-        period = warps_until_alike(placement.shape, placement.size)
+        period = warp_period(placement.shape, placement.size)
         if period > 1:
             here = points_listed(fixed(kind.places, dict(enumerate(group))))
             full = prod(placement.shape.values()) // placement.size
@@ -459,7 +459,7 @@ class SourceLaunch:
         return Grid(hosts, extents, warps_of_group(placement.shape, placement.size))
 
 
-def _memory_access(examples: Sequence[Executed], origin: int, bits: int) -> MemoryAccess:
+def _memory_access(examples: Sequence[ExecutedLaunch], origin: int, bits: int) -> MemoryAccess:
     """Return what the access at place *origin* of the program asks for, on average over *examples* of a kind."""
     try:
         patterns = [source_pattern(each, origin) for each in examples]

@@ -21,9 +21,9 @@ from math import floor
 
 import numpy as np
 
-from loopyperf.models.demand import LaunchDemand, of_groups, once
+from loopyperf.models.demand import LaunchDemand, cached_for_launch, of_groups
 from loopyperf.models.interface import Rows, busiest_and_rest
-from loopyperf.models.result import Row
+from loopyperf.models.result import BreakdownRow
 from loopyperf.models.workload import CyclesOfRun, Floats, Sides, busy_or_alone
 from loopyperf.pipeline.core import Batch, Machines
 from loopyperf.pipeline.timed_program import TimedLaunch
@@ -60,19 +60,19 @@ class Ending:
 def rows_by(model: CyclesOfRun, sides: Sides | None = None) -> Rows:
     """Return the function that gives the rows of a launch by *model*, which may be the greatest of several *sides*."""
 
-    def rows(launch: TimedLaunch) -> Iterator[Row]:
-        yield from explained(launch, launch_cycles(model, launch, sides))
+    def rows(launch: TimedLaunch) -> Iterator[BreakdownRow]:
+        yield from cost_rows(launch, analytic_cycles(model, launch, sides))
 
     return rows
 
 
-def launch_cycles(model: CyclesOfRun, launch: TimedLaunch, sides: Sides | None = None) -> float:
+def analytic_cycles(model: CyclesOfRun, launch: TimedLaunch, sides: Sides | None = None) -> float:
     """Return by *model* how many cycles one execution of *launch* takes, until the last core ends."""
     if launch.are_alike:
         return _run_after_run(model, launch)
     if sides is None:
         return UnlikeGroups(launch, lambda alike: _run_after_run(model, alike)).cycles()
-    demands, size = once(launch, of_groups), launch.warps_per_group
+    demands, size = cached_for_launch(launch, of_groups), launch.warps_per_group
     dealt = [Dealt(side, launch) for side in _by_sides(sides, demands, size)]
     found = [times * max(each.ending(order).cycles for each in dealt) for times, order in launch.batches.orders]
     return sum(found) / launch.batches.executions
@@ -83,7 +83,7 @@ def _run_after_run(model: CyclesOfRun, launch: TimedLaunch) -> float:
     at_once, every = launch.execution.concurrent_warps, launch.execution.total_warps
     full, last = divmod(every, at_once)
     runs = [warps for warps in (at_once, last) if warps]
-    cycles = model(once(launch, LaunchDemand), np.array(runs, dtype=np.float64))
+    cycles = model(cached_for_launch(launch, LaunchDemand), np.array(runs, dtype=np.float64))
     return full * float(cycles[0]) + (float(cycles[1]) if last else 0.0)
 
 
@@ -173,7 +173,7 @@ class UnlikeGroups:
     def __init__(self, launch: TimedLaunch, cycles: Callable[[TimedLaunch], float]) -> None:
         """Take the *launch*, and the *cycles* of one execution of a launch of groups that are alike."""
         self.launch, self.cycles_of = launch, cycles
-        self.dealt = once(launch.evenly, _dealt_by_volkov)
+        self.dealt = cached_for_launch(launch.evenly, _dealt_by_volkov)
         self._known: dict[tuple[Hashable, ...], float] = {}
         totals: dict[int, float] = {}
         for times, batch in launch.batches.every:
@@ -254,7 +254,7 @@ def _warps(launch: TimedLaunch) -> Hashable:
 
 
 def _dealt_by_volkov(launch: TimedLaunch) -> Dealt:
-    demands, size = once(launch, of_groups), launch.warps_per_group
+    demands, size = cached_for_launch(launch, of_groups), launch.warps_per_group
     return Dealt(lambda make_up, groups: busy_or_alone(demands[make_up], groups * size), launch)
 
 
@@ -273,20 +273,20 @@ def last_core(launch: TimedLaunch) -> TimedLaunch:
 
     Where all groups do the same, that is the launch itself.
     """
-    return launch if launch.are_alike else once(launch, _last_core)
+    return launch if launch.are_alike else cached_for_launch(launch, _last_core)
 
 
-def explained(launch: TimedLaunch, cycles: float) -> Iterator[Row]:
+def cost_rows(launch: TimedLaunch, cycles: float) -> Iterator[BreakdownRow]:
     """Yield what a launch of so many *cycles* costs: each instruction on the busiest pipeline, and the rest."""
     core = last_core(launch)
     if core is not launch:
-        busy = max(once(core, LaunchDemand).busy.values(), default=0.0) * launch.warps_per_group
+        busy = max(cached_for_launch(core, LaunchDemand).busy.values(), default=0.0) * launch.warps_per_group
         core = core.like(core.group, min(core.groups, cycles / busy if busy else core.groups))
     yield from busiest_and_rest(core, cycles)
 
 
 def _last_core(launch: TimedLaunch) -> TimedLaunch:
-    dealt = once(launch.evenly, _dealt_by_volkov)
+    dealt = cached_for_launch(launch.evenly, _dealt_by_volkov)
     last = dealt.last
     groups = last.load / (last.batch.value(dealt.loads) or 1.0)
     work = launch.batches.total(dealt.loads) / launch.batches.executions

@@ -6,7 +6,7 @@ from functools import partial
 from loopyperf.errors import UnknownModelError
 from loopyperf.models import pipeline, roofline
 from loopyperf.models.analytic import on_last_core, rows_by
-from loopyperf.models.interface import DeviceModel, FittedModel, LearnedModel, Model, SampledModel
+from loopyperf.models.interface import DeviceModel, FittedModel, Model, RegressionModel, SampledModel
 from loopyperf.models.linear import linear_time, overlap_time
 from loopyperf.models.literature import gpumech, gpuperf_rows, mwp_cwp, transit, volkov, wfg
 from loopyperf.models.workload import ASPECTS, Aspect, busy_sides
@@ -100,22 +100,22 @@ MODELS: Mapping[str, Model] = {
         DeviceModel(
             name="gpuperf",
             summary="computation, serialization and memory, and what overlaps of them (Sim)",
-            rows=on_last_core(gpuperf_rows.rows),
-            notes=gpuperf_rows.notes,
+            rows=on_last_core(gpuperf_rows.gpuperf_rows),
+            notes=gpuperf_rows.gpuperf_notes,
             sees=frozenset({*LATENCIES_AND_ILP, "divergent warps"}),
         ),
         DeviceModel(
             name="pipeline",
             summary="a simulated core executes the machine graph (Cornelis; Lemeire)",
-            rows=pipeline.rows,
-            notes=pipeline.notes,
+            rows=pipeline.pipeline_rows,
+            notes=pipeline.simulation_notes,
             sees=frozenset(ASPECTS),
         ),
         SampledModel(
             name="sampled",
             summary="the first groups are run, the others take as long for as much work (Dao)",
         ),
-        LearnedModel(
+        RegressionModel(
             name=LEARNED,
             summary="what another model leaves over, learned from features of measured kernels (Dao)",
         ),

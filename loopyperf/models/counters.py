@@ -15,15 +15,15 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.device.description import Device
 from loopyperf.device.lambdas import DRAM, bytes_per_cycle
 from loopyperf.device.parts import Per, Pipeline
-from loopyperf.display import Sheet, Table, Tabular, called
+from loopyperf.display import ReportText, Table, Tabular, called
 from loopyperf.errors import ParameterError
 from loopyperf.idg.program import Instruction, Loop, Opcode
 from loopyperf.memory.kernel_profile import WarpClass
 from loopyperf.memory.sectors import SECTOR
-from loopyperf.models.demand import LaunchDemand, once
-from loopyperf.models.pipeline import launch_cycles
+from loopyperf.models.demand import LaunchDemand, cached_for_launch
+from loopyperf.models.pipeline import simulated_cycles
 from loopyperf.models.program_timing import parted
-from loopyperf.models.timing import Timing
+from loopyperf.models.timing import InstructionTimes
 from loopyperf.pipeline.timed_program import Request, TimedLaunch, TimedProgram
 from loopyperf.units import amount, number_of
 
@@ -85,7 +85,7 @@ class Counters(Tabular):
             )
         return self.launches[0][metric]
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the metrics of each launch, with their values and units."""
         rows = [
             (metric, amount(value), unit_of_metric(metric), *([each.name] if len(self.launches) > 1 else []))
@@ -93,7 +93,7 @@ class Counters(Tabular):
             for metric, value in each.values.items()
         ]
         headings = ("metric", "value", "unit", *(["launch"] if len(self.launches) > 1 else []))
-        return Sheet(
+        return ReportText(
             asked=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}",
             answer="what a profiler counts in one execution",
             tables=[Table(headings, rows, last=len(headings) - 2)],
@@ -140,7 +140,7 @@ FLOATS: Mapping[str, str] = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
 SORTS: tuple[str, ...] = ("fp16", "fp32", "fp64", "integer", "control", "memory", "misc", "conversion")
 
 
-def sort_of(instruction: Instruction) -> str:
+def counter_class(instruction: Instruction) -> str:
     """Return what the profiler counts *instruction* as, one of :data:`SORTS`."""
     if instruction.kind in (Opcode.LOAD, Opcode.STORE):
         return "memory"
@@ -187,7 +187,7 @@ class _Sums:
         """Return sort of instruction -> how often a lane executes one."""
         found = dict.fromkeys(SORTS, 0.0)
         for number, instruction, _, lanes in self.executed:
-            found[sort_of(instruction)] += number * lanes
+            found[counter_class(instruction)] += number * lanes
         return found
 
     @cached_property
@@ -347,9 +347,9 @@ def _of_residence(sums: _Sums) -> Iterator[tuple[str, float]]:
 
 def _per_cycle(sums: _Sums) -> Iterator[tuple[str, float]]:
     launch = sums.timed
-    cycles, cores, partitions = launch_cycles(launch), launch.device.needed("cores"), launch.partitions
+    cycles, cores, partitions = simulated_cycles(launch), launch.device.needed("cores"), launch.partitions
     active = cycles * cores * launch.balance
-    taken = Timing(launch.device).least * sum(sums.accesses.values())
+    taken = InstructionTimes(launch.device).least * sum(sums.accesses.values())
     requests = sums.accesses[MemorySpace.GLOBAL, "load"]
     yield "smsp__cycles_active.avg.pct_of_peak_sustained_elapsed", 100 * launch.balance
     for metric, share in (
@@ -358,7 +358,7 @@ def _per_cycle(sums: _Sums) -> Iterator[tuple[str, float]]:
         ("l1tex__t_requests_pipe_lsu_mem_global_op_ld", requests),
     ):
         yield f"{metric}.avg.pct_of_peak_sustained_active", 100 * share / active
-    busy, warps = once(launch, LaunchDemand).busy, launch.warps_of_core / launch.times
+    busy, warps = cached_for_launch(launch, LaunchDemand).busy, launch.warps_of_core / launch.times
     for pipeline, metric in PIPELINES.items():
         yield f"{metric}.avg.pct_of_peak_sustained_active", 100 * busy.get(pipeline, 0.0) * warps / cycles
     wavefronts = sum(sums.wavefronts[MemorySpace.LOCAL, each] for each in ("load", "store"))

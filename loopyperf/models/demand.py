@@ -29,7 +29,7 @@ MEMORY = (MemorySpace.GLOBAL, MemorySpace.PRIVATE)
 Made = TypeVar("Made")
 
 
-def once(launch: TimedLaunch, make: Callable[[TimedLaunch], Made]) -> Made:
+def cached_for_launch(launch: TimedLaunch, make: Callable[[TimedLaunch], Made]) -> Made:
     """Return what *make* makes of *launch*: made when it is first asked for, whichever model asks."""
     if make not in launch.made:
         launch.made[make] = make(launch)
@@ -112,7 +112,7 @@ class LaunchDemand(WarpDemand):
     @cached_property
     def latency(self) -> float:
         """Return Λapp, in cycles: that of a warp alone in its partition of the core."""
-        latency = once(self.launch, _latencies)
+        latency = cached_for_launch(self.launch, _latencies)
         if self.group is not None:
             return max(latency(program) for program in self.group)
         order, size = self.launch.order, self.warps_per_group

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from loopyperf.device.vocabulary import ISSUE
 from loopyperf.idg.program import Opcode
-from loopyperf.models.demand import once
-from loopyperf.models.result import Breakdown, ModelTime, Row, adding_up
+from loopyperf.models.demand import cached_for_launch
+from loopyperf.models.result import Breakdown, BreakdownRow, ModelTime, adding_up
 from loopyperf.models.timing import notes_of
 from loopyperf.models.workload import LATENCY, LAUNCHES, START, Aspect
 from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
@@ -19,7 +19,7 @@ from loopyperf.units import duration
 # {{{ from the cycles of each launch to the time of the kernel, with the rows that it is the sum of
 
 
-Rows = Callable[[TimedLaunch], Iterable[Row]]
+Rows = Callable[[TimedLaunch], Iterable[BreakdownRow]]
 """what all executions of a launch cost, in seconds"""
 Notes = Callable[[TimedLaunch], Iterable[str]]
 """what a model assumes of a launch, in sentences"""
@@ -37,7 +37,7 @@ def kernel_time(kernel: TimedProgram, rows_of: Rows, rows_notes: Notes, sees: Co
     Raises :class:`MissingNumberError` for a latency that the model needs and the description of the device lacks.
     """
     device = kernel.device
-    rows: list[Row] = []
+    rows: list[BreakdownRow] = []
     notes = list(notes_of(kernel, sees))
     assumed = stated = 0.0
     for launch in kernel.launches:
@@ -45,7 +45,7 @@ def kernel_time(kernel: TimedProgram, rows_of: Rows, rows_notes: Notes, sees: Co
         rows += own
         notes += rows_notes(launch)
         if launch.substitutions:
-            shares = once(launch, AssumedShares.of)
+            shares = cached_for_launch(launch, AssumedShares.of)
             assumed, stated = assumed + shares.seconds(own), stated + shares.stated
     if (overhead := device.launch_overhead) is None:
         notes.append(f"{LAUNCH_COST}{device.slug} is unknown; assumed 0")
@@ -53,10 +53,13 @@ def kernel_time(kernel: TimedProgram, rows_of: Rows, rows_notes: Notes, sees: Co
         for name, times in kernel.launched:
             cost = times * overhead
             stated += cost
-            rows.append(Row(LAUNCHES, f"launch of {name}", times, overhead, cost))
+            rows.append(BreakdownRow(LAUNCHES, f"launch of {name}", times, overhead, cost))
     seconds, costs = adding_up([row.seconds for row in rows])
     notes = [*_lower_bound(float(seconds), assumed, stated), *notes]
-    exact = (Row(row.property, row.source, row.count, row.weight, cost) for row, cost in zip(rows, costs, strict=True))
+    exact = (
+        BreakdownRow(row.property, row.source, row.count, row.weight, cost)
+        for row, cost in zip(rows, costs, strict=True)
+    )
     return ModelTime(seconds, Breakdown(tuple(exact)), notes=tuple(dict.fromkeys(notes)), columns="core")
 
 
@@ -65,7 +68,7 @@ def no_notes(_: TimedLaunch) -> Iterable[str]:
     return ()
 
 
-def busiest_and_rest(launch: TimedLaunch, cycles: float) -> Iterator[Row]:
+def busiest_and_rest(launch: TimedLaunch, cycles: float) -> Iterator[BreakdownRow]:
     """Yield what a launch of so many *cycles* costs: each instruction on the busiest pipeline, and the rest.
 
     The rest is the time in which results are waited for.
@@ -78,10 +81,10 @@ def busiest_and_rest(launch: TimedLaunch, cycles: float) -> Iterator[Row]:
     # What is extrapolated from some groups to all may be less, by a little; and some models see less than throughput.
     scale = min(1.0, seconds * clock / totals[busiest])
     for (source, each), number in busy[busiest].items():
-        yield Row(busiest, source, number, each / clock, scale * each * number / clock)
+        yield BreakdownRow(busiest, source, number, each / clock, scale * each * number / clock)
     rest = seconds - totals[busiest] / clock
     if rest > 0:
-        yield Row(LATENCY, f"launch of {name}", times, rest / times, rest)
+        yield BreakdownRow(LATENCY, f"launch of {name}", times, rest / times, rest)
 
 
 def busy_cycles(launch: TimedLaunch) -> dict[str, dict[tuple[str, float], float]]:
@@ -135,7 +138,7 @@ class AssumedShares:
             longest * launch.warps_of_core / launch.device.needed("clock"),
         )
 
-    def seconds(self, rows: Iterable[Row]) -> float:
+    def seconds(self, rows: Iterable[BreakdownRow]) -> float:
         """Return the seconds of *rows* that rest on assumed numbers; what no pipeline is busy with is waited for."""
         parts = {START: 0.0, ISSUE: 0.0, **self.busy}
         return sum(float(row.seconds) * parts.get(row.property, self.waiting) for row in rows)
@@ -255,7 +258,7 @@ class SampledModel:
 
 
 @dataclass(frozen=True, slots=True)
-class LearnedModel:
+class RegressionModel:
     """A model that corrects the answer of another one by what was learned from measurements of the device."""
 
     name: str
@@ -268,7 +271,7 @@ class LearnedModel:
         return frozenset({"fit"})
 
 
-Model = FittedModel | DeviceModel | SampledModel | LearnedModel
+Model = FittedModel | DeviceModel | SampledModel | RegressionModel
 
 
 # }}}

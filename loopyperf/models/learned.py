@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.errors import ModelInputError
-from loopyperf.models.result import Breakdown, ModelTime, Row, adding_up
+from loopyperf.models.result import Breakdown, BreakdownRow, ModelTime, adding_up
 from loopyperf.models.sampling import SampledProgram, Samples, extrapolated
 
 # {{{ what a learned model is told of a kernel: numbers by name
@@ -95,10 +95,10 @@ CORRECTION = "learned correction"
 def corrected(base: ModelTime, logarithm: float) -> ModelTime:
     """Return the time of *base* at one size times exp(*logarithm*), with a row for what that adds."""
     more = float(base.seconds) * (exp(logarithm) - 1)
-    row = Row(CORRECTION, "kernel", 1, more, more)
+    row = BreakdownRow(CORRECTION, "kernel", 1, more, more)
     seconds, parts = adding_up([*(each.seconds for each in base.breakdown.rows), more])
     rows = [
-        Row(each.property, each.source, each.count, each.weight, part)
+        BreakdownRow(each.property, each.source, each.count, each.weight, part)
         for each, part in zip((*base.breakdown.rows, row), parts, strict=True)
     ]
     return replace(base, seconds=seconds, breakdown=Breakdown(tuple(rows)), interval=None)

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.models.interface import Basis, Count, Fitted, Shares, Weights
-from loopyperf.models.result import Breakdown, ModelTime, Row, adding_up
+from loopyperf.models.result import Breakdown, BreakdownRow, ModelTime, adding_up
 from loopyperf.models.workload import FURTHER_LAUNCHES, LAUNCHES, START, shown
 
 
@@ -45,7 +45,7 @@ def linear_time(fit: Fitted, shares: Shares) -> ModelTime:
     ]
     seconds, costs = adding_up([weights[name] * count for name, _, count in charged])
     rows = [
-        Row(shown(name) if fit.basis == "pipelines" else name, source, count, weights[name], cost)
+        BreakdownRow(shown(name) if fit.basis == "pipelines" else name, source, count, weights[name], cost)
         for (name, source, count), cost in zip(charged, costs, strict=True)
     ]
     return ModelTime(seconds, Breakdown(tuple(rows)), unfitted(weights, shares), columns=fit.basis)
@@ -158,7 +158,7 @@ def overlap_time(fit: Fitted, shares: Shares) -> ModelTime:
     parts = [part.reshape(shape) if shape else float(part[0]) for part in (found.factors * rows).T]
     seconds, exact = adding_up(parts)
     table = [
-        Row(shown(name) if fit.basis == "pipelines" else name, source, count, weights[name], part)
+        BreakdownRow(shown(name) if fit.basis == "pipelines" else name, source, count, weights[name], part)
         for (name, source, count), part in zip(charged, exact, strict=True)
     ]
     columns = "overlapping" if fit.basis == "counts" else "pipelines"

@@ -10,14 +10,14 @@ from math import gcd
 
 from loopyperf.errors import GraphError, SimulationError
 from loopyperf.models import analytic, roofline
-from loopyperf.models.analytic import UnlikeGroups, explained, last_core
-from loopyperf.models.demand import LaunchDemand, once
-from loopyperf.models.result import Row
+from loopyperf.models.analytic import UnlikeGroups, cost_rows, last_core
+from loopyperf.models.demand import LaunchDemand, cached_for_launch
+from loopyperf.models.result import BreakdownRow
 from loopyperf.models.workload import busy_sides
 from loopyperf.pipeline.core import NoSteadyStateError
 from loopyperf.pipeline.scenario import Scenario, scheduler_named
 from loopyperf.pipeline.simulator import Simulation, simulated
-from loopyperf.pipeline.timed_graph import FEW, TimedGraph, shortened
+from loopyperf.pipeline.timed_graph import FEW, TimedGraph, with_fewer_iterations
 from loopyperf.pipeline.timed_program import TimedLaunch
 
 Programs = tuple[TimedGraph, ...]
@@ -39,27 +39,27 @@ class Simulated:
     """the share to within which rates of issues had settled, at most; 0 where nothing was taken to go on at one"""
 
 
-def rows(launch: TimedLaunch) -> Iterator[Row]:
+def pipeline_rows(launch: TimedLaunch) -> Iterator[BreakdownRow]:
     """Yield what *launch* costs, in seconds, by simulating the core that has most to do.
 
     There is a row for every instruction on its busiest pipeline, and one for the rest of its time, in which results are
     waited for.
     """
-    return explained(launch, launch_cycles(launch))
+    return cost_rows(launch, simulated_cycles(launch))
 
 
-def notes(launch: TimedLaunch) -> Iterator[str]:
+def simulation_notes(launch: TimedLaunch) -> Iterator[str]:
     """Yield what of a simulation is not exact."""
-    if tolerance := once(launch, simulated_launch).tolerance:
+    if tolerance := cached_for_launch(launch, simulated_launch).tolerance:
         yield (
             f"{EXTRAPOLATED}: {launch.name} is simulated until its issue rate is known to within {tolerance:.1%}, and "
             "continues at it"
         )
 
 
-def launch_cycles(launch: TimedLaunch) -> float:
+def simulated_cycles(launch: TimedLaunch) -> float:
     """Return how many cycles one execution of *launch* takes."""
-    return once(launch, simulated_launch).cycles
+    return cached_for_launch(launch, simulated_launch).cycles
 
 
 def simulated_launch(launch: TimedLaunch) -> Simulated:
@@ -76,12 +76,12 @@ def simulated_launch(launch: TimedLaunch) -> Simulated:
         tolerances.append(found.tolerance)
         return found.cycles
 
-    busiest = analytic.launch_cycles(roofline.cycles, launch, busy_sides)
+    busiest = analytic.analytic_cycles(roofline.cycles, launch, busy_sides)
     return Simulated(max(UnlikeGroups(launch, cycles).cycles(), busiest), max(tolerances))
 
 
 def _of_groups_alike(launch: TimedLaunch) -> Simulated:
-    demand = once(launch, LaunchDemand)
+    demand = cached_for_launch(launch, LaunchDemand)
     busiest = max(demand.busy.values(), default=0.0) * launch.execution.total_warps
     core = _Core(launch)
     cycles = max(core.cycles(), busiest)
@@ -181,7 +181,7 @@ class _Core:
         return self._of_all_groups(self._with_fewer_passes(share, fewest), ISSUES)
 
     def _with_fewer_passes(self, share: float, fewest: int) -> Programs:
-        return tuple(replace(each, graph=shortened(each.graph, share, fewest)) for each in self.programs)
+        return tuple(replace(each, graph=with_fewer_iterations(each.graph, share, fewest)) for each in self.programs)
 
     def _of_all_groups(self, programs: Programs, each: float) -> tuple[float, float]:
         """Return how many cycles all groups of a core take, and how many instructions they have, *each* about so many.

@@ -13,8 +13,8 @@ from loopyperf.device.parts import Lanes
 from loopyperf.device.vocabulary import ISSUE
 from loopyperf.idg.parallelism import executed_one_by_one, slowest_recurrence
 from loopyperf.idg.program import Instruction
-from loopyperf.models.demand import LaunchDemand, of_groups, once
-from loopyperf.models.timing import column_of, is_of_device
+from loopyperf.models.demand import LaunchDemand, cached_for_launch, of_groups
+from loopyperf.models.timing import is_of_device, pipeline_column
 from loopyperf.models.workload import FURTHER_LAUNCHES, LATENCY, LAUNCHES, START, in_files
 from loopyperf.pipeline.timed_graph import Timed
 from loopyperf.pipeline.timed_program import Request, TimedLaunch, TimedProgram
@@ -46,7 +46,7 @@ def cycles_of_work_items(launch: TimedLaunch, demand: LaunchDemand) -> Iterator[
             if place not in alone:
                 yield ISSUE, name, executed / launch.device.needed("issue_limit")
                 for time in times:
-                    yield column_of(time.pipeline, instruction, launch), source, executed * float(time.issue)
+                    yield pipeline_column(time.pipeline, instruction, launch), source, executed * float(time.issue)
                 continue
             numbers = executed * work_items * alone[place]
             yield f"{ISSUE}: {ONE_BY_ONE}", name, numbers / launch.device.needed("issue_limit")
@@ -132,7 +132,7 @@ def cycles_of_warp(launch: TimedLaunch, demand: LaunchDemand) -> Iterator[tuple[
     name = f"launch of {launch.name}"
     for executions, instruction, times in launch.executed(demand.shares):
         for time in times:
-            column = column_of(time.pipeline, instruction, launch)
+            column = pipeline_column(time.pipeline, instruction, launch)
             yield column, instruction.label, executions * float(time.issue)
     for column in (START, ISSUE):
         if column in demand.busy:
@@ -145,7 +145,7 @@ def _of_core(launch: TimedLaunch, of_warp: OfWarp) -> Iterator[tuple[str, str, f
 
     Where groups differ, each column is dealt to cores on its own, and grows with any work that is added to it.
     """
-    rows = list(of_warp(launch, once(launch, LaunchDemand)))
+    rows = list(of_warp(launch, cached_for_launch(launch, LaunchDemand)))
     if launch.are_alike:
         yield from ((column, source, cycles * launch.warps_of_core) for column, source, cycles in rows)
         return
@@ -156,7 +156,7 @@ def _of_core(launch: TimedLaunch, of_warp: OfWarp) -> Iterator[tuple[str, str, f
 
 def _most(launch: TimedLaunch, of_warp: OfWarp) -> dict[str, float]:
     """Return column -> the cycles of the core with most of it, in all executions of a launch whose groups differ."""
-    size, demands = launch.warps_per_group, once(launch, of_groups)
+    size, demands = launch.warps_per_group, cached_for_launch(launch, of_groups)
     groups = [_columns(of_warp(launch, demand)) for demand in demands]
     names = dict.fromkeys(name for each in groups for name in each)
     most = {

@@ -7,7 +7,7 @@ from itertools import chain
 
 from loopyperf.compiler.machine_program import MachineLaunch, MachineProgram
 from loopyperf.counts.item import MemorySpace
-from loopyperf.counts.sizes import numbered
+from loopyperf.counts.sizes import check_64_bit
 from loopyperf.device.description import Device
 from loopyperf.device.parts import Per
 from loopyperf.device.substitutes import completed
@@ -16,10 +16,10 @@ from loopyperf.idg.program import Instruction
 from loopyperf.kernel.launches import Assumed
 from loopyperf.memory.kernel_profile import Quantity, WarpClass
 from loopyperf.memory.private_reuse import StackReuse, private_access
-from loopyperf.models.timing import Asked, Timing, limit_substitutions
+from loopyperf.models.timing import InstructionTimes, NeededNumbers, limit_substitutions
 from loopyperf.models.traffic import (
+    ArrayStream,
     Residence,
-    Way,
     dealt_out,
     levels_that_serve,
     levels_that_serve_stacks,
@@ -73,7 +73,9 @@ class WarpAccesses:
             if each.origin is not None and each.subsystem != MemorySpace.PRIVATE and not each.is_idle
         )
 
-    def requests(self, served: Mapping[Way, Served], of_stacks: Mapping[str, Served]) -> Iterator[Request | None]:
+    def requests(
+        self, served: Mapping[ArrayStream, Served], of_stacks: Mapping[str, Served]
+    ) -> Iterator[Request | None]:
         """Yield what each instruction asks of memory, given how far accesses go; None where it accesses none."""
         for each in self.graph.instructions:
             if each.reference is None or each.is_idle:
@@ -83,7 +85,7 @@ class WarpAccesses:
             else:
                 is_of_stack = each.subsystem == MemorySpace.PRIVATE
                 yield self.request(
-                    each, of_stacks[each.kind] if is_of_stack else served[Way(each.reference.array, each.kind)]
+                    each, of_stacks[each.kind] if is_of_stack else served[ArrayStream(each.reference.array, each.kind)]
                 )
 
     def request(self, instruction: Instruction, served: Served | None = None) -> Request:
@@ -96,12 +98,12 @@ class WarpAccesses:
         return Request(instruction.reference.array, access.sectors, access.lines, access.lines, served)
 
     @property
-    def sectors_by_way(self) -> dict[Way, float]:
+    def sectors_by_way(self) -> dict[ArrayStream, float]:
         """Return the sectors that the loads of each array, and the stores to it, ask for in a warp."""
-        found: dict[Way, float] = {}
+        found: dict[ArrayStream, float] = {}
         for each in self.graph.instructions:
             if each.subsystem == MemorySpace.GLOBAL and each.reference is not None and not each.is_idle:
-                way = Way(each.reference.array, each.kind)
+                way = ArrayStream(each.reference.array, each.kind)
                 found[way] = found.get(way, 0.0) + self._mean(each, "sectors") * float(each.executions)
         return found
 
@@ -133,14 +135,14 @@ TimedOnce = dict[Hashable, tuple[Timed, ...]]
 """what decides how long an instruction takes -> how long it takes: most are copies of others"""
 
 
-def timed_program(machine: MachineProgram, device: Device) -> TimedProgram:
+def program_timing(machine: MachineProgram, device: Device) -> TimedProgram:
     """Return what a core of *device* executes of a kernel.
 
     Raises :class:`MissingNumberError` for a number that the device's description does not state, and
     :class:`ParameterError` for sizes at which addresses are more than can be numbered.
     """
     known = completed(device)
-    with numbered(machine.sizes):
+    with check_64_bit(machine.sizes):
         launches = tuple(_LaunchTiming(each, known).timed() for each in machine.launches)
     return TimedProgram(machine.kernel, machine.sizes, device, launches, machine.launched)
 
@@ -156,7 +158,7 @@ class _LaunchTiming:
         """Return the launch with latencies."""
         launch, device, execution = self.launch, self.device, self.launch.execution
         balance, balances = launch.groups / (self.cores * execution.total_groups), dict(self._balances())
-        timing = Timing(device)
+        timing = InstructionTimes(device)
         programs = self._programs(timing, balance, balances)
         accesses = [self.accesses[number] for number in programs]
         return TimedLaunch(
@@ -220,7 +222,9 @@ class _LaunchTiming:
         """Return the groups in the order in which they start."""
         return Batches.of(self.launch, self.lights)
 
-    def _programs(self, timing: Timing, balance: float, balances: Mapping[str, float]) -> dict[int, TimedWarps]:
+    def _programs(
+        self, timing: InstructionTimes, balance: float, balances: Mapping[str, float]
+    ) -> dict[int, TimedWarps]:
         start, known = timing.start(self.launch.warps_per_group), TimedOnce()
         start = None if start is None else start.balanced(balance, balances)
         found: dict[int, TimedWarps] = {}
@@ -263,7 +267,7 @@ class _LaunchTiming:
             found[program] = found[kind] if kind in found else tuple(accesses.requests(served, of_stacks))
         return found
 
-    def _served(self) -> Mapping[Way, Served]:
+    def _served(self) -> Mapping[ArrayStream, Served]:
         """Return how far accesses go: those of the mean group, by the one in the middle of those that access most."""
         launch = self.launch
         sectors = self._sectors({kind: share * launch.warps_per_group for kind, share in launch.shares.items()})
@@ -271,9 +275,9 @@ class _LaunchTiming:
         mean_of = {way: number / middle[way] for way, number in sectors.items() if middle.get(way)}
         return levels_that_serve(launch, self.device, self.residence, sectors, mean_of)
 
-    def _sectors(self, warps: Mapping[int, float]) -> dict[Way, float]:
+    def _sectors(self, warps: Mapping[int, float]) -> dict[ArrayStream, float]:
         """Return the sectors that the loads of each array, and the stores to it, ask for in so many *warps*."""
-        found: dict[Way, float] = {}
+        found: dict[ArrayStream, float] = {}
         for kind, number in warps.items():
             for way, sectors in self.accesses[kind].sectors_by_way.items():
                 found[way] = found.get(way, 0.0) + number * sectors
@@ -335,7 +339,7 @@ def _bare(graph: Idg) -> Idg:
 
 
 def times_of(
-    timing: Timing,
+    timing: InstructionTimes,
     balance: float,
     balances: Mapping[str, float],
     known: TimedOnce,
@@ -350,7 +354,7 @@ def times_of(
 
 
 def _question(
-    timing: Timing, instruction: Instruction, request: Request | None
+    timing: InstructionTimes, instruction: Instruction, request: Request | None
 ) -> tuple[Hashable, Callable[[], Iterable[Timed]]]:
     """Return what decides how long an instruction takes, and what tells it."""
     kind, subsystem = instruction.kind, instruction.subsystem
@@ -360,7 +364,7 @@ def _question(
     served = request.served
     if served is None:
         return (subsystem, request.wavefronts), lambda: [timing.local_memory(request.wavefronts)]
-    asked = Asked(request.sectors, request.lines, request.wavefronts)
+    asked = NeededNumbers(request.sectors, request.lines, request.wavefronts)
     return (kind, subsystem, "" if subsystem == MemorySpace.PRIVATE else request.array, asked), lambda: timing.memory(
         kind, served, asked
     )

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.display import Sheet, Table, Tabular, apart, called, plain
+from loopyperf.display import ReportText, Table, Tabular, apart, called, plain
 from loopyperf.models.workload import LAUNCHES, LAUNCHING
 from loopyperf.units import amount, duration, in_percent, listed, number_of, unit_cost
 
@@ -42,7 +42,7 @@ def adding_up(costs: Sequence[Seconds]) -> tuple[Seconds, list[Seconds]]:
     return total, cast("list[Seconds]", parts)
 
 
-def total(costs: Sequence[float]) -> float:
+def exact_total(costs: Sequence[float]) -> float:
     """Return the total that :func:`adding_up` returns of numbers, without the parts."""
     return _on_grid_of(costs, map(abs, costs))[0]
 
@@ -96,7 +96,7 @@ NO_INTERVAL = "no prediction interval: "
 """how a note begins that says why there is none"""
 
 
-class Row(msgspec.Struct, frozen=True):
+class BreakdownRow(msgspec.Struct, frozen=True):
     """One property's cost in one instruction. (Made many times in an estimate, a struct is made five times as fast.)"""
 
     property: str
@@ -139,7 +139,7 @@ class PropertyCost:
 class Breakdown:
     """The rows that an estimate is the sum of."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[BreakdownRow, ...]
     """their seconds add up to the estimate"""
 
     def by_property(self) -> dict[str, Seconds]:
@@ -160,7 +160,7 @@ class Breakdown:
             )
         return tuple(sorted(found, key=lambda cost: -abs(float(np.sum(cost.seconds)))))
 
-    def _grouped(self, key: Callable[[Row], str]) -> dict[str, Seconds]:
+    def _grouped(self, key: Callable[[BreakdownRow], str]) -> dict[str, Seconds]:
         sums: dict[str, Seconds] = {}
         for row in self.rows:
             name = key(row)
@@ -335,7 +335,7 @@ class Estimate(_ExplainedLater, Tabular):
         return "nothing in it costs any time" if self.bound == NOTHING else f"bound by {self.bound}"
 
     @property
-    def asked(self) -> str:
+    def inputs(self) -> str:
         """Return what it is an answer to, e.g. ``"matmul(n=4096) on nvidia-v100, model pipeline"``."""
         return f"{called(self.kernel, self.sizes, self.typical)} on {self.device}, model {self.model}"
 
@@ -345,10 +345,10 @@ class Estimate(_ExplainedLater, Tabular):
         said = next((note for note in self.notes if note.startswith(NO_INTERVAL)), "")
         return "" if self.interval is not None else said.removeprefix(NO_INTERVAL)
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the time, what it is made of, what else it may be, and what was assumed."""
-        return Sheet(
-            asked=self.asked,
+        return ReportText(
+            asked=self.inputs,
             answer=self._answer(),
             tables=[self.parts_table()] if np.size(self.seconds) and self.breakdown.rows else [],
             remarks=[f"or: {each}" for each in self.alternatives],
@@ -415,7 +415,7 @@ class Estimate(_ExplainedLater, Tabular):
         """Return the estimate with one row for each property, as that of a batch has: a search keeps thousands."""
         costs = {cost.property: cost for cost in self.breakdown.costs()}
         found = (costs[name] for name in self.breakdown.by_property())  # in their order the seconds add up exactly
-        rows = (Row(cost.property, "", cost.count, cost.each, cost.seconds) for cost in found)
+        rows = (BreakdownRow(cost.property, "", cost.count, cost.each, cost.seconds) for cost in found)
         return replace(self, breakdown=Breakdown(tuple(rows)))
 
     def _between(self) -> str:
@@ -478,7 +478,7 @@ def _share_in_words(share: Seconds) -> str:
     return _range(known, in_percent) if known.size else ""
 
 
-def _record(row: Row, whole: Seconds, at: tuple[int, ...] = ()) -> dict[str, Any]:
+def _record(row: BreakdownRow, whole: Seconds, at: tuple[int, ...] = ()) -> dict[str, Any]:
     """Return a *row* of a breakdown of the *whole* time, of a batch that of the size *at* this place."""
 
     def one(value: Any) -> Any:
@@ -552,15 +552,15 @@ _decoder = msgspec.json.Decoder(_Answer)
 # }}}
 
 
-def transcribed(answer: Answer) -> bytes:
+def answer_as_json(answer: Answer) -> bytes:
     """Return *answer* as JSON; raises :class:`msgspec.ValidationError` for one that holds other than plain numbers."""
     return msgspec.json.encode(msgspec.convert(answer, _Answer, from_attributes=True))
 
 
-def read(transcript: bytes) -> Answer:
-    """Return the answer that was :func:`transcribed`; raises :class:`msgspec.MsgspecError` for anything else."""
+def read_answer(transcript: bytes) -> Answer:
+    """Return the answer that was :func:`answer_as_json`; raises :class:`msgspec.MsgspecError` for anything else."""
     kernel, time = _decoder.decode(transcript)
-    rows = (Row(row.property, row.source, row.count, row.weight, row.seconds) for row in time.breakdown.rows)
+    rows = (BreakdownRow(row.property, row.source, row.count, row.weight, row.seconds) for row in time.breakdown.rows)
     others = (Alternative(each.seconds, each.arrays, each.assumption, each.reason) for each in time.alternatives)
     return kernel, ModelTime(
         seconds=time.seconds,

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.errors import ModelInputError
-from loopyperf.models.result import DEVIATIONS, LEVEL, Breakdown, ModelTime, Row, adding_up
+from loopyperf.models.result import DEVIATIONS, LEVEL, Breakdown, BreakdownRow, ModelTime, adding_up
 from loopyperf.units import in_percent
 
 Matrix = NDArray[np.float64]
@@ -216,9 +216,12 @@ def sampled_time(programs: Sequence[SampledProgram], launching: float = 0.0) -> 
     answers = [extrapolated(each) for each in programs]
     rows = [row for program, answer in zip(programs, answers, strict=True) for row in _rows(program, answer)]
     if launching:
-        rows.append(Row("launching", "the host", 1, launching, launching))
+        rows.append(BreakdownRow("launching", "the host", 1, launching, launching))
     seconds, costs = adding_up([row.seconds for row in rows])
-    exact = (Row(row.property, row.source, row.count, row.weight, cost) for row, cost in zip(rows, costs, strict=True))
+    exact = (
+        BreakdownRow(row.property, row.source, row.count, row.weight, cost)
+        for row, cost in zip(rows, costs, strict=True)
+    )
     total, width = float(np.sum(seconds)), float(np.sqrt(sum(each.half_width**2 for each in answers)))
     least = launching + sum(each.samples.seconds[-1] for each in programs)
     spread = (min(total, max(total - width, least)), total + width)
@@ -226,13 +229,13 @@ def sampled_time(programs: Sequence[SampledProgram], launching: float = 0.0) -> 
     return ModelTime(total, Breakdown(tuple(exact)), notes=notes, interval=spread, columns="samples")
 
 
-def _rows(program: SampledProgram, answer: Extrapolation) -> Iterator[Row]:
+def _rows(program: SampledProgram, answer: Extrapolation) -> Iterator[BreakdownRow]:
     samples, source = program.samples, f"launch of {program.name}"
     last, others = samples.seconds[-1], samples.total_groups - samples.groups[-1]
-    yield Row("groups sampled", source, samples.groups[-1], last / samples.groups[-1], last)
+    yield BreakdownRow("groups sampled", source, samples.groups[-1], last / samples.groups[-1], last)
     if others:
         rest = answer.seconds - last
-        yield Row("other groups", source, others, rest / others, rest)
+        yield BreakdownRow("other groups", source, others, rest / others, rest)
 
 
 def _notes(program: SampledProgram) -> Iterator[str]:

@@ -24,7 +24,7 @@ from loopyperf.idg.parallelism import ilp, mlp
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.memory.kernel_profile import KernelProfile, LaunchProfile, WarpClass
 from loopyperf.memory.sectors import SECTOR
-from loopyperf.models.demand import MEMORY, LaunchDemand, is_floating_point, is_memory, once
+from loopyperf.models.demand import MEMORY, LaunchDemand, cached_for_launch, is_floating_point, is_memory
 from loopyperf.models.learned import TICK, Features
 from loopyperf.models.literature.gpuperf_rows import LaunchInputs
 from loopyperf.models.pipeline_shares import busy_seconds
@@ -129,7 +129,7 @@ def graph_features(launches: Iterable[LaunchPrograms]) -> Features:
     return Features(told, amounts)
 
 
-def launches_of(profile: KernelProfile) -> tuple[LaunchPrograms, ...]:
+def lowered_launches(profile: KernelProfile) -> tuple[LaunchPrograms, ...]:
     """Return the launches of *graphs* that execute anything, lowered for no device in particular."""
     return tuple(LaunchPrograms.lowered(launch) for launch in profile.launches if launch.classes)
 
@@ -198,7 +198,9 @@ def static_features(kernel: TimedProgram) -> Features:
 
     Raises :class:`MissingNumberError` where latencies are not described.
     """
-    busy = [max(once(launch, LaunchDemand).busy.values()) * launch.warps_of_core for launch in kernel.launches]
+    busy = [
+        max(cached_for_launch(launch, LaunchDemand).busy.values()) * launch.warps_of_core for launch in kernel.launches
+    ]
     told: dict[str, float] = {}
     for launch, cycles in zip(kernel.launches, busy, strict=True):
         for name, value in _of_launch(launch):
@@ -213,7 +215,7 @@ def static_features(kernel: TimedProgram) -> Features:
 def _of_launch(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
     yield from _residence(launch)
     yield from _accesses(launch)
-    latency = once(launch, LaunchDemand).latency
+    latency = cached_for_launch(launch, LaunchDemand).latency
     instructions = sum(executions for executions, _, _ in launch.executed())
     yield "latency of a warp", log1p(latency)
     yield "latency of an instruction", log1p(latency / instructions)
@@ -233,7 +235,7 @@ def _residence(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
 
 
 def _accesses(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
-    inputs = once(launch, LaunchInputs)
+    inputs = cached_for_launch(launch, LaunchInputs)
     requests = sum(each.executions for each in inputs.requests)
     sectors = sum(each.executions * each.sectors for each in inputs.requests)
     for level in global_levels(launch.device)[1:]:

@@ -43,7 +43,7 @@ CORE_MEMORIES = tuple(MemorySpace)
 """subsystems of a machine graph whose accesses a pipeline of the core may have in common"""
 
 
-def column_of(pipeline: str, instruction: Instruction, launch: TimedLaunch) -> str:
+def pipeline_column(pipeline: str, instruction: Instruction, launch: TimedLaunch) -> str:
     """Return the column of what *instruction* takes of *pipeline*."""
     if instruction.subsystem not in CORE_MEMORIES or is_of_device(pipeline, launch):
         return in_files(pipeline)
@@ -100,7 +100,7 @@ def substitution_notes(substitutions: Collection[Substitution], slug: str, sees:
     yield from _one_note("latencies", slug, [each for each in every if each.of in LATENCIES])
 
 
-def told(substitutions: Iterable[Substitution]) -> str:
+def substitution_list(substitutions: Iterable[Substitution]) -> str:
     """Return *substitutions* as a list, those with one reason together."""
     sources: dict[str, list[str]] = {}
     for each in substitutions:
@@ -110,7 +110,7 @@ def told(substitutions: Iterable[Substitution]) -> str:
 
 def _one_note(what: str, slug: str, substitutions: Collection[Substitution]) -> Iterator[str]:
     if substitutions:
-        yield f"assumed {what} of {slug}: {told(substitutions)}"
+        yield f"assumed {what} of {slug}: {substitution_list(substitutions)}"
 
 
 # }}}
@@ -137,7 +137,7 @@ counts up to 3.3 (docs/accuracy/counters.md). No core takes more lines of what l
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class NeededNumbers:
     """What an access asks of a level."""
 
     sectors: float
@@ -145,12 +145,12 @@ class Asked:
     wavefronts: float = 1.0
     """passes through the banks of the cache of a core"""
 
-    def times(self, share: float) -> "Asked":
+    def times(self, share: float) -> "NeededNumbers":
         """Return a *share* of it."""
-        return Asked(self.sectors * share, self.lines * share, self.wavefronts * share)
+        return NeededNumbers(self.sectors * share, self.lines * share, self.wavefronts * share)
 
 
-class Timing:
+class InstructionTimes:
     """Times instructions on a device."""
 
     def __init__(self, device: Device) -> None:
@@ -260,7 +260,7 @@ class Timing:
         return 1.0 if units is None else max(1.0, self.device.needed("warp_size") / units)
 
     @cached_property
-    def local_pass(self) -> float:
+    def wavefront(self) -> float:
         """Return the cycles that a pass through the banks of local memory takes; as a load was timed without bandwidth.
 
         Where the description states both, a load without conflicts takes what was timed, and further passes this.
@@ -287,8 +287,8 @@ class Timing:
         )
         return Timed(
             self.pipeline_of("local"),
-            max(alone, (1 + again) * self.local_pass),  # Lemeire, section 6.3; see Lambdas.with_conflicts
-            None if latency is None else latency + again * self.local_pass,
+            max(alone, (1 + again) * self.wavefront),  # Lemeire, section 6.3; see Lambdas.with_conflicts
+            None if latency is None else latency + again * self.wavefront,
             is_issue_assumed=self._assumes("throughput", "local memory", timed_issue or bandwidth(level)),
             assumed_latency=self._assumes(
                 "latency of computation", "local memory", timed_latency or level.source("latency")
@@ -296,7 +296,7 @@ class Timing:
             refusal=refusal,
         )
 
-    def memory(self, kind: str, served: Served, asked: Asked) -> tuple[Timed, ...]:
+    def memory(self, kind: str, served: Served, asked: NeededNumbers) -> tuple[Timed, ...]:
         """Return how long a load or store takes on each level that moves some of it, the nearest first.
 
         Global and private memory alike: what is stored goes through all caches, which write to device memory what they
@@ -316,7 +316,7 @@ class Timing:
         waiting = Timed("", 0, completion, assumed_latency=part, refusal=refusal)
         return tuple(self._on_levels(served.reaching(kind), asked, waiting))
 
-    def _on_levels(self, reaching: Mapping[str, float], asked: Asked, waiting: Timed) -> Iterator[Timed]:
+    def _on_levels(self, reaching: Mapping[str, float], asked: NeededNumbers, waiting: Timed) -> Iterator[Timed]:
         """Yield how long the share of an access takes that reaches each level; all are *waiting* as long."""
         for name, share in reaching.items():
             if share > 0:
@@ -326,7 +326,7 @@ class Timing:
                 pipeline = self.pipeline_of(name)
                 yield replace(waiting, pipeline=pipeline, issue=issue, is_issue_assumed=is_assumed, shared=shared)
 
-    def _issue(self, level: MemoryLevel, asked: Asked) -> tuple[float, Shared | None]:
+    def _issue(self, level: MemoryLevel, asked: NeededNumbers) -> tuple[float, Shared | None]:
         """Return for how many cycles that takes what a core has of a level, and what that is where all share it."""
         moved = max(asked.sectors, 1e-3) * SECTOR
         if level.name != DRAM:

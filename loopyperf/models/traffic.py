@@ -95,7 +95,7 @@ class Residence:
     """of the device"""
 
 
-class Way(NamedTuple):
+class ArrayStream(NamedTuple):
     """The loads of an array of global memory, or the stores to it."""
 
     array: str
@@ -110,7 +110,7 @@ class CachedGroups:
     launch: LaunchProfile
     level: MemoryLevel
     residence: Residence
-    mean_of: Mapping[Way, float] = field(default_factory=dict[Way, float])
+    mean_of: Mapping[ArrayStream, float] = field(default_factory=dict[ArrayStream, float])
     """what the mean group asks for, over what the one in the middle does"""
 
     @property
@@ -124,7 +124,7 @@ class CachedGroups:
         """Return the bytes that it holds of what all cores load: each of its partitions has a copy."""
         return self.level.needed("size") / (self.level.partitions or 1)
 
-    def moved(self, ways: Collection[Way]) -> dict[Way, float]:
+    def moved(self, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
         """Return the sectors that it fetches for the loads of a group, and those that it writes for its stores."""
         if self.level.per == Per.CORE:
             places = [None] if len(self.launch.classes) == 1 else self._places(1)
@@ -137,7 +137,7 @@ class CachedGroups:
             return everything.moved(self.capacity, ways)
         return _mean([self._moved_in_rounds(place, ways) for place in self._places(self.residence.on_device)])
 
-    def _moved_by_a_core(self, place: float | None, ways: Collection[Way]) -> dict[Way, float]:
+    def _moved_by_a_core(self, place: float | None, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
         """Return what is moved for a group of a core, whose groups run beside each other and one after the other.
 
         What all of them touch is there once, and the next group finds it there as far as there is room for what those
@@ -171,7 +171,7 @@ class CachedGroups:
             return touching or (None,)
         return SIDES if max(sum(there), 2 * here) > MORE * min(sum(there), 2 * here) else (None,)
 
-    def _moved_in_rounds(self, place: float | None, ways: Collection[Way]) -> dict[Way, float]:
+    def _moved_in_rounds(self, place: float | None, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
         """Return what is moved for a group where as many as reside at once follow each other.
 
         Of what they touch of what the groups of the round before have touched, the part is there still that there is
@@ -247,9 +247,9 @@ class Groups:
         touched = self._sets.touched(self._sets.program, self.window)
         return sum((each.lines for each in touched.values()), Fraction(0))
 
-    def touched(self, way: Way, ways: Collection[Way]) -> float:
+    def touched(self, way: ArrayStream, ways: Collection[ArrayStream]) -> float:
         """Return how many sectors they load of an array that they have not stored, or how many they store."""
-        kind = FIRST if way.kind == "load" and Way(way.array, "store") in ways else way.kind
+        kind = FIRST if way.kind == "load" and ArrayStream(way.array, "store") in ways else way.kind
         touched = self._sets.touched(self._sets.program, self.window, way.array, kind)
         return float(touched.get(way.array, Touched()).sectors)
 
@@ -266,7 +266,7 @@ class Groups:
                 lines += weight * float(each.lines)
         return CommonLoads(sectors, lines)
 
-    def moved(self, room: float, ways: Collection[Way]) -> dict[Way, float]:
+    def moved(self, room: float, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
         """Return the sectors that a cache of so many bytes moves for one of them, which it begins empty.
 
         Of arrays that are both loaded and stored, it need not fetch what was stored before, as far as it holds all.
@@ -307,7 +307,7 @@ def neighbours(launch: LaunchProfile, number: int, place: float | None = None) -
     return Groups(launch, found)
 
 
-def _mean(moved: Sequence[Mapping[Way, float]]) -> dict[Way, float]:
+def _mean(moved: Sequence[Mapping[ArrayStream, float]]) -> dict[ArrayStream, float]:
     """Return the means of what is moved at some places."""
     return {way: fmean(each.get(way, 0.0) for each in moved) for way in dict.fromkeys(chain(*moved))}
 
@@ -322,9 +322,9 @@ def levels_that_serve(
     launch: LaunchProfile,
     device: Device,
     residence: Residence,
-    sectors: Mapping[Way, float],
-    mean_of: Mapping[Way, float] | None = None,
-) -> dict[Way, Served]:
+    sectors: Mapping[ArrayStream, float],
+    mean_of: Mapping[ArrayStream, float] | None = None,
+) -> dict[ArrayStream, Served]:
     """Return how far the loads and the stores of each array go; *sectors* are those that the mean group asks for.
 
     *mean_of* is what that is, over what the group in the middle asks for: 1 unless it is there.

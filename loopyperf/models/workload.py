@@ -53,7 +53,7 @@ def shown(column: str) -> str:
     return f"{LOAD_STORE}{colon}{memory}" if pipeline == IN_FILES else column
 
 
-def column_of(name: str) -> str:
+def fit_column(name: str) -> str:
     """Return the fit's column that people are shown as *name*."""
     pipeline, colon, memory = name.partition(":")
     return f"{IN_FILES}{colon}{memory}" if pipeline == LOAD_STORE else name

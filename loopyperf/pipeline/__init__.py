@@ -3,7 +3,7 @@
 from loopyperf.device.occupancy import Execution, execution_on
 from loopyperf.pipeline.chrome_trace import chrome_trace
 from loopyperf.pipeline.intervals import Interval, intervals
-from loopyperf.pipeline.profile import Profile, profile_of, what_if
+from loopyperf.pipeline.profile import Profile, execution_profile, what_if
 from loopyperf.pipeline.scenario import SCHEDULERS, Scheduler
 from loopyperf.pipeline.simulator import GroupTimes, Simulation, group_times, simulate, warp_latency
 
@@ -17,9 +17,9 @@ __all__ = [
     "Simulation",
     "chrome_trace",
     "execution_on",
+    "execution_profile",
     "group_times",
     "intervals",
-    "profile_of",
     "simulate",
     "warp_latency",
     "what_if",

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from loopyperf.errors import GraphError, SimulationError, SlowSimulatorWarning
 from loopyperf.memory.kernel_profile import LaunchProfile
-from loopyperf.pipeline.encoding import Limits, Tables, encoded
+from loopyperf.pipeline.encoding import CoreOptions, Tables, encoded
 from loopyperf.pipeline.python_core import PythonCore
 from loopyperf.pipeline.scenario import Clock, Scenario
 from loopyperf.pipeline.shape import Surroundings
@@ -57,7 +57,7 @@ class Repeat(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class CoreRun:
     """What a core did."""
 
     finish: int
@@ -85,7 +85,7 @@ def run(
     is_steady_sought: bool = True,
     limit: int | None = None,
     tolerance: float = 0.0,
-) -> Run:
+) -> CoreRun:
     """Return what a core does with *scenario*, in ticks of *clock*.
 
     What repeats is done once, unless no steady state is sought. Where nothing repeats, the core goes on at the mean
@@ -93,7 +93,7 @@ def run(
     the tolerance grows with their number. Raises :class:`NoSteadyStateError` where it is not done within *limit*
     issues, and :class:`SimulationError` for a run whose times do not fit, since the graph told less than it executes.
     """
-    tables, given = encoded(scenario, clock), Limits.of(scenario, clock)
+    tables, given = encoded(scenario, clock), CoreOptions.of(scenario, clock)
     core = new_core(given, tables, is_steady_sought, tolerance)
     traces, repeats = [np.empty((0, COLUMNS), dtype=np.int64)], list[Repeat]()
     most = AT_ONCE if is_traced else min(UNTRACED, UNTRACED if limit is None else limit + 1)
@@ -118,7 +118,7 @@ def run(
             busy = tuple(done.busy[q] for q in range(given.subsystems))
             trace = np.concatenate(traces)
             left_out = done.made, done.settled, done.tolerance
-            return Run(done.finish, done.issued, busy, trace, tuple(repeats), *left_out)
+            return CoreRun(done.finish, done.issued, busy, trace, tuple(repeats), *left_out)
 
 
 def _alike_until(tables: Tables, asked: Any) -> int:
@@ -149,14 +149,14 @@ POINTERS = {
 """tables -> what ``core.h`` has an array of"""
 
 
-def new_core(given: Limits, tables: Tables, skips: bool, tolerance: float) -> "CompiledCore | PythonCore":
+def new_core(given: CoreOptions, tables: Tables, skips: bool, tolerance: float) -> "CompiledCore | PythonCore":
     """Return a core about to begin; one in Python, with a warning, where there is no compiled one."""
-    module = compiled()
+    module = compiled_core()
     return (PythonCore if module is None else partial(CompiledCore, module))(given, tables, skips, tolerance)
 
 
 @cache
-def compiled() -> Any:
+def compiled_core() -> Any:
     """Return the module of the compiled core; None, with a warning, where its source was not compiled."""
     module, remedy = compiled_or_why_not()
     if module is None:
@@ -188,7 +188,7 @@ def _digest() -> str:
 class CompiledCore:
     """A core in C."""
 
-    def __init__(self, module: Any, given: Limits, tables: Tables, skips: bool, tolerance: float) -> None:
+    def __init__(self, module: Any, given: CoreOptions, tables: Tables, skips: bool, tolerance: float) -> None:
         """Begin with a scenario; what the core points to is kept here."""
         self.ffi, self.lib = module.ffi, module.lib
         arrays = {name: self.ffi.from_buffer(f"{of}[]", getattr(tables, name)) for name, of in POINTERS.items()}
@@ -240,7 +240,7 @@ ALIKE = 1e-12
 
 
 @dataclass(slots=True)
-class Level:
+class MachineGroup:
     """Machines with the same load."""
 
     load: float
@@ -252,11 +252,11 @@ class Machines:
     """Machines that jobs are dealt to, each to the least loaded."""
 
     number: int
-    levels: list[Level] = field(init=False)
+    levels: list[MachineGroup] = field(init=False)
     """in ascending order of their loads"""
 
     def __post_init__(self) -> None:
-        self.levels = [Level(0.0, self.number)]
+        self.levels = [MachineGroup(0.0, self.number)]
 
     @property
     def most(self) -> float:
@@ -278,8 +278,8 @@ class Machines:
     def _to_some(self, load: float, jobs: int) -> float:
         """Deal *jobs* to some of the machines with the least load."""
         least = self.levels.pop(0)
-        self._insert(Level(least.load, least.machines - jobs))
-        self._insert(Level(least.load + load, jobs))
+        self._insert(MachineGroup(least.load, least.machines - jobs))
+        self._insert(MachineGroup(least.load + load, jobs))
         return least.load
 
     def _in_turn(self, load: float, jobs: int) -> tuple[float, int]:
@@ -300,10 +300,10 @@ class Machines:
         begin = high + (rounds - 1) * load
         turned, self.levels = self.levels[:together], self.levels[together:]
         for level in turned:
-            self._insert(Level(level.load + rounds * load, level.machines))
+            self._insert(MachineGroup(level.load + rounds * load, level.machines))
         return begin, jobs - rounds * machines
 
-    def _insert(self, level: Level) -> None:
+    def _insert(self, level: MachineGroup) -> None:
         at = bisect_left(self.levels, level.load * (1 - ALIKE), key=lambda each: each.load)
         if at < len(self.levels) and self.levels[at].load <= level.load * (1 + ALIKE):
             self.levels[at].machines += level.machines

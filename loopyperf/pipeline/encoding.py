@@ -16,7 +16,7 @@ from loopyperf.idg.graph import Idg, number_of_runs
 from loopyperf.idg.program import Edge, Loop, Opcode, loops_in
 from loopyperf.pipeline.expressions import Code, ExpressionTable, codes_of, decoded_graph
 from loopyperf.pipeline.scenario import Clock, Scenario
-from loopyperf.pipeline.shape import ENTER, INSTRUCTION, REPEAT, SEARCHED, Shape, Way, shape_of
+from loopyperf.pipeline.shape import ENTER, INSTRUCTION, REPEAT, SEARCHED, ResultLookup, Shape, shape_of
 from loopyperf.pipeline.timed_graph import TimedGraph
 
 MOST = 1_000_000
@@ -71,7 +71,7 @@ class LoopOf(NamedTuple):
     """those around it, and at last itself"""
 
 
-class Limits(NamedTuple):
+class CoreOptions(NamedTuple):
     """What else a core is given, as ``core.h`` tells."""
 
     total_groups: int
@@ -85,7 +85,7 @@ class Limits(NamedTuple):
     window: int
 
     @classmethod
-    def of(cls, scenario: Scenario, clock: Clock) -> "Limits":
+    def of(cls, scenario: Scenario, clock: Clock) -> "CoreOptions":
         """Return those of *scenario*, with times in ticks of *clock*."""
         execution = scenario.execution
         size = execution.warps_per_group
@@ -227,7 +227,7 @@ def _ragged(rows: Sequence[Sequence[int]]) -> Table:
     return found
 
 
-def _outstanding(shape: Shape, edge: Edge, way: Way, completion: int, apart: int) -> int:
+def _outstanding(shape: Shape, edge: Edge, way: ResultLookup, completion: int, apart: int) -> int:
     """Return how many of the latest results of its source *edge* may wait for.
 
     These are complete *completion* after their issue, and issued *apart* at least.

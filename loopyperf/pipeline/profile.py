@@ -16,10 +16,10 @@ from itertools import starmap
 from typing import Literal, get_args
 
 from loopyperf.device.lambdas import Cycles, Lambdas
-from loopyperf.display import Sheet, Shown, Table
+from loopyperf.display import ReportText, Shown, Table
 from loopyperf.errors import SimulationError
 from loopyperf.idg.program import Instruction
-from loopyperf.pipeline.core import Run
+from loopyperf.pipeline.core import CoreRun
 from loopyperf.pipeline.python_core import AT_BARRIER
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.simulator import Simulation, executed, simulated
@@ -77,7 +77,7 @@ class Issue:
 class Profile(Shown):
     """What a core did."""
 
-    def __init__(self, scenario: Scenario, run: Run) -> None:
+    def __init__(self, scenario: Scenario, run: CoreRun) -> None:
         """Take what was executed, and the trace."""
         self.scenario, self._run, self._clock = scenario, run, scenario.clock
         self._instructions = [each for graph in scenario.graphs for each in graph.instructions]
@@ -180,7 +180,7 @@ class Profile(Shown):
                 found[wait.cause] += wait.end - wait.begin
         return {cause: self._clock.cycles(found[cause]) for cause in CAUSES if found[cause]}
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return for each subsystem how long it was busy, and idle for which cause; and for what warps waited."""
         used = [name for name, share in self.fill.items() if share]
         causes: list[Cause] = [cause for cause in CAUSES if any(self.idle[name][cause] for name in used)]
@@ -197,7 +197,7 @@ class Profile(Shown):
         waited = [Table(("warps waited for", "warp cycles", "share"), waits)] if waits else []
         execution = self.scenario.execution
         groups = f"{number_of(execution.total_groups, 'group')} of {number_of(execution.warps_per_group, 'warp')}"
-        return Sheet(
+        return ReportText(
             asked=f"a core that executes {groups}",
             answer=f"{number_of(round(self.cycles), 'cycle')}, {number_of(len(self.issues), 'instruction')}",
             tables=[Table(("pipeline", "busy", *causes), rows), *waited],
@@ -207,7 +207,7 @@ class Profile(Shown):
     # }}}
 
 
-def profile_of(simulation: Simulation) -> Profile:
+def execution_profile(simulation: Simulation) -> Profile:
     """Return what the core of *simulation* did: it is run once more, and each issue noted."""
     return Profile(simulation.scenario, executed(simulation.scenario, is_traced=True))
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.pipeline import expressions as on
-from loopyperf.pipeline.encoding import Limits, Tables
+from loopyperf.pipeline.encoding import CoreOptions, Tables
 from loopyperf.pipeline.scenario import NEVER
 from loopyperf.pipeline.shape import ENTER, INSTRUCTION, REPEAT, SEARCHED
 from loopyperf.pipeline.steady_state import ASKS, DONE, HELD, LAST, LIMIT, OUTSIDE, TOO_LONG, WAITING, SteadyStates
@@ -40,7 +40,7 @@ ON_TWO: Mapping[int, Callable[[int, int], int]] = {
 
 
 @dataclass
-class Progress:
+class CoreStatus:
     """What a core tells, as in ``core.h``."""
 
     time: int = 0
@@ -96,7 +96,7 @@ class EdgeRow(NamedTuple):
 
 
 @dataclass(eq=False)
-class Warp:
+class SimulatedWarp:
     slot: int
     passes: list[int]
     trips: list[int]
@@ -127,7 +127,7 @@ class Slot:
 class PythonCore:
     """A core with the scenario in *tables*."""
 
-    def __init__(self, given: Limits, tables: Tables, skips: bool, tolerance: float) -> None:
+    def __init__(self, given: CoreOptions, tables: Tables, skips: bool, tolerance: float) -> None:
         self.given, self.skips = given, skips
         self.steps = [StepRow(*row) for row in tables.steps.tolist()]
         self.around: list[list[int]] = tables.around.tolist()
@@ -138,10 +138,10 @@ class PythonCore:
         self.expressions: list[list[tuple[int, int, int]]] = [operations[a:b] for a, b in pairwise(begins)]
         self.kinds: list[int] = tables.kinds.tolist()
         self.maps: list[list[int]] = tables.maps.tolist()
-        self.progress = Progress(busy=[0] * given.subsystems)
+        self.progress = CoreStatus(busy=[0] * given.subsystems)
         deepest = len(self.around[0])
         slots = [slot for slot in range(given.slots) for _ in range(given.warps_per_group)]
-        self.warps = [Warp(slot, [0] * deepest, [0] * deepest) for slot in slots]
+        self.warps = [SimulatedWarp(slot, [0] * deepest, [0] * deepest) for slot in slots]
         self.groups = [Slot() for _ in range(given.slots)]
         self.free = [0] * given.subsystems
         self.opened = self.begun = self.counter = self.slice = 0
@@ -180,7 +180,7 @@ class PythonCore:
 
     # {{{ rule 1: when an instruction can issue
 
-    def _value(self, warp: Warp, expression: int) -> int:
+    def _value(self, warp: SimulatedWarp, expression: int) -> int:
         stack: list[int] = []
         for operation, level, number in self.expressions[expression]:
             if operation == on.CONSTANT:
@@ -197,7 +197,7 @@ class PythonCore:
                 stack.append(ON_TWO[operation](one, other))
         return int(stack[-1])
 
-    def _complete_at(self, warp: Warp, edge: EdgeRow, since: int) -> int:
+    def _complete_at(self, warp: SimulatedWarp, edge: EdgeRow, since: int) -> int:
         """Return when the result is complete that *warp* waits for by *edge*; 0 where there is none or it is."""
         results = warp.results.get(edge.source, [])
         if edge.back != SEARCHED:
@@ -208,7 +208,7 @@ class PythonCore:
         found = (time for time, passes in results if passes == wanted)
         return max(next(found, 0), 0)
 
-    def _wait_for_results(self, warp: Warp, since: int) -> None:
+    def _wait_for_results(self, warp: SimulatedWarp, since: int) -> None:
         warp.complete, warp.source = since, -1
         for edge in self.edges[self.instructions[warp.place].edges : self.instructions[warp.place + 1].edges]:
             if edge.condition >= 0 and not self._value(warp, edge.condition):
@@ -247,7 +247,7 @@ class PythonCore:
             self.watched = x
         self.watched_at, self.event = self.progress.made, step
 
-    def _ready(self, warp: Warp) -> int:
+    def _ready(self, warp: SimulatedWarp) -> int:
         return max(warp.complete, self.free[warp.subsystem], self.opened)
 
     def _next_issue(self) -> int:
@@ -293,10 +293,10 @@ class PythonCore:
             self._advance(x, warp.step + 1, time, IN_ORDER)
         self._settle(warp.slot, time)
 
-    def _stamp(self, warp: Warp) -> None:
+    def _stamp(self, warp: SimulatedWarp) -> None:
         warp.stamp, self.counter = self.counter, self.counter + 1
 
-    def _keep_result(self, warp: Warp, done: InstructionRow, complete: int) -> None:
+    def _keep_result(self, warp: SimulatedWarp, done: InstructionRow, complete: int) -> None:
         if done.kept:
             own = warp.results.setdefault(warp.place, [])
             own.insert(0, (complete, tuple(warp.passes[: done.depth])))

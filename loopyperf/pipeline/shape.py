@@ -20,7 +20,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Item, Loop, Opcode, common_depth, loops_in
 from loopyperf.pipeline.expressions import Code, codes_of, decoded, decoded_body, decoded_edge
 from loopyperf.polyhedral.affine import Opaque
-from loopyperf.polyhedral.ranges import Range, any_holds, bounds, mentions, periods, truth, variation
+from loopyperf.polyhedral.ranges import Range, any_holds, bounds, divisors_of, mentions, truth, variation
 from loopyperf.polyhedral.sets import Same
 
 LONGEST_PERIOD = 64
@@ -37,7 +37,7 @@ class Surroundings:
     """the first pass of which a result may still be waited for"""
 
 
-class AlikePasses:
+class PeriodicIterations:
     """What tells the passes of one loop apart."""
 
     def __init__(self, graph: Idg, loop: Loop, around: tuple[Loop, ...]) -> None:
@@ -59,7 +59,7 @@ class AlikePasses:
         unsure = [(edge, names) for edge, names in edges if edge.source in inside and not self._is_as_early(edge)]
         self.edges = [edge for edge in (decoded_edge(*each) for each in unsure) if not self._is_steady(edge)]
         self.inner = list(loops_in(decoded_body(loop.body, [*self.outer_names, loop.name])))
-        self.period = lcm(*(period for each in self._expressions() for period in periods(each)))
+        self.period = lcm(*(period for each in self._expressions() for period in divisors_of(each)))
 
     def _is_as_early(self, edge: Edge) -> bool:
         """Return whether one number tells from how many passes ago *edge* comes, as of nearly all."""
@@ -117,7 +117,7 @@ class AlikePasses:
 class _Passes:
     """The passes of a loop of number ``period * q + rest``: what may tell them apart."""
 
-    def __init__(self, loop: AlikePasses, rest: int) -> None:
+    def __init__(self, loop: PeriodicIterations, rest: int) -> None:
         """Take those of *loop* that are *rest* after one whose number its period divides."""
         self.loop = loop
         number = loop.period * prim.Variable(loop.name) + rest
@@ -170,7 +170,7 @@ def shape_of(graph: Idg) -> "Shape":
     return _shape(_Structure.of(graph))
 
 
-class Way(NamedTuple):
+class ResultLookup(NamedTuple):
     """How the result that an edge waits for is found."""
 
     back: int
@@ -237,19 +237,19 @@ class Shape:
             if way.lag:
                 number = graph.loops_around[edge.target][way.level].number
                 self.furthest[number] = max(self.furthest[number], way.lag)
-        self.waited_for = [list[tuple[Edge, Way]]() for _ in graph.instructions]
+        self.waited_for = [list[tuple[Edge, ResultLookup]]() for _ in graph.instructions]
         """instruction -> the edges that lead to it, but for those from barriers: a warp that a barrier holds issues
         nothing, so nothing ever waits for the barrier by an edge"""
         for edge, way in zip(graph.edges, self.ways, strict=True):
             if graph.instructions[edge.source].kind != Opcode.BARRIER:
                 self.waited_for[edge.target].append((edge, way))
-        self._alike = dict[int, AlikePasses]()
+        self._alike = dict[int, PeriodicIterations]()
 
-    def alike_passes(self, loops: tuple[Loop, ...]) -> AlikePasses:
+    def alike_passes(self, loops: tuple[Loop, ...]) -> PeriodicIterations:
         """Return what tells the passes of the last of *loops* apart, which are inside each other."""
         *around, loop = loops
         if loop.number not in self._alike:
-            self._alike[loop.number] = AlikePasses(self.graph, loop, tuple(around))
+            self._alike[loop.number] = PeriodicIterations(self.graph, loop, tuple(around))
         return self._alike[loop.number]
 
     def _body(self, body: Sequence[Item], loops: tuple[Loop, ...]) -> None:
@@ -265,21 +265,21 @@ class Shape:
                 self.step_of[item] = len(self.steps)
                 self.steps.append((INSTRUCTION, item, self.graph.instructions[item].condition, loops))
 
-    def _way(self, edge: Edge) -> Way:
+    def _way(self, edge: Edge) -> ResultLookup:
         source, target = (self.graph.loops_around[place] for place in (edge.source, edge.target))
         common = common_depth(source, target)
         codes = codes_of(edge)
         if self.graph.instructions[edge.source].condition is not None or len(codes) != len(source):
-            return Way(SEARCHED)
+            return ResultLookup(SEARCHED)
         lags = [code.lag(level) if isinstance(code, Code) else None for level, code in enumerate(codes[:common])]
         ends = [loop.trips - 1 if isinstance(loop.trips, int) and loop.trips > 0 else None for loop in source[common:]]
         lag = lags[-1] if lags else 0
         if any(each != 0 for each in lags[:-1]) or lag is None or [*map(_constant, codes[common:])] != ends:
-            return Way(SEARCHED)
+            return ResultLookup(SEARCHED)
         back = lag - int(self.step_of[edge.source] >= self.step_of[edge.target])
         if back < 0 or (back and ends):
-            return Way(SEARCHED)
-        return Way(back, max(0, common - 1), lag)
+            return ResultLookup(SEARCHED)
+        return ResultLookup(back, max(0, common - 1), lag)
 
     # {{{ which loops have passes that differ
 

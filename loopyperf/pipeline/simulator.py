@@ -24,7 +24,7 @@ from loopyperf.device.parts import Policy
 from loopyperf.errors import GraphError, SimulationError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.parallelism import Timing
-from loopyperf.pipeline.core import PLACE, TIME, WARP, Run, run
+from loopyperf.pipeline.core import PLACE, TIME, WARP, CoreRun, run
 from loopyperf.pipeline.scenario import SCHEDULERS, Clock, Scenario, Scheduler, scheduler_named
 
 LIMIT = 100_000_000
@@ -108,7 +108,7 @@ def simulated(scenario: Scenario, tolerance: float = 0.0, limit: int | None = No
     return Simulation(scenario, scenario.clock.cycles(done.finish), done.issued, done.tolerance)
 
 
-def executed(scenario: Scenario, is_traced: bool) -> Run:
+def executed(scenario: Scenario, is_traced: bool) -> CoreRun:
     """Return what a core does with *scenario*, in ticks of its clock."""
     return run(scenario, scenario.clock, is_traced=is_traced, is_steady_sought=not is_traced)
 

@@ -10,7 +10,7 @@ from math import floor, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from loopyperf.pipeline.python_core import PythonCore, Warp
+    from loopyperf.pipeline.python_core import PythonCore, SimulatedWarp
 
 DONE, LIMIT, ASKS, SKIPPED, TOO_LONG = range(5)
 """why a core stopped"""
@@ -152,7 +152,7 @@ class SteadyStates:
         active = [x for x, warp in enumerate(core.warps) if warp.state != OUTSIDE]
         yield tuple(sorted(active, key=lambda x: core.warps[x].stamp))
 
-    def _key_of(self, warp: "Warp") -> Iterator[Any]:
+    def _key_of(self, warp: "SimulatedWarp") -> Iterator[Any]:
         core = self.core
         yield warp.state
         if warp.state == OUTSIDE:

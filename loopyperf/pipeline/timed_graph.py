@@ -188,7 +188,7 @@ FEW = 4
 """passes: a loop that has no more keeps them, and those in it lose some"""
 
 
-def shortened(graph: Idg, share: float, fewest: int) -> Idg:
+def with_fewer_iterations(graph: Idg, share: float, fewest: int) -> Idg:
     """Return *graph* with a *share* of the passes of its outermost loops, but not less than the *fewest*.
 
     Where that is more than the share, loops within keep so much less, but :data:`FEW` passes: those that are innermost,

@@ -16,7 +16,7 @@ from loopyperf.device.description import Device
 from loopyperf.device.lambdas import DRAM
 from loopyperf.device.occupancy import Execution
 from loopyperf.device.parts import Substitution
-from loopyperf.display import Sheet, Shown, Table, called
+from loopyperf.display import ReportText, Shown, Table, called
 from loopyperf.idg.graph import Idg, runs_of_all
 from loopyperf.idg.program import Instruction, Opcode, placed
 from loopyperf.kernel.launches import Assumed
@@ -338,7 +338,7 @@ class TimedProgram(Shown):
             self, launches=(launch,), launched=tuple(each for each in self.launched if each[0] == launch.name)
         )
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the programs of each launch: how many warps execute each, its instructions, and what it moves."""
         rows = [
             (
@@ -352,7 +352,7 @@ class TimedProgram(Shown):
             for share, program in launch.shared()
         ]
         headings = ("launch", "of all warps", "instructions of each", "warps at once", "sectors moved")
-        return Sheet(
+        return ReportText(
             asked=called(self.kernel, self.sizes),
             answer=f"{number_of(len(self.launches), 'launch')} on {self.device.slug}",
             tables=[Table(headings, rows, last=1)],

@@ -131,7 +131,7 @@ class Affine(Generic[V]):
     @property
     def names(self) -> frozenset[str]:
         """Return the names of all variables, and those inside variables that are no names."""
-        return frozenset(name for variable, _ in self.terms for name in names_in(variable))
+        return frozenset(name for variable, _ in self.terms for name in names_of_variable(variable))
 
     def factor(self, variable: V) -> int:
         """Return what the sum grows by where *variable* grows by 1."""
@@ -247,7 +247,7 @@ def _value(variable: Any, values: Mapping[Any, Any]) -> Any:
 
 def _replaced(variable: Opaque, values: Mapping[str, Affine[Symbol]]) -> Affine[Symbol] | None:
     """Return what *variable* is with *values* in place of some names; None where it has none of these."""
-    own = tuple([(name, values[name]) for name in sorted(names_in(variable)) if name in values])
+    own = tuple([(name, values[name]) for name in sorted(names_of_variable(variable)) if name in values])
     return Affine.around(substituted(variable.expression, own)) if own else None
 
 
@@ -263,12 +263,12 @@ def expression_of(value: Any) -> Any:
     return cast("Affine[Any]", value).expression if isinstance(value, Affine) else value
 
 
-def names_in(variable: Any) -> frozenset[str]:
+def names_of_variable(variable: Any) -> frozenset[str]:
     """Return the names that the value of *variable* depends on."""
     if isinstance(variable, str):
         return frozenset((variable,))
     if isinstance(variable, Floor):
-        return frozenset(name for each in variable.numerator.variables for name in names_in(each))
+        return frozenset(name for each in variable.numerator.variables for name in names_of_variable(each))
     return names_in_expression(variable.expression)
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import islpy as isl
 import numpy as np
 
-from loopyperf.polyhedral.affine import Affine, Atom, Floor, names_in
+from loopyperf.polyhedral.affine import Affine, Atom, Floor, names_of_variable
 from loopyperf.polyhedral.polynomial import Monomial, Polynomial
 
 
@@ -140,7 +140,7 @@ class Compilation:
     """1 where the parameters are admissible, 0 elsewhere"""
 
 
-def compiled(task: Compilation, dialect: Dialect) -> Callable[..., Any]:
+def compiled_form(task: Compilation, dialect: Dialect) -> Callable[..., Any]:
     """Return a function of the parameters: whether they are admissible, and a tuple of the outputs."""
     names: dict[str, Any] = {"where": np.where, "minimum": np.minimum}
     # The source is generated from numbers alone; the parameters are renamed.
@@ -289,7 +289,7 @@ def _vanishes_where(polynomial: Polynomial[Atom], basic: isl.BasicSet, few: int)
 
 def _at(polynomial: Polynomial[Atom], name: str, value: int) -> Polynomial[Atom]:
     """Return *polynomial* where the parameter *name* is *value*."""
-    moving = (atom for atom in polynomial.variables if name in names_in(atom))
+    moving = (atom for atom in polynomial.variables if name in names_of_variable(atom))
     return polynomial.replaced({atom: Polynomial.of_affine(_atom_at(atom, name, value)) for atom in moving})
 
 
@@ -377,7 +377,7 @@ READABLE = 12
 """pieces; formulas of more are left as they are, as nobody reads them"""
 
 
-def simplified(pieces: Sequence[PlainPiece], context: isl.Set) -> list[PlainPiece]:
+def simplified_pieces(pieces: Sequence[PlainPiece], context: isl.Set) -> list[PlainPiece]:
     """Return the function of the disjoint *pieces*, zero elsewhere, on *context*; pieces that overlap agree there."""
     if len(pieces) > READABLE:
         return list(pieces)

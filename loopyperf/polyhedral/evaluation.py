@@ -29,7 +29,7 @@ from loopyperf.polyhedral.closed_form import (
     Least,
     Output,
     Piece,
-    compiled,
+    compiled_form,
 )
 from loopyperf.polyhedral.polynomial import Monomial, Polynomial, Rational, Term
 from loopyperf.units import number_in_words
@@ -341,11 +341,11 @@ class _Function:
 
     @cached_property
     def _scalar(self) -> Callable[..., tuple[bool, tuple[int, ...]]]:
-        return compiled(self.source, SCALAR)
+        return compiled_form(self.source, SCALAR)
 
     @cached_property
     def _vector(self) -> Callable[..., tuple[Any, tuple[Any, ...]]]:
-        return compiled(self.source, VECTOR)
+        return compiled_form(self.source, VECTOR)
 
     def at(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         values = [integer_size(name, sizes[name]) for name in self.source.parameters]

@@ -248,7 +248,7 @@ def fixed(points: isl.Set, values: Mapping[int, int]) -> isl.Set:
     return reduce(lambda left, one: left.fix_val(SET, one[0], isl.Val(str(one[1]))), values.items(), points)
 
 
-def without(points: isl.Set, places: Sequence[int]) -> isl.Set:
+def without_dimensions(points: isl.Set, places: Sequence[int]) -> isl.Set:
     """Return *points* without the dimensions at *places*, in ascending order: those that some points have there."""
     return reduce(lambda left, place: left.project_out(SET, place, 1), reversed(places), points)
 

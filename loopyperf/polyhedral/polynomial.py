@@ -13,7 +13,7 @@ from typing import Any, Generic, cast
 
 import pymbolic.primitives as prim
 
-from loopyperf.polyhedral.affine import Affine, Opaque, Symbol, V, W, names_in, substituted
+from loopyperf.polyhedral.affine import Affine, Opaque, Symbol, V, W, names_of_variable, substituted
 
 Rational = int | Fraction
 Monomial = tuple[V, ...]
@@ -80,7 +80,7 @@ class Polynomial(Generic[V]):
     @property
     def names(self) -> frozenset[str]:
         """Return the names of all variables, and those inside variables that are no names."""
-        return frozenset(name for variable in self.variables for name in names_in(variable))
+        return frozenset(name for variable in self.variables for name in names_of_variable(variable))
 
     def factor_of(self, variable: V) -> "Polynomial[V]":
         """Return what the sum grows by where *variable*, which is in no power, grows by 1."""
@@ -89,12 +89,12 @@ class Polynomial(Generic[V]):
 
     def without(self, names: frozenset[str]) -> "Polynomial[V]":
         """Return the sum without the products that depend on some of *names*."""
-        moving = {variable for variable in self.variables if not names.isdisjoint(names_in(variable))}
+        moving = {variable for variable in self.variables if not names.isdisjoint(names_of_variable(variable))}
         return Polynomial(tuple(term for term in self.terms if moving.isdisjoint(term[0])))
 
     def is_affine_in(self, names: Collection[str]) -> bool:
         """Return whether a step of each of the variables *names* adds the same, whatever its value."""
-        inside = {name for each in self.variables if not isinstance(each, str) for name in names_in(each)}
+        inside = {name for each in self.variables if not isinstance(each, str) for name in names_of_variable(each)}
         powers = (product.count(name) for product, _ in self.terms for name in cast("Collection[Any]", names))
         return inside.isdisjoint(names) and max(powers, default=0) < 2
 
@@ -142,7 +142,7 @@ class Polynomial(Generic[V]):
         """Return the sum with expressions, *values*, instead of some names, worked out where nothing else is left."""
         known: dict[Symbol, tuple[Term[Symbol], ...]] = {}
         for each in {variable for product, _ in self.terms for variable in product}:
-            if each in values if isinstance(each, str) else not names_in(each).isdisjoint(values):
+            if each in values if isinstance(each, str) else not names_of_variable(each).isdisjoint(values):
                 known[each] = _terms_of(_in_terms_of(each, values))
         return self._with(known) if known else self
 
@@ -152,7 +152,7 @@ class Polynomial(Generic[V]):
 def _in_terms_of(variable: Symbol, values: Mapping[str, Any]) -> Any:
     if isinstance(variable, str):
         return values[variable]
-    names = sorted(names_in(variable))
+    names = sorted(names_of_variable(variable))
     return substituted(variable.expression, tuple([(name, values[name]) for name in names if name in values]))
 
 

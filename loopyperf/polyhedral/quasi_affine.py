@@ -34,7 +34,7 @@ def _never(_: Any) -> bool:
     return False
 
 
-def simplified(expression: Any, points: isl.Set, is_offset: Callable[[Any], bool] = _never) -> Any:
+def simplified_expression(expression: Any, points: isl.Set, is_offset: Callable[[Any], bool] = _never) -> Any:
     """Return what *expression* is at *points*, with as few floors and cases as isl finds; there are some points.
 
     A part that is not quasi-affine stays as it is where *is_offset* admits it; otherwise :class:`NotQuasiAffineError`

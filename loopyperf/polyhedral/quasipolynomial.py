@@ -15,7 +15,15 @@ import islpy as isl
 from loopyperf.errors import ENGINE_REMEDY, EngineError, UnboundedDomainError
 from loopyperf.polyhedral import closed_form as cf
 from loopyperf.polyhedral.affine import Affine, Atom, Dimension, Floor
-from loopyperf.polyhedral.closed_form import ClosedForm, Conjunction, Constraint, Piece, Total, is_at_most, simplified
+from loopyperf.polyhedral.closed_form import (
+    ClosedForm,
+    Conjunction,
+    Constraint,
+    Piece,
+    Total,
+    is_at_most,
+    simplified_pieces,
+)
 from loopyperf.polyhedral.evaluation import Evaluator, IntegerArray, latex, text
 from loopyperf.polyhedral.polynomial import Polynomial, Rational
 from loopyperf.polyhedral.sets import Same, without_tiles
@@ -123,7 +131,7 @@ class QuasiPolynomial:
     @cached_property
     def formula(self) -> ClosedForm:
         """Return the shortest closed form found, for people to read; where its pieces overlap, they agree."""
-        return _merged(simplified(self._pieces, _known(self.assumptions).context))
+        return _merged(simplified_pieces(self._pieces, _known(self.assumptions).context))
 
     @cached_property
     def _pieces(self) -> list[tuple[isl.Set, Polynomial[Atom]]]:

@@ -13,7 +13,7 @@ from loopy.symbolic import get_dependencies
 
 from loopyperf.errors import ENGINE_REMEDY, EngineError
 from loopyperf.polyhedral.affine import Affine
-from loopyperf.polyhedral.points import points_listed, without
+from loopyperf.polyhedral.points import points_listed, without_dimensions
 from loopyperf.polyhedral.quasipolynomial import engine_is_exact
 
 Range = tuple[float, float]
@@ -129,7 +129,7 @@ def _names(expression: Any) -> frozenset[str]:
     return get_dependencies(expression)
 
 
-def periods(expression: Any) -> frozenset[int]:
+def divisors_of(expression: Any) -> frozenset[int]:
     """Return the divisors of floors and remainders in *expression*."""
     divisions = (part for part in _parts(expression) if isinstance(part, (prim.FloorDiv, prim.Remainder)))
     return frozenset(part.denominator for part in divisions if isinstance(part.denominator, int))
@@ -230,7 +230,7 @@ MOST_POINTS = 2**17
 """at these places, to be listed"""
 
 
-class NumberByPlace:
+class DigitExpansion:
     """How many points of a bounded set without parameters there are at each value of its first dimensions."""
 
     def __init__(self, points: isl.Set, dimensions: int) -> None:
@@ -269,7 +269,7 @@ class ListedNumber:
         """List *points*, and count them by the first so many *dimensions*, those of them that constraints involve."""
         self._dimensions = dimensions
         self._axes = [axis for axis in range(dimensions) if points.involves_dims(SET, axis, 1)]
-        rows = points_listed(without(points, [axis for axis in range(dimensions) if axis not in self._axes]))
+        rows = points_listed(without_dimensions(points, [axis for axis in range(dimensions) if axis not in self._axes]))
         places: list[list[int]] = rows[:, : len(self._axes)].tolist()
         self._numbers = Counter(map(tuple, places))
 
@@ -286,15 +286,15 @@ class ListedNumber:
         return self._numbers[tuple(place[axis] for axis in self._axes)]
 
 
-def number_by_place(points: isl.Set, dimensions: int) -> NumberByPlace | ListedNumber:
+def number_by_place(points: isl.Set, dimensions: int) -> DigitExpansion | ListedNumber:
     """Return how many *points* there are at each value of their first so many *dimensions*, in the faster way."""
     divisions = max(basic.dim(DIV) for basic in points.get_basic_sets())
     if divisions <= MOST_DIVISIONS:
-        return NumberByPlace(points, dimensions)
+        return DigitExpansion(points, dimensions)
     extents = [_extent(points, place) for place in range(points.dim(SET))]
     if prod(extents[:dimensions]) <= LISTED and prod(extents) <= MOST_POINTS:
         return ListedNumber(points, dimensions)
-    return NumberByPlace(points, dimensions)
+    return DigitExpansion(points, dimensions)
 
 
 def _extent(points: isl.Set, place: int) -> int:

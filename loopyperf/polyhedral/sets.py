@@ -171,7 +171,7 @@ def _nonparametric(points: isl.BasicSet) -> Groups:
     return tuple(group for group in groups(points) if group.isdisjoint(parametric))
 
 
-def interval(points: isl.BasicSet, name: str, given: Collection[str] = ()) -> range | None:
+def dimension_interval(points: isl.BasicSet, name: str, given: Collection[str] = ()) -> range | None:
     """Return the values of the dimension *name* from its first to its last one; None where they are no constants.
 
     Constants they are if they depend neither on parameters nor on dimensions that are *given*.

@@ -19,7 +19,7 @@ from loopyperf.errors import MissingNumberError
 from loopyperf.kernel.kernel import Group
 from loopyperf.models.catalog import find_fitted_model
 from loopyperf.models.interface import Count, Shares
-from loopyperf.models.result import NAMED, NO_INTERVAL, Estimate, ModelTime, Seconds, total
+from loopyperf.models.result import NAMED, NO_INTERVAL, Estimate, ModelTime, Seconds, exact_total
 from loopyperf.models.workload import shown
 from loopyperf.polyhedral.quasipolynomial import engine_is_exact
 from loopyperf.predict.predictor import Predictor
@@ -34,7 +34,9 @@ NEGATIVE = f"{NO_INTERVAL}the fit does not apply to such a kernel"
 TOO_FEW = f"{NO_INTERVAL}the fit was tried on too few kernels that it had not seen"
 
 
-def interval(fit: Fit, shares: Shares, seconds: Seconds) -> tuple[tuple[Seconds, Seconds] | None, tuple[str, ...]]:
+def prediction_interval(
+    fit: Fit, shares: Shares, seconds: Seconds
+) -> tuple[tuple[Seconds, Seconds] | None, tuple[str, ...]]:
     """Return the range in which a run time lies with the probability that intervals state, and what widens it.
 
     *seconds* is the answer of the fit's model to *shares*, a number or an array over sizes. There is no range where the
@@ -202,12 +204,12 @@ class _Counted:
         costs, unpriced = self.counted.costs(self.fit.weights, self.sizes)
         if unpriced > MOST_UNPRICED:
             _check_priced(self.counted, self.fit, self.sizes)
-        return total(costs)
+        return exact_total(costs)
 
     def explained(self) -> ModelTime:
         shares = _shares(self.counted, self.sizes)
         answer = self.answer or find_fitted_model(self.fit.model).time(self.fit, shares)
-        spread, unlike = interval(self.fit, shares, answer.seconds)
+        spread, unlike = prediction_interval(self.fit, shares, answer.seconds)
         unknowns = _unknowns(self.counted, self.sizes)
         notes = (*self.notes, *unknowns, *_notes(self.counted, self.fit, answer.unfitted, shares), *unlike)
         missing = (*(each.source for each in self.counted.left_out), *left_out(self.fit, shares))

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice, chosen_device, device_or_error
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.learned import Learned
+from loopyperf.calibration.learned import ResidualModel
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice, is_one_device
-from loopyperf.display import Sheet, Table, Tabular, called, plain
+from loopyperf.display import ReportText, Table, Tabular, called, plain
 from loopyperf.errors import (
     FitFileError,
     LoopyperfError,
@@ -27,12 +27,12 @@ from loopyperf.models.interface import DeviceModel
 from loopyperf.models.result import NAMED, Estimate
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.estimate import predictor, record_of
-from loopyperf.stages.cache import Kind, kind_of_json
+from loopyperf.stages.cache import ResultKind, json_result_kind
 from loopyperf.stages.case import Case, found_once, one_size
 from loopyperf.stages.stages import profiled_name, staged, stages_of
 from loopyperf.units import duration, listed, number_of
 
-Record = Fit | Learned
+Record = Fit | ResidualModel
 
 
 def models_named(models: object) -> list[str]:
@@ -50,7 +50,7 @@ def models_named(models: object) -> list[str]:
     return found
 
 
-def record_among(fit: FitChoice | Learned | None, models: Iterable[str]) -> Record | None:
+def record_among(fit: FitChoice | ResidualModel | None, models: Iterable[str]) -> Record | None:
     """Return *fit*, read if it is a path; raises :class:`ParameterError` unless its model is among the *models*."""
     if fit is None:
         return None
@@ -73,7 +73,7 @@ def device_for(device: DeviceChoice | None, record: Record | None) -> tuple[str,
     return device_or_error(record.slug if record is not None and device is None else device)
 
 
-def check_is_asked(record: Record | None, slugs: Iterable[str]) -> None:
+def check_requested(record: Record | None, slugs: Iterable[str]) -> None:
     """Raise :class:`FitFileError` where none of the devices called *slugs* is that of *record*."""
     if record is None:
         return
@@ -85,7 +85,7 @@ def check_is_asked(record: Record | None, slugs: Iterable[str]) -> None:
         )
 
 
-def predictions(
+def model_predictions(
     models: Iterable[str], case: Case, slug: str, device: Device | UnknownDeviceError, record: Record | None
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
     """Return model -> what it predicts of *case* on a device, and model -> why it has no answer.
@@ -193,9 +193,9 @@ class Comparison(Tabular):
         """Return model -> what costs most."""
         return {name: each.bound for name, each in self.estimates.items()}
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return a row for each model that has an answer, and why others have none."""
-        return Sheet(
+        return ReportText(
             asked=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}",
             answer=_in_number(self.estimates, self.refusals),
             tables=[models_table(self.estimates, self.clock)] if self.estimates else [],
@@ -276,12 +276,12 @@ class OccupancyComparison(Tabular):
             for name, times in self.seconds.items()
         }
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the times of each model at some of the occupancies, and why others have none."""
         last = len(self.warps) - 1
         shown = sorted({round(last * step / (SHOWN - 1)) for step in range(SHOWN)})
         times = [(name, *(duration(float(each[place])) for place in shown)) for name, each in self.seconds.items()]
-        return Sheet(
+        return ReportText(
             asked=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}, by the resident warps of a core",
             answer=_in_number(self.seconds, self.refusals),
             tables=[Table(("warps", *(str(self.warps[place]) for place in shown)), times)] if times else [],
@@ -321,7 +321,7 @@ def compare(
     *,
     device: DeviceChoice | None = None,
     models: Iterable[str] | None = None,
-    fit: FitChoice | Learned | None = None,
+    fit: FitChoice | ResidualModel | None = None,
     typical: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
@@ -338,11 +338,11 @@ def compare(
     names, merged = models_named(models), one_size(parameters, sizes)
     record = record_among(fit, names)
     slug, known = device_for(device, record)
-    check_is_asked(record, [slug])
+    check_requested(record, [slug])
     case = Case(program, merged, typical)
     # What is wrong with the kernel is raised once, before the models are asked.
     kernel = profiled_name(case, known) if isinstance(known, Device) else ""
-    estimates, refusals = predictions(names, case, slug, known, record)
+    estimates, refusals = model_predictions(names, case, slug, known, record)
     if isinstance(known, Device):
         return Comparison(kernel, merged, slug, known.clock, estimates, refusals, dict(typical or {}))
     if not estimates:
@@ -381,7 +381,7 @@ def compare_occupancies(
 
 
 _Occupancies = tuple[str, tuple[int, ...], tuple[int, ...], dict[str, tuple[float, ...]], dict[str, str]]
-OCCUPANCIES: Kind[_Occupancies] = kind_of_json("occupancies", 256, _Occupancies)
+OCCUPANCIES: ResultKind[_Occupancies] = json_result_kind("occupancies", 256, _Occupancies)
 """the kernel's name, numbers of groups and of warps, model -> seconds, model -> why it has no answer"""
 
 

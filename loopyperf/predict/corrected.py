@@ -11,22 +11,29 @@ from typing import Any
 from msgspec import structs
 
 from loopyperf.calibration.archived import measured_kernels, provenance, within_the_model
-from loopyperf.calibration.choice import measured_device, told_device
+from loopyperf.calibration.choice import given_device, measured_device
 from loopyperf.calibration.fit import (
     Measured,
     Row,
     analysed,
-    busy_if_described,
-    rows_of,
-    stated_device,
-    stated_provenance,
+    busy_if_known,
+    checked_rows,
+    given_device_name,
+    given_provenance,
 )
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
-from loopyperf.calibration.learned import SAMPLED, Learned, check_recipe, find_learned, load_learned, save_learned
+from loopyperf.calibration.learned import (
+    SAMPLED,
+    ResidualModel,
+    check_recipe,
+    find_residual_model,
+    load_residual_model,
+    save_residual_model,
+)
 from loopyperf.calibration.library import FITTED_MODELS
 from loopyperf.calibration.problem import Observation
-from loopyperf.calibration.training import FEWEST_CLASSES, Base, Example, FittedBase, Stated, learn
+from loopyperf.calibration.training import FEWEST_CLASSES, Base, Example, FittedBase, UnfittedBase, learn
 from loopyperf.calibration.validation import possible
 from loopyperf.counts.counted_kernel import KernelCounts
 from loopyperf.device.description import Device
@@ -50,7 +57,7 @@ from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.learned import Features, corrected, sampled_features
 from loopyperf.models.result import NO_INTERVAL, Answer, Estimate, ModelTime
 from loopyperf.models.sampling import SampledProgram, sampled_time
-from loopyperf.models.static_features import counted_features, graph_features, launches_of, static_features
+from loopyperf.models.static_features import counted_features, graph_features, lowered_launches, static_features
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.by_counts import time_by_counts
 from loopyperf.predict.on_device import ANSWERS, answered_at, device_estimate, time_by_pipelines
@@ -59,7 +66,7 @@ from loopyperf.predict.sampled import samples_of
 from loopyperf.stages.case import Case, CountingOptions, count_at, found_once
 from loopyperf.stages.stages import LANES, Stages, kernel_profile, staged
 
-LearnedChoice = Learned | str | os.PathLike[str]
+LearnedChoice = ResidualModel | str | os.PathLike[str]
 """a learned model, or the path of one"""
 
 
@@ -109,21 +116,21 @@ class SeenKernel:
         groups = sum(launch.groups * launch.times for launch in self.profile.launches)
         found = self._of_graphs() | counted_features(self.counts, groups)
         if self.samples:
-            instructions = sum(launch.instructions for launch in launches_of(self.profile))
+            instructions = sum(launch.instructions for launch in lowered_launches(self.profile))
             found |= sampled_features(self.samples, instructions)
         return found.rounded()
 
     def _of_graphs(self) -> Features:
         """Return what the graphs tell, as much as the device's description has numbers for."""
         try:
-            return static_features(self.timed) if self.timed else graph_features(launches_of(self.profile))
+            return static_features(self.timed) if self.timed else graph_features(lowered_launches(self.profile))
         except MissingNumberError:
-            return graph_features(launches_of(self.profile))
+            return graph_features(lowered_launches(self.profile))
 
 
-def chosen_learned(
+def chosen_residual_model(
     device: Device | str | None, choice: LearnedChoice | None, meant: str = "", backend: str = ""
-) -> Learned:
+) -> ResidualModel:
     """Return *choice* (read, if it is a path), else a person's own learned model of *device*, else of the one *meant*.
 
     Of several of a device, under whichever of its names they were trained, that of *backend* is taken. Raises
@@ -131,8 +138,8 @@ def chosen_learned(
     """
     slug = device.slug if isinstance(device, Device) else None if device is None else slug_of(device)
     if choice is None:
-        return find_learned(slug or meant, backend)
-    learned = choice if isinstance(choice, Learned) else load_learned(choice)
+        return find_residual_model(slug or meant, backend)
+    learned = choice if isinstance(choice, ResidualModel) else load_residual_model(choice)
     if slug is not None and not is_one_device(slug, learned.record.slug):
         raise FitFileError(
             f"the learned model was trained on the device {learned.record.slug!r} and knows nothing of {slug!r}, which "
@@ -148,7 +155,7 @@ class CorrectedPredictor(Predictor):
     A model that corrects the sampled one executes a part of the kernel.
     """
 
-    learned: Learned = field(kw_only=True)
+    learned: ResidualModel = field(kw_only=True)
     machine: RunsParts | None = field(default=None, kw_only=True)
     """the backend that takes samples"""
     arguments: Mapping[str, Any] | None = field(default=None, kw_only=True)
@@ -169,18 +176,18 @@ class CorrectedPredictor(Predictor):
 
     def _answer(self, case: Case) -> Answer:
         """Return the kernel's name and the answer at one size; it is cached unless a part of the kernel is executed."""
-        device = told_device(self.learned.record)
+        device = given_device(self.learned.record)
         if self.machine is None or self.learned.record.base != SAMPLED:
             asked = (structs.replace(self.learned.record, created=None), device, case.typical, case.sizes)
             return found_once(ANSWERS, case.kernel, asked, lambda: self._of_graphs(case, device))
         taken = samples_of(case, self._checked(self.machine), self.arguments)
         kernel = SeenKernel(case.kernel, case.sizes, device, case.typical, taken.programs, taken.launching)
-        answer = learned_time(self.learned, kernel)
+        answer = corrected_time(self.learned, kernel)
         return kernel.profile.kernel, replace(answer, notes=(*answer.notes, *taken.notes(float(answer.seconds))))
 
     def _of_graphs(self, case: Case, device: Device | None) -> Answer:
         kernel = SeenKernel(case.kernel, case.sizes, device, case.typical)
-        return kernel.profile.kernel, learned_time(self.learned, kernel)
+        return kernel.profile.kernel, corrected_time(self.learned, kernel)
 
     def _checked(self, machine: RunsParts) -> RunsParts:
         """Return *machine*; raises :class:`FitFileError` if it is another device than the model was trained on."""
@@ -192,7 +199,7 @@ class CorrectedPredictor(Predictor):
         return machine
 
 
-def learned_time(learned: Learned, kernel: SeenKernel) -> ModelTime:
+def corrected_time(learned: ResidualModel, kernel: SeenKernel) -> ModelTime:
     """Return the time of *kernel* with its interval: what the base says, corrected."""
     base = _base(learned, kernel)
     if kernel.samples and all(each.samples.is_whole for each in kernel.samples):
@@ -208,7 +215,7 @@ def learned_time(learned: Learned, kernel: SeenKernel) -> ModelTime:
     return replace(answer, interval=spread, notes=(*said, *learned.doubts(kernel.features), *why))
 
 
-def _base(learned: Learned, kernel: SeenKernel) -> ModelTime:
+def _base(learned: ResidualModel, kernel: SeenKernel) -> ModelTime:
     record = learned.record
     if record.base == SAMPLED:
         return sampled_time(kernel.samples, kernel.launching)
@@ -243,7 +250,7 @@ def train(
     save: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     on_failure: Callable[[Measured, LoopyperfError], None] | None = None,
-) -> Learned:
+) -> ResidualModel:
     """Return what can be learned from *measurements*, taken on *device*, of the error of the model called *base*.
 
     *measurements* are rows as :func:`loopyperf.fit` takes them. The base is the sampled model where rows have samples,
@@ -259,18 +266,18 @@ def train(
     """
     check_recipe(recipe)
     check_executor(executor)
-    named, known = stated_device(device)
-    rows = rows_of(measurements)
-    origin = stated_provenance(named, known, "executed", source)
+    named, known = given_device_name(device)
+    rows = checked_rows(measurements)
+    origin = given_provenance(named, known, "executed", source)
     learned = _learned(origin, rows, known, base, recipe, executor, on_failure)
     if save is not None:
-        save_learned(learned, save)
+        save_residual_model(learned, save)
     return learned
 
 
 def train_recordings(
     recordings: Sequence[Recording], files: Sequence[KernelFile], base: str | None = None, recipe: str = "svr"
-) -> Learned:
+) -> ResidualModel:
     """Return what can be learned from all that archives of `loopyperf calibrate` hold; see :func:`train`.
 
     Kernels whose time hangs on what no property stands for are left out, as of fits. Raises :class:`CalibrationError`
@@ -297,7 +304,7 @@ def _learned(
     recipe: str,
     executor: Executor | None = None,
     on_failure: Callable[[Measured, LoopyperfError], None] | None = None,
-) -> Learned:
+) -> ResidualModel:
     """Return what can be learned from those of *rows* that tell of the base; the source says how many they are."""
     chosen = _chosen(base, rows, device)
     used = _used(rows, chosen)
@@ -307,10 +314,10 @@ def _learned(
     return learn_from(origin, found, chosen, recipe)
 
 
-def learn_from(origin: Provenance, examples: Sequence[Example], base: str, recipe: str = "svr") -> Learned:
+def learn_from(origin: Provenance, examples: Sequence[Example], base: str, recipe: str = "svr") -> ResidualModel:
     """Return what *recipe* learns from *examples* of the error of the model called *base*; see :func:`train`."""
     if base not in FITTED:
-        return learn(origin, Stated(base), examples, recipe)
+        return learn(origin, UnfittedBase(base), examples, recipe)
     fitted, fit = _fitted(origin, examples, base)
     return learn(origin, fitted, examples, recipe, fit)
 
@@ -320,7 +327,7 @@ def _fitted(origin: Provenance, examples: Sequence[Example], base: str) -> tuple
     observations = [each.observation for each in examples]
     candidates = possible(observations, base) if observations else ()
     if not candidates:
-        return Stated(base), None  # refused for its lack of rows
+        return UnfittedBase(base), None  # refused for its lack of rows
     candidate = min(candidates, key=lambda each: each.basis != "pipelines")
     (fit,) = fit_observations(origin, observations, [candidate])
     return FittedBase(candidate), fit
@@ -395,7 +402,7 @@ def _example(task: Task) -> Example | LoopyperfError:
             sizes=dict(row.sizes),
             properties=kernel.counts,
             seconds=row.seconds,
-            pipelines=busy_if_described(lambda: kernel.timed),
+            pipelines=busy_if_known(lambda: kernel.timed),
         )
         return Example(observation, kernel.features, _said(kernel, base))
     except LoopyperfError as error:

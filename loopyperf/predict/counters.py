@@ -20,15 +20,15 @@ from loopyperf.calibration.choice import chosen_device
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import device_slug
 from loopyperf.device.library import DeviceChoice, given_device, names_without_brand, without_brand
-from loopyperf.display import Sheet, Table, Tabular, called
+from loopyperf.display import ReportText, Table, Tabular, called
 from loopyperf.errors import MeasurementError, ParameterError
-from loopyperf.files import read_bytes, said, strictly_decoded
+from loopyperf.files import os_reason, read_bytes, strictly_decoded
 from loopyperf.kernel import Program
 from loopyperf.models.counters import Counters, LaunchCounters, counters_of, unit_of_metric
 from loopyperf.models.timing import notes_of
 from loopyperf.stages.case import Case, merged_sizes
 from loopyperf.stages.compiled import Compiler, compiled_machine
-from loopyperf.stages.stages import profile_of, timed_of
+from loopyperf.stages.stages import cached_profile, timed_of
 from loopyperf.units import amount, listed, number_of
 
 
@@ -55,7 +55,7 @@ def counters_at(case: Case, device: Device, compiler: Compiler = "model") -> Cou
     """Return what a profiler counts of *case* on *device*; see :func:`counters`."""
     if device.vendor != "NVIDIA":
         raise ParameterError(f"counters are those of NVIDIA's Nsight Compute; {device.slug!r} is {device.vendor}'s")
-    profile = replace(profile_of(case, device), is_opencl=False)  # Nsight Compute profiles CUDA alone
+    profile = replace(cached_profile(case, device), is_opencl=False)  # Nsight Compute profiles CUDA alone
     machine, _, notes = compiled_machine(case, profile, device, compiler)
     timed = timed_of(machine, device)
     return Counters(
@@ -112,7 +112,9 @@ def read_profile(path: str | PathLike[str]) -> tuple[Profiled, ...]:
     try:
         content = read_bytes(path, MOST)
     except OSError as error:
-        raise MeasurementError(f"cannot read the profile {path}: {said(error)}; give the path of another") from error
+        raise MeasurementError(
+            f"cannot read the profile {path}: {os_reason(error)}; give the path of another"
+        ) from error
     try:
         text = content.decode("utf-8-sig")
         found = tuple(_of_tuner(text) if text.lstrip().startswith("{") else _of_nsight(text))
@@ -269,7 +271,7 @@ class CountersComparison(Tabular):
     notes: tuple[str, ...]
     """what was counted several times, and what is not predicted, in sentences"""
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return both numbers of each metric, and by how much the predicted one is off."""
         several = len({each.launch for each in self.rows}) > 1
         rows = [
@@ -285,7 +287,7 @@ class CountersComparison(Tabular):
         ]
         headings = ("metric", "predicted", "counted", "error", "unit", *(["launch"] if several else []))
         about = self.counters
-        return Sheet(
+        return ReportText(
             asked=f"{called(about.kernel, about.sizes, about.typical)} on {about.device}",
             answer=f"{number_of(len(rows), 'metric')}, predicted and counted",
             tables=[Table(headings, rows, last=len(headings) - 4)],

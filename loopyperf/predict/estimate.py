@@ -15,12 +15,12 @@ from loopyperf.calibration.choice import (
     chosen_device,
     chosen_fit,
     fit_with_notes,
-    meant_device,
-    told_device,
+    given_device,
+    resolved_device,
     usual_answer,
 )
 from loopyperf.calibration.fits import Fit, path_of
-from loopyperf.calibration.learned import Learned, load_learned
+from loopyperf.calibration.learned import ResidualModel, load_residual_model
 from loopyperf.calibration.library import find_fit
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown, check_options
@@ -32,10 +32,10 @@ from loopyperf.files import read_document, user_data_stamp
 from loopyperf.kernel import Program
 from loopyperf.measurement.backends import RUNNING
 from loopyperf.models.catalog import LEARNED, MODELS, find_model
-from loopyperf.models.interface import DeviceModel, FittedModel, LearnedModel, SampledModel
+from loopyperf.models.interface import DeviceModel, FittedModel, RegressionModel, SampledModel
 from loopyperf.models.result import Estimate
 from loopyperf.predict.by_counts import CountsPredictor
-from loopyperf.predict.corrected import CorrectedPredictor, chosen_learned
+from loopyperf.predict.corrected import CorrectedPredictor, chosen_residual_model
 from loopyperf.predict.on_device import DevicePredictor
 from loopyperf.predict.predictor import Predictor
 from loopyperf.predict.sampled import BackendChoice, SampledPredictor, opened_for_parts
@@ -49,7 +49,7 @@ def estimate(
     *,
     device: DeviceChoice | None = None,
     model: str | None = None,
-    fit: FitChoice | Learned | None = None,
+    fit: FitChoice | ResidualModel | None = None,
     counting: Counting | None = None,
     typical: Mapping[str, Any] | None = None,
     on_unknown: OnUnknown = "refuse",
@@ -117,7 +117,7 @@ def predictor(
     *,
     device: DeviceChoice | None = None,
     model: str | None = None,
-    fit: FitChoice | Learned | None = None,
+    fit: FitChoice | ResidualModel | None = None,
     backend: BackendChoice | None = None,
     counting: Counting | None = None,
     on_unknown: OnUnknown = "refuse",
@@ -143,7 +143,7 @@ def given_or_named(
     *,
     device: DeviceChoice | None = None,
     model: str | None = None,
-    fit: FitChoice | Learned | None = None,
+    fit: FitChoice | ResidualModel | None = None,
     alternatives: bool = True,
 ) -> Predictor:
     """Return the predictor that is *given*, else the one of these names; raises :class:`ParameterError` for both."""
@@ -162,17 +162,17 @@ def _bound(model: str | None, given: "_Given") -> Predictor:
         return _usual(given)
     record = record_of(fit)
     found = replace(given, fit=record)
-    return _corrected(LEARNED, found) if isinstance(record, Learned) else _fitted(None, found)
+    return _corrected(LEARNED, found) if isinstance(record, ResidualModel) else _fitted(None, found)
 
 
-def record_of(fit: FitChoice | Learned) -> Fit | Learned:
+def record_of(fit: FitChoice | ResidualModel) -> Fit | ResidualModel:
     """Return *fit*, or the fit or the learned model in the file at that path; raises :class:`FitFileError`."""
-    if isinstance(fit, Fit | Learned):
+    if isinstance(fit, Fit | ResidualModel):
         return fit
     path = path_of(fit)
     document = read_document(Path(path), "fit", "give the path of a fit or of a learned model")
     model = cast("dict[str, object]", document).get("model") if isinstance(document, dict) else None
-    return load_learned(path) if isinstance(MODELS.get(str(model)), LearnedModel) else find_fit("", path=path)
+    return load_residual_model(path) if isinstance(MODELS.get(str(model)), RegressionModel) else find_fit("", path=path)
 
 
 def _latest_predictor(model: str | None, given: "_Given") -> Predictor:
@@ -205,7 +205,7 @@ class _Given:
     """The options of :func:`predictor` beside the model."""
 
     device: DeviceChoice | None
-    fit: FitChoice | Learned | None
+    fit: FitChoice | ResidualModel | None
     backend: BackendChoice | None
     counting: Counting | None
     on_unknown: OnUnknown
@@ -218,7 +218,7 @@ class _Given:
         for option, value, what, types in (
             ("device", self.device, "a name", (str, os.PathLike, Device)),
             ("model", model, "a name", str),
-            ("fit", self.fit, "a fit, a learned model, or the path of one", (str, os.PathLike, Fit, Learned)),
+            ("fit", self.fit, "a fit, a learned model, or the path of one", (str, os.PathLike, Fit, ResidualModel)),
             ("alternatives", self.alternatives, "True or False", bool),
         ):
             _check_type(option, value, what, types)
@@ -281,7 +281,7 @@ def _usual(given: "_Given") -> Predictor:
 def _fitted(model: str | None, given: "_Given") -> Predictor:
     """Return the predictor by the fit that is given, or that there is of *model* for the device."""
     backend, device = _of_fit(given), given.device
-    if isinstance(given.fit, Learned):
+    if isinstance(given.fit, ResidualModel):
         raise ParameterError(f"a learned model needs model={LEARNED!r}, received {model!r}")
     if device is not None and not isinstance(device, str):
         raise ParameterError(
@@ -301,7 +301,7 @@ def _by_fit(fit: Fit, notes: tuple[str, ...], given: "_Given") -> Predictor:
         counting = given.counting or fit.counting
         return CountsPredictor(fit.model, fit.slug, notes, fit=slim, counting=counting, on_unknown=given.on_unknown)
     given.check_unused("a fit of pipelines", "counting", "on_unknown")
-    parameters = told_device(fit) or load_device(fit.described_as or fit.slug)  # which says what is missing
+    parameters = given_device(fit) or load_device(fit.described_as or fit.slug)  # which says what is missing
     return DevicePredictor(
         fit.model,
         fit.slug,
@@ -335,9 +335,9 @@ def _corrected(model: str, given: "_Given") -> Predictor:
     machine = None if given.backend is None else opened_for_parts(given.backend)
     name = device if isinstance(device, Device | None) else os.fspath(device)
     if machine is not None:
-        learned = chosen_learned(name, fit, machine.environment.slug, machine.environment.backend)
+        learned = chosen_residual_model(name, fit, machine.environment.slug, machine.environment.backend)
     else:
-        learned = chosen_learned(name, fit, "" if name or fit else meant_device())
+        learned = chosen_residual_model(name, fit, "" if name or fit else resolved_device())
     return CorrectedPredictor(model, learned.slug, learned=learned, machine=machine, arguments=given.arguments)
 
 
@@ -354,7 +354,7 @@ _BINDERS: Mapping[type, Callable[[str, _Given], Predictor]] = {
     FittedModel: _fitted,
     DeviceModel: _on_device,
     SampledModel: _sampled,
-    LearnedModel: _corrected,
+    RegressionModel: _corrected,
 }
 
 # }}}

@@ -28,24 +28,24 @@ from loopyperf.models.result import (
     Alternative,
     Answer,
     Breakdown,
+    BreakdownRow,
     Estimate,
     ModelTime,
-    Row,
     Seconds,
     adding_up,
+    answer_as_json,
     common,
-    read,
-    transcribed,
+    read_answer,
 )
 from loopyperf.models.timing import notes_of
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.polyhedral.evaluation import integer_array
-from loopyperf.predict.by_counts import extrapolations, interval
+from loopyperf.predict.by_counts import extrapolations, prediction_interval
 from loopyperf.predict.predictor import Predictor
-from loopyperf.stages.cache import Kind
+from loopyperf.stages.cache import ResultKind
 from loopyperf.stages.case import Case, common_shape, found_once, prepared
 from loopyperf.stages.compiled import Compiler, compiled_machine, installed_compilers
-from loopyperf.stages.stages import Stages, profile_of, staged, timed_of
+from loopyperf.stages.stages import Stages, cached_profile, staged, timed_of
 from loopyperf.units import listed
 
 Time = Callable[[TimedProgram], ModelTime]
@@ -54,7 +54,7 @@ SIMULATED = "pipeline"
 """the model that simulates"""
 NAMED = 3
 """arrays that a sentence names, at most"""
-ANSWERS = Kind[Answer]("answer", 4096, transcribed, read)
+ANSWERS = ResultKind[Answer]("answer", 4096, answer_as_json, read_answer)
 """some kilobytes each in memory"""
 COUNTING = "executed"
 """graphs have what is executed"""
@@ -97,7 +97,7 @@ class DevicePredictor(Predictor):
 
     def timed(self, case: Case) -> tuple[TimedProgram, tuple[str, ...]]:
         """Return what a core executes of *case*, and notes of what the compiler made of it."""
-        profile = profile_of(case, self.parameters)
+        profile = cached_profile(case, self.parameters)
         machine, _, notes = compiled_machine(case, profile, self.parameters, self.compiler)
         return timed_of(machine, self.parameters), notes
 
@@ -110,7 +110,7 @@ class DevicePredictor(Predictor):
     def _through_all_stages(self, case: Case) -> Answer:
         """Return the kernel's name and the model's answer: every stage of a prediction, in order."""
         device = self.parameters
-        profile = profile_of(case, device)  # kernel/, idg/, memory/: what warps execute, what their accesses touch
+        profile = cached_profile(case, device)  # kernel/, idg/, memory/: what warps execute, what their accesses touch
         # compiler/: which instructions and registers the compiler makes of it
         machine, compiled, notes = compiled_machine(case, profile, device, self.compiler)
         timed = timed_of(machine, device)  # models/on_device/: how long each instruction takes, and on which pipeline
@@ -124,7 +124,7 @@ def time_by_pipelines(fit: Fit, kernel: TimedProgram) -> ModelTime:
     """Return how long *kernel* takes by a *fit* of the pipelines of its device, with what there is to say of it."""
     shares = pipeline_shares(kernel)
     answer = find_fitted_model(fit.model).time(fit, shares)
-    spread, unlike = interval(fit, shares, answer.seconds)
+    spread, unlike = prediction_interval(fit, shares, answer.seconds)
     free = (f"no weight for {name!r} in the fit: taken as described" for name in answer.unfitted)
     return replace(answer, interval=spread, notes=(*notes_of(kernel), *free, *extrapolations(fit, shares), *unlike))
 
@@ -178,10 +178,10 @@ def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime
 
     of_each = [[known.get(name) for known in costs] for name in names]
     seconds, parts = adding_up([over([0.0 if cost is None else cost.seconds for cost in each]) for each in of_each])
-    rows: list[Row] = []
+    rows: list[BreakdownRow] = []
     for name, found, part in zip(names, of_each, parts, strict=True):
         counts = over([0 if cost is None else cost.count for cost in found])
-        rows.append(Row(name, "", counts, common(cost.each for cost in found if cost is not None), part))
+        rows.append(BreakdownRow(name, "", counts, common(cost.each for cost in found if cost is not None), part))
     notes = tuple(dict.fromkeys(note for answer in answers for note in answer.notes))
     ends = [answer.interval for answer in answers if answer.interval is not None]
     spread = (over([low for low, _ in ends]), over([high for _, high in ends])) if len(ends) == len(answers) else None
@@ -192,7 +192,7 @@ def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime
         notes=notes,
         interval=spread,
         unsure=unsure,
-        alternatives=together(answers, shape),
+        alternatives=batched_alternatives(answers, shape),
         left_out=tuple(dict.fromkeys(name for answer in answers for name in answer.left_out)),
         columns=answers[0].columns,
     )
@@ -215,7 +215,7 @@ def with_alternatives(
     notes: list[str] = []
     for placement in machine.alternatives:
         arrays = moved(machine, placement)
-        assumption = f"{in_words(arrays)} in {placement}"
+        assumption = f"{arrays_in_words(arrays)} in {placement}"
         try:
             otherwise = time(staged(stages.profile, device, placement, compiled=compiled).timed)
         except LoopyperfError as error:
@@ -241,7 +241,7 @@ def moved(machine: MachineProgram, placement: Placement) -> tuple[str, ...]:
     )
 
 
-def in_words(arrays: Sequence[str]) -> str:
+def arrays_in_words(arrays: Sequence[str]) -> str:
     """Return the subject of a sentence on *arrays*, with its verb."""
     if len(arrays) == 1:
         return f"the private array {arrays[0]} is"
@@ -255,7 +255,7 @@ def _from_lowest_to_highest(spreads: Sequence[Interval | None]) -> Interval | No
     return min((low for low, _ in known), key=float), max((high for _, high in known), key=float)
 
 
-def together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> tuple[Alternative, ...]:
+def batched_alternatives(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> tuple[Alternative, ...]:
     """Return the alternatives of *answers* at several sizes as those of one batch of a *shape*.
 
     At a size without an alternative, its time is that of the answer.

@@ -23,7 +23,7 @@ from loopyperf.models.sampling import sampled_time
 from loopyperf.predict.on_device import answered_at, device_estimate
 from loopyperf.predict.predictor import Predictor
 from loopyperf.stages.case import Case, admitted_sizes, prepared
-from loopyperf.stages.samples import SampledKernel, SamplingTask, described_saturations, take_samples
+from loopyperf.stages.samples import SampledKernel, SamplingTask, saturation_notes, take_samples
 
 BackendChoice = str | Backend | RunsParts
 """the name of a backend, or an open one"""
@@ -76,7 +76,7 @@ def samples_of(case: Case, backend: RunsParts, arguments: Stated) -> SampledKern
     run = made_case(case.kernel, case.sizes, arguments)
     kernel = prepared(case.kernel, run.sizes)
     task = SamplingTask(backend, run, kernel, run.sizes, Typical(case.typical or {}, item_named))
-    found = take_samples(task, described=described_saturations(case.kernel, backend, case.typical, run.sizes))
+    found = take_samples(task, described=saturation_notes(case.kernel, backend, case.typical, run.sizes))
     if not found.programs:
         raise ParameterError(f"at {dict(run.sizes)} {kernel.name} launches no groups: there is nothing to sample")
     zeros = indices_made_up(kernel.loopy_kernel, arguments or {})

@@ -47,10 +47,10 @@ from loopyperf.device.lambdas import DRAM, bytes_per_cycle
 from loopyperf.device.library import DeviceChoice
 from loopyperf.device.parts import Substitute, Substitution
 from loopyperf.device.substitutes import completed
-from loopyperf.display import Formula, Sheet, Shown, Table
+from loopyperf.display import Formula, ReportText, Shown, Table
 from loopyperf.kernel import Kernel, Program
-from loopyperf.models.result import Breakdown, Estimate, ModelTime, Row
-from loopyperf.models.timing import Timing
+from loopyperf.models.result import Breakdown, BreakdownRow, Estimate, ModelTime
+from loopyperf.models.timing import InstructionTimes
 from loopyperf.polyhedral.evaluation import IntegerArray
 from loopyperf.polyhedral.quasi_affine import NotQuasiAffineError, quasi_affine_map
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
@@ -180,11 +180,11 @@ class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
     def __len__(self) -> int:
         return len(self._totals.sums)
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the bound of each subsystem as a formula, and what is in none."""
         rows = [(name, Formula(str(bound), bound.latex())) for name, bound in self.items()]
         clock = self.device.needed("cores") * self.device.needed("clock")
-        return Sheet(
+        return ReportText(
             asked=f"cycles of all {self.device.cores} cores of {self.device.slug} together",
             answer=f"{clock:.4g} in a second",
             tables=[Table(("subsystem", "busy at least"), rows, text=2)],
@@ -215,7 +215,7 @@ class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
         That is the bound without local memory: of accesses of the source, machine code may have fewer, since loads of
         unrolled loops that are alike are one. Raises what :meth:`seconds` raises.
         """
-        merged = Timing(self.device).pipeline_of("local")
+        merged = InstructionTimes(self.device).pipeline_of("local")
         return max((float(each) for name, each in self.seconds(**sizes).items() if name != merged), default=0.0)
 
     # }}}
@@ -298,8 +298,8 @@ class _Terms:
             case Operation(kind="add" | "mul" | "div" | "pow" | "special", dtype=dtype) if dtype.startswith("f"):
                 self.left_out[f"{dtype} {item.kind} is in no bound"] = None
             case Access(space=MemorySpace.LOCAL):
-                timing = Timing(self.device)
-                cycles = timing.local_pass * max(1, item.bits // 32)
+                timing = InstructionTimes(self.device)
+                cycles = timing.wavefront * max(1, item.bits // 32)
                 self._assume(timing.substituted)
                 yield timing.pipeline_of("local"), cycles
             case _:
@@ -338,7 +338,7 @@ class ThroughputPredictor(Predictor):
         """Return the least time of *case*, in seconds; see :meth:`ThroughputBounds.at_least`."""
         bounds = throughput_bounds(case.kernel, device=self.parameters, typical=case.typical)
         seconds = bounds.at_least(**case.sizes)
-        answer = ModelTime(seconds, Breakdown((Row(THROUGHPUT, "", 1, seconds, seconds),)), left_out=())
+        answer = ModelTime(seconds, Breakdown((BreakdownRow(THROUGHPUT, "", 1, seconds, seconds),)), left_out=())
         return device_estimate(self, case, prepared(case.kernel).name, answer)
 
 

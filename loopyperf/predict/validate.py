@@ -18,12 +18,12 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import other_backends
 from loopyperf.calibration.problem import Observation
 from loopyperf.device.library import is_one_device
-from loopyperf.display import Sheet, Table, Tabular
+from loopyperf.display import ReportText, Table, Tabular
 from loopyperf.errors import LoopyperfError, LoopyperfWarning, MeasurementError, UnknownDeviceError, unanswered
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends import opened
 from loopyperf.measurement.backends.interface import Backend
-from loopyperf.measurement.campaign import EMPTY_KERNEL, ProgressReport, keep, measure, tell_stage, unfinished_archive
+from loopyperf.measurement.campaign import EMPTY_KERNEL, ProgressReport, keep, measure, report_stage, unfinished_archive
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.kernel_files import KernelFile, measurement_kernels, unseen_kernels
 from loopyperf.measurement.protocol import Protocol
@@ -72,7 +72,7 @@ class Validation(Tabular, Sequence[Prediction]):
         """Return how many predictions there are."""
         return len(self.predictions)
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the error of each kernel and of all, as the paper's Table 1 has them, beside the noise floor."""
         accuracy, sizes = assess(self.predictions), Counter(each.kernel for each in self.predictions)
         inside = (
@@ -81,7 +81,7 @@ class Validation(Tabular, Sequence[Prediction]):
             else f", {in_percent(accuracy.coverage)} in their {in_percent(LEVEL)} interval"
         )
         rows = [(kernel, str(sizes[kernel]), in_percent(error)) for kernel, error in accuracy.per_kernel.items()]
-        return Sheet(
+        return ReportText(
             asked=f"{len(self)} measurements on {self.device}, model {self.model}",
             answer=f"{in_percent(accuracy.cross_kernel)} off (geometric mean){inside}",
             tables=[Table(("kernel", "sizes", "error"), rows)],
@@ -173,8 +173,8 @@ def validate(
     tested = unseen_kernels(kernels)
     path = unfinished_archive(machine, "validation") if archive is None else Path(archive)
     recording = measure(machine, with_empty_kernel(tested), path, protocol or _patient(record), progress)
-    tell_stage("predicting", progress)
-    found = predictions(recording, tested, chosen, record)
+    report_stage("predicting", progress)
+    found = recorded_predictions(recording, tested, chosen, record)
     if archive is None:
         keep(path)
     return found
@@ -199,10 +199,12 @@ def validated_by(
             f"{archive} has no measurements of these kernels, only of {measured or 'none'}; give the "
             "folder of kernels that were measured"
         )
-    return predictions(recording, tested, *_chosen(recording.runs[-1].environment, fit, predictor))
+    return recorded_predictions(recording, tested, *_chosen(recording.runs[-1].environment, fit, predictor))
 
 
-def predictions(recording: Recording, files: Sequence[KernelFile], predictor: Predictor, fit: Fit | None) -> Validation:
+def recorded_predictions(
+    recording: Recording, files: Sequence[KernelFile], predictor: Predictor, fit: Fit | None
+) -> Validation:
     """Return the predicted time beside the measured one for every recorded measurement of *files*.
 
     *fit* is what the predictor was made of. Raises what it raises where it refuses all kernels.

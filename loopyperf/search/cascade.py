@@ -180,7 +180,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ShortlistCandidate:
     """A variant that may be the fastest."""
 
     name: str
@@ -214,14 +214,14 @@ def errors_of(known: Uncertainty | None) -> tuple[float, ...]:
     return tuple(each / half for each in known.deviations) if 0 < half < float("inf") else ()
 
 
-def tied(ranked: Sequence[Candidate], errors: Sequence[float]) -> tuple[tuple[str, ...], ...]:
+def tied(ranked: Sequence[ShortlistCandidate], errors: Sequence[float]) -> tuple[tuple[str, ...], ...]:
     """Return the names of *ranked* in groups: those that cannot be told from the first one of their group.
 
     *errors* are those of :func:`errors_of`. Candidates whose spread is not known tie where their times are equal.
     """
     apart = _apart(errors)
     groups: list[list[str]] = []
-    first: Candidate | None = None
+    first: ShortlistCandidate | None = None
     for each in ranked:
         if first is None or not _is_within(first, each, apart):
             first = each
@@ -230,7 +230,7 @@ def tied(ranked: Sequence[Candidate], errors: Sequence[float]) -> tuple[tuple[st
     return tuple(map(tuple, groups))
 
 
-def _is_within(one: Candidate, other: Candidate, apart: float) -> bool:
+def _is_within(one: ShortlistCandidate, other: ShortlistCandidate, apart: float) -> bool:
     if one.spread is None or other.spread is None:
         return one.seconds == other.seconds
     return log(other.seconds / one.seconds) <= apart * hypot(one.spread, other.spread) / sqrt(2)
@@ -246,7 +246,7 @@ def _apart(errors: Sequence[float]) -> float:
 
 
 def shortlisted(
-    candidates: Sequence[Candidate], errors: Sequence[float], regret: float, probability: float
+    candidates: Sequence[ShortlistCandidate], errors: Sequence[float], regret: float, probability: float
 ) -> Shortlist:
     """Return the shortlist of *candidates*; see :meth:`loopyperf.search.rank.Ranking.shortlist`."""
     check_share(regret, probability)
@@ -269,7 +269,7 @@ def shortlisted(
     return Shortlist(tuple(each.name for each in chosen), regret, float(np.mean(needed <= number)))
 
 
-def _needed(candidates: Sequence[Candidate], errors: Sequence[float], regret: float) -> NDArray[np.int64]:
+def _needed(candidates: Sequence[ShortlistCandidate], errors: Sequence[float], regret: float) -> NDArray[np.int64]:
     """Return how many of *candidates*, the first ones, it took in each draw to hold one that is fast enough."""
     times = np.array([each.seconds for each in candidates])
     spreads = np.array([each.spread for each in candidates], dtype=np.float64)

@@ -38,7 +38,7 @@ OF_DEAD_WORKERS = {"KilledWorker"}
 
 
 @dataclass
-class Pending(Generic[Asked, Answer]):
+class TasksInFlight(Generic[Asked, Answer]):
     """Workers, and the questions that they have."""
 
     submit: "Callable[[Asked], Future[Answer | Unanswered]]"
@@ -190,7 +190,7 @@ AHEAD = 4
 
 
 @dataclass
-class Questions(Generic[Asked, Answer]):
+class TaskRunner(Generic[Asked, Answer]):
     """The same question about many things."""
 
     ask: Callable[[Asked], Answer]
@@ -220,7 +220,7 @@ class Questions(Generic[Asked, Answer]):
             return
         left = iter(things)
         workers = Workers(self.executor)
-        pending = Pending(
+        pending = TasksInFlight(
             partial(self.executor.submit, self._limited),
             at_once=lambda: self.at_once or AHEAD * workers.number,
             limit=self.limit,
@@ -266,7 +266,7 @@ class Questions(Generic[Asked, Answer]):
         while True:
             with process_pool(number) as processes:
                 submit = partial(scheduled, processes, self._limited, self._end)
-                pending = Pending(submit, lambda: AHEAD * number, self.limit, patience=None)
+                pending = TasksInFlight(submit, lambda: AHEAD * number, self.limit, patience=None)
                 yield from pending.about(left)
             # A pool is lost with what it has where a worker dies between two questions. What is lost twice is given up.
             yield from ((thing, given_up()) for thing in pending.lost if any(thing is each for each in again))

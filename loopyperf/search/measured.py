@@ -6,7 +6,7 @@ from typing import Any
 
 from loopyperf.calibration.accuracy import regret, spearman
 from loopyperf.calibration.fit import Measured
-from loopyperf.display import Sheet, Shown, Table, described
+from loopyperf.display import ReportText, Shown, Table, tagged
 from loopyperf.errors import BackendError, LoopyperfError, MeasurementError, ParameterError, one_line
 from loopyperf.measurement.arguments import verify
 from loopyperf.measurement.backends.interface import Backend
@@ -14,7 +14,7 @@ from loopyperf.measurement.environment import Array
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.watch import measured
 from loopyperf.predict.sampled import made_case
-from loopyperf.search.task import sizes_taken
+from loopyperf.search.task import accepted_sizes
 from loopyperf.search.variants import Variant, check_mapping
 from loopyperf.units import duration, number_of
 
@@ -78,11 +78,11 @@ class MeasuredRanking(Shown):
     def _predictions(self) -> list[float]:
         return [self.predicted[name] for name in self.seconds]
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the variants with what they take and what was predicted, and who could not be measured."""
         rows = [(name, duration(each), duration(self.predicted[name])) for name, each in self.seconds.items()]
-        return Sheet(
-            asked=f"{described(number_of(len(self.seconds), 'variant'), self.sizes)} measured on {self.device}",
+        return ReportText(
+            asked=f"{tagged(number_of(len(self.seconds), 'variant'), self.sizes)} measured on {self.device}",
             answer=f"{self.best} takes {duration(self.seconds[self.best])}" if self.seconds else "",
             tables=[Table(("variant", "measured", "predicted"), rows)] if rows else [],
             remarks=[f"no measurement: {name}: {reason}" for name, reason in self.failures.items()],
@@ -115,7 +115,7 @@ def measured_ranking(
         try:
             program = variant.program()
             check = agreement.check if are_compared else _unchecked
-            case = made_case(program, sizes_taken(program, sizes), arguments, variant.name, check)
+            case = made_case(program, accepted_sizes(program, sizes), arguments, variant.name, check)
             rules = protocol or PROTOCOL
             seconds = rules.measured_time(measured(machine, case, rules).wall)
         except BackendError:

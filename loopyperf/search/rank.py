@@ -7,9 +7,9 @@ from math import inf, log
 from typing import Any
 
 from loopyperf.calibration.choice import FitChoice
-from loopyperf.calibration.learned import Learned
+from loopyperf.calibration.learned import ResidualModel
 from loopyperf.device.library import DeviceChoice
-from loopyperf.display import Sheet, Table, Tabular, abridged, described, plain
+from loopyperf.display import ReportText, Table, Tabular, abridged, plain, tagged
 from loopyperf.errors import NAMED, ParameterError, unanswered
 from loopyperf.executors import Processes, is_number
 from loopyperf.measurement.backends import opened
@@ -19,17 +19,17 @@ from loopyperf.models.catalog import find_model
 from loopyperf.models.result import Estimate
 from loopyperf.predict.estimate import given_or_named
 from loopyperf.predict.predictor import Predictor
-from loopyperf.search.cascade import Beaten, Candidate, Cascade, Shortlist, errors_of, shortlisted, tied
-from loopyperf.search.in_flight import Questions
+from loopyperf.search.cascade import Beaten, Cascade, Shortlist, ShortlistCandidate, errors_of, shortlisted, tied
+from loopyperf.search.in_flight import TaskRunner
 from loopyperf.search.measured import MeasuredRanking, check_measuring, measured_ranking
 from loopyperf.search.task import (
     Sizes,
     SizesSeen,
     bound_of,
+    bounds_note,
     check_ranked,
     executes_kernels,
     predicted,
-    said_of_bounds,
     without_notes,
 )
 from loopyperf.search.variants import Variant, Variants, check_top, is_iterable, named
@@ -143,18 +143,21 @@ class Ranking(Tabular):
             raise ParameterError(f"this ranking has no estimate of {strangers[0]!r} to compare with: name others")
         return names
 
-    def _candidates(self) -> list[Candidate]:
-        known = [Candidate(name, float(each.seconds), _spread(each)) for name, each in self.estimates.items()]
+    def _candidates(self) -> list[ShortlistCandidate]:
+        known = [ShortlistCandidate(name, float(each.seconds), _spread(each)) for name, each in self.estimates.items()]
         spreads = [each.spread for each in known if each.spread is not None]
         widest = max(spreads, default=None)
         beaten = [(each, widest if each.at_least > 0 else None) for each in self.beaten]
-        return [*known, *(Candidate(each.name, each.at_least, spread, is_ranked=False) for each, spread in beaten)]
+        return [
+            *known,
+            *(ShortlistCandidate(each.name, each.at_least, spread, is_ranked=False) for each, spread in beaten),
+        ]
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the fastest and the slowest variants, and who has no place in the order."""
-        asked = described(number_of(len(self.variants), "variant"), self.sizes, self.typical)
+        asked = tagged(number_of(len(self.variants), "variant"), self.sizes, self.typical)
         answer = f"{self.best} takes {self.fastest_in_words}" if self.order else NO_ESTIMATE
-        return Sheet(
+        return ReportText(
             asked=f"{asked} on {self.device}, model {self.model}",
             answer=answer,
             tables=[self._table()] if self.order else [],
@@ -238,7 +241,7 @@ def rank(
     *,
     device: DeviceChoice | None = None,
     model: str | None = None,
-    fit: FitChoice | Learned | None = None,
+    fit: FitChoice | ResidualModel | None = None,
     predictor: Predictor | None = None,
     bounds: Sequence[str] = (),
     top: int | None = None,
@@ -280,7 +283,7 @@ def rank(
     check_ranked(chosen, merged, typical)
     asked = (*(bound_of(chosen, name) for name in bounds), without_notes(chosen))
     cascade = Cascade(asked, every, merged, typical, top)
-    questions = Questions(predicted, executor, time_limit)
+    questions = TaskRunner(predicted, executor, time_limit)
     seen = SizesSeen(merged, len(every))
     for number, (task, answer) in enumerate(questions.about(cascade.tasks()), 1):
         seen.note(task.variant.name, answer)
@@ -295,12 +298,12 @@ def rank(
         cascade.fastest,
         cascade.failures,
         beaten=cascade.beaten,
-        notes=(*questions.notes, *(cascade.notes or said_of_bounds(chosen, bounds))),
+        notes=(*questions.notes, *(cascade.notes or bounds_note(chosen, bounds))),
     )
 
 
 def chosen_predictor(
-    given: Predictor | None, device: DeviceChoice | None, model: str | None, fit: FitChoice | Learned | None
+    given: Predictor | None, device: DeviceChoice | None, model: str | None, fit: FitChoice | ResidualModel | None
 ) -> Predictor:
     """Return the predictor that is *given*, else the one of these names, without alternatives.
 

@@ -15,14 +15,14 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from loopyperf.calibration.choice import FitChoice
-from loopyperf.calibration.learned import Learned
+from loopyperf.calibration.learned import ResidualModel
 from loopyperf.device.library import DeviceChoice
-from loopyperf.display import Sheet, Shown, Table, abridged, described
+from loopyperf.display import ReportText, Shown, Table, abridged, tagged
 from loopyperf.errors import ParameterError
 from loopyperf.executors import Processes
 from loopyperf.models.result import Estimate
 from loopyperf.predict.predictor import Predictor
-from loopyperf.search.in_flight import Questions
+from loopyperf.search.in_flight import TaskRunner
 from loopyperf.search.rank import NO_ESTIMATE, Ranking, chosen_predictor, rank, ranking_of
 from loopyperf.search.space import SAMPLERS, Adviser, Builder, Space, check_builds, sampler_of, spaced
 from loopyperf.search.task import Sizes, SizesSeen, Task, Unanswered, check_ranked, predicted, without_notes
@@ -125,7 +125,7 @@ class Exploration:
         return ranking_of(self.predictor, self.sizes, self.typical, asked, dict(known), self.failures, notes=notes)
 
 
-Answers = Questions[Task, Estimate | Unanswered]
+Answers = TaskRunner[Task, Estimate | Unanswered]
 
 EXHAUSTIVE = "exhaustive"
 FEW = 256
@@ -188,15 +188,15 @@ class Search(Shown):
         found = (number for number, best in enumerate(self.best_so_far, 1) if best <= seconds)
         return next(found, None)
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the fastest points and the slowest, each with the trial that found it, and who has no estimate."""
         ranking = self.ranking
         asked = f"{len(self.trials):,} of {number_of(self.points, 'point')} by {self.optimizer}"
         answer = NO_ESTIMATE
         if ranking.order:
             answer = f"{ranking.best}, trial {self._numbers[ranking.best]:,}, takes {ranking.fastest_in_words}"
-        return Sheet(
-            asked=f"{described(asked, ranking.sizes, ranking.typical)} on {ranking.device}, model {ranking.model}",
+        return ReportText(
+            asked=f"{tagged(asked, ranking.sizes, ranking.typical)} on {ranking.device}, model {ranking.model}",
             answer=answer,
             tables=[self._table()] if ranking.order else [],
             remarks=list(ranking.remarks()),
@@ -238,7 +238,7 @@ def search(
     *,
     device: DeviceChoice | None = None,
     model: str | None = None,
-    fit: FitChoice | Learned | None = None,
+    fit: FitChoice | ResidualModel | None = None,
     predictor: Predictor | None = None,
     bounds: Sequence[str] = (),
     top: int | None = None,
@@ -290,7 +290,7 @@ def search(
     number = min(trials or TRIALS, searched.points)
     exploration = Exploration(searched, build, bound, merged, typical, Adviser(searched, sampler), number, batch, seed)
     name = chosen if isinstance(chosen, str) else type(sampler).__name__
-    return _explored(exploration, Questions(predicted, executor, time_limit), name, progress)
+    return _explored(exploration, TaskRunner(predicted, executor, time_limit), name, progress)
 
 
 def _explored(

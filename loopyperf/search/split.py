@@ -23,7 +23,7 @@ from loopyperf.counts.first_groups import Grid, first_groups
 from loopyperf.counts.property_vector import item_named
 from loopyperf.counts.sizes import Typical
 from loopyperf.device.library import DeviceChoice
-from loopyperf.display import Sheet, Shown, Table, called
+from loopyperf.display import ReportText, Shown, Table, called
 from loopyperf.errors import EngineError, ParameterError, UncountableError
 from loopyperf.idg.warps.warp_classes import grid_extent
 from loopyperf.kernel import Kernel, Program
@@ -80,7 +80,7 @@ class Split(Shown):
         ends = np.cumsum((0, *self.groups)).tolist()
         return tuple(range(begin, end) for begin, end in pairwise(ends))
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return the groups of each device, and how long it takes for them."""
 
         def share(groups: int) -> str:
@@ -92,7 +92,7 @@ class Split(Shown):
             (device, f"{groups:,}", share(groups), duration(seconds), f"{lacks}{duration(alone)}")
             for device, groups, seconds, alone, lacks in each
         ]
-        return Sheet(
+        return ReportText(
             asked=f"{called(self.kernel, self.sizes, self.typical)} on {', '.join(self.devices)}",
             answer=f"{number_of(self.total_groups, 'group')} in {duration(self.together)}",
             tables=[Table(("device", "groups", "share", "time", "alone"), rows)],

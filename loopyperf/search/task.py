@@ -144,7 +144,7 @@ LOOKED_AT = 8
 Sizes = Mapping[str, Any]
 
 
-def sizes_taken(program: Program, sizes: Sizes) -> Sizes:
+def accepted_sizes(program: Program, sizes: Sizes) -> Sizes:
     """Return those of *sizes* that *program* takes; Loopy's passes are not needed to know them."""
     arguments = as_translation_unit(program).default_entrypoint.args
     names = {each.name for each in arguments if isinstance(each, ValueArg) and _may_be_integer(each)}
@@ -229,7 +229,7 @@ def predicted(task: Task) -> Estimate | Unanswered:
     """Return how long the variant of *task* takes, or why that is not known; it is called in the workers."""
     try:
         program = task.variant.program()
-        taken = sizes_taken(program, task.sizes)
+        taken = accepted_sizes(program, task.sizes)
     except Exception as error:  # whatever goes wrong with one variant, the others are ranked
         return refused(error)
     case = Case(program, taken, task.typical)
@@ -289,7 +289,7 @@ def without_notes(predictor: Predictor) -> Predictor:
     return replace(predictor, notes=())
 
 
-def said_of_bounds(predictor: Predictor, bounds: Sequence[str]) -> tuple[str, ...]:
+def bounds_note(predictor: Predictor, bounds: Sequence[str]) -> tuple[str, ...]:
     """Return, where *bounds* are not known to be bounds of the model's times, that they are not."""
     if not bounds or predictor.model in BOUNDED:
         return ()

@@ -10,7 +10,7 @@ from uuid import uuid4
 import numpy as np
 from loopy.kernel import LoopKernel
 
-from loopyperf.counts.sizes import check_stated
+from loopyperf.counts.sizes import check_typical_values
 from loopyperf.errors import KernelError, ParameterError, one_line
 from loopyperf.executors import as_number, is_number
 from loopyperf.kernel.loopy_passes import Program, checked_program, without_dumps
@@ -63,7 +63,7 @@ def check_sizes(sizes: Mapping[str, Any]) -> None:
 def check_typical(typical: object) -> None:
     """Raise :class:`ParameterError` if *typical* does not map what the source leaves open to its values."""
     if typical is not None:
-        check_stated(typical)
+        check_typical_values(typical)
 
 
 Build = Program | Callable[[], Program]

@@ -10,7 +10,7 @@ The cache of counts and answers in files: a file each, in a folder that processe
 A file is written under a temporary name and renamed, so that a reader finds it whole or not at all, over NFS too, and
 without a lock; two processes with the same result write the same file. It begins with a digest of its name and content:
 a file that is torn, altered or renamed is a miss. Its name ends with a digest of all versions that the content depends
-on. Kinds of content are :class:`loopyperf.stages.cache.Kind`; :mod:`loopyperf.stages.cache` bounds the
+on. Kinds of content are :class:`loopyperf.stages.cache.ResultKind`; :mod:`loopyperf.stages.cache` bounds the
 folder.
 
 The folder of the cache: which files are in it, how much disk it may take, and which files are removed.
@@ -46,7 +46,7 @@ import platformdirs
 
 from loopyperf.counts.transcription import TranscriptError
 from loopyperf.errors import LoopyperfWarning, ParameterError
-from loopyperf.files import read_bytes, said, write_whole
+from loopyperf.files import os_reason, read_bytes, write_whole
 
 LOOKS = 64
 """checks on average while as many bytes are written as the folder may take"""
@@ -219,7 +219,7 @@ def write_entry(folder: Path, key: str, transcript: bytes) -> None:
     try:
         nbytes = _write(path, transcript)
     except OSError as error:
-        _warn(folder, said(error))
+        _warn(folder, os_reason(error))
     else:
         make_room(path, nbytes, limit)
 
@@ -304,7 +304,7 @@ Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
-class Kind(Generic[Found]):
+class ResultKind(Generic[Found]):
     """A kind of results. All callers get the same object, which must not be changed."""
 
     name: str
@@ -317,7 +317,7 @@ class Kind(Generic[Found]):
     """raises :class:`TranscriptError`, :class:`ValueError` or :class:`RecursionError` for bytes that make no sense"""
 
 
-def kind_of_json(name: str, kept: int, form: Any) -> Kind[Any]:
+def json_result_kind(name: str, kept: int, form: Any) -> ResultKind[Any]:
     """Return a kind whose values are plain, or records of plain values, of the type *form*: JSON holds them.
 
     A value that JSON does not give back as it was, such as an infinite number, is kept in memory alone.
@@ -333,10 +333,10 @@ def kind_of_json(name: str, kept: int, form: Any) -> Kind[Any]:
             raise msgspec.ValidationError(f"JSON does not hold {found!r:.80}")
         return transcript
 
-    return Kind(name, kept, transcribed, decoder.decode)
+    return ResultKind(name, kept, transcribed, decoder.decode)
 
 
-def recalled(kind: Kind[Found], key: str, find: Callable[[], Found]) -> Found:
+def recalled(kind: ResultKind[Found], key: str, find: Callable[[], Found]) -> Found:
     """Return the result of *find*, from memory or a file if it is there; *key* has all that the result depends on."""
     recent = _recent.setdefault(kind.name, _Recent(kind.kept))
     known = recent.get(key)
@@ -355,12 +355,12 @@ def shared(name: str, kept: int, key: str, value: Found) -> Found:
     return value if known is None else known
 
 
-def forget() -> None:
+def clear_memory() -> None:
     """Forget everything that is kept in memory."""
     _recent.clear()
 
 
-def _filed(kind: Kind[Found], key: str, find: Callable[[], Found]) -> Found:
+def _filed(kind: ResultKind[Found], key: str, find: Callable[[], Found]) -> Found:
     folder = cache_folder()
     if folder is None:
         return find()

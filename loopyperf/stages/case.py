@@ -15,8 +15,8 @@ from loopyperf.counts.counted_kernel import KernelCounts, count_properties
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown, check_options
 from loopyperf.counts.property_vector import item_named
-from loopyperf.counts.sizes import Typical, check_numbered, check_stated
-from loopyperf.counts.transcription import read, transcribed
+from loopyperf.counts.sizes import Typical, check_numbered, check_typical_values
+from loopyperf.counts.transcription import counts_as_json, read_counts
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Kernel, Program, load_kernel
 from loopyperf.kernel.kernel import Group, group_of
@@ -25,7 +25,7 @@ from loopyperf.memory.source_launch import KernelStructure
 from loopyperf.polyhedral.evaluation import integer_size, missing_sizes, not_admitted
 from loopyperf.polyhedral.quasipolynomial import SizeAssumptions, engine_is_exact
 from loopyperf.stages import cache as recent
-from loopyperf.stages.cache import Kind, kind_of_json, recalled
+from loopyperf.stages.cache import ResultKind, json_result_kind, recalled
 from loopyperf.stages.cache_keys import content_key
 
 
@@ -93,9 +93,11 @@ PREPARED = 16
 """programs whose kernels are kept in memory for equal ones, whether they still live or not"""
 STRUCTURES = 64
 """kept, of some hundred kilobytes each"""
-COUNTS = Kind[KernelCounts]("counts", 256, transcribed, lambda transcript: KernelCounts.of(read(transcript)))
+COUNTS = ResultKind[KernelCounts](
+    "counts", 256, counts_as_json, lambda transcript: KernelCounts.of(read_counts(transcript))
+)
 """some ten to a hundred kilobytes each in memory"""
-GROUP: Kind[Group] = kind_of_json("group", 4096, Group)
+GROUP: ResultKind[Group] = json_result_kind("group", 4096, Group)
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ class CountingOptions:
     def __post_init__(self) -> None:
         check_options(self.counting, self.sub_group_size, self.on_unknown)
         if self.typical is not None:
-            check_stated(self.typical)
+            check_typical_values(self.typical)
 
     @property
     def key(self) -> Hashable:
@@ -223,7 +225,7 @@ def prepared_group(program: Program) -> Group:
     return found_once(GROUP, program, (), lambda: group_of(prepared(program)))
 
 
-def found_once(kind: Kind[Found], program: Program, asked: tuple[Any, ...], find: Callable[[], Found]) -> Found:
+def found_once(kind: ResultKind[Found], program: Program, asked: tuple[Any, ...], find: Callable[[], Found]) -> Found:
     """Return what *find* finds of *program*, which depends on nothing but that and *asked*: what was found before.
 
     Nothing is remembered, here or in files, of a program, or of what is *asked*, of which no text says what it is, nor

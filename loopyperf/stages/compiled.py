@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from loopy.target.opencl import OpenCLTarget
 
-from loopyperf.compiler.machine_program import BYTES, MachineLaunch, MachineProgram, machine_program
+from loopyperf.compiler.machine_program import BYTES, MachineLaunch, MachineProgram, compiled_program
 from loopyperf.compiler.resources import WHEELS, Resources, compiled, library, library_for
 from loopyperf.device.description import Device
 from loopyperf.errors import CompilerError, MeasurementError
@@ -15,12 +15,12 @@ from loopyperf.kernel import Program
 from loopyperf.kernel.loopy_passes import as_translation_unit
 from loopyperf.measurement.backends.cuda_program import CudaProgram
 from loopyperf.memory.kernel_profile import KernelProfile
-from loopyperf.stages.cache import Kind, kind_of_json, recalled
+from loopyperf.stages.cache import ResultKind, json_result_kind, recalled
 from loopyperf.stages.cache_keys import content_key
 from loopyperf.stages.case import Case
 from loopyperf.stages.stages import machine_of
 
-COMPILED: Kind[tuple[Resources, ...]] = kind_of_json("compiled", 4096, tuple[Resources, ...])
+COMPILED: ResultKind[tuple[Resources, ...]] = json_result_kind("compiled", 4096, tuple[Resources, ...])
 """by the source text, the architecture, the options and the compiler's file"""
 FAST = {"-cl-fast-relaxed-math": "-use_fast_math", "-cl-denorms-are-zero": "-ftz=true", "-cl-mad-enable": "-fmad=true"}
 """options of OpenCL's compilers -> those of CUDA that mean the same; others of OpenCL's have no effect there"""
@@ -42,7 +42,7 @@ def compiled_machine(
     machine = machine_of(profile, device)
     compiled, notes = compiled_for(case, machine, device, by)
     if compiled is not None:
-        machine = machine_program(profile, device, compiled=compiled)
+        machine = compiled_program(profile, device, compiled=compiled)
     return machine, compiled, notes
 
 

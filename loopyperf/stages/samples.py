@@ -17,13 +17,20 @@ from math import prod
 from time import perf_counter
 from typing import Any
 
-from loopyperf.counts.first_groups import FirstGroups, first_groups, reach
+from loopyperf.counts.first_groups import FirstGroups, first_groups, halo
 from loopyperf.counts.sizes import Typical
 from loopyperf.device.library import description_or_none
 from loopyperf.errors import EngineError, LoopyperfError, UncountableError
 from loopyperf.kernel import Kernel, Program
 from loopyperf.measurement.arguments import array_bytes
-from loopyperf.measurement.backends.interface import BenchmarkCase, BoundParts, DeviceProgram, Grid, RunsParts, Timing
+from loopyperf.measurement.backends.interface import (
+    BenchmarkCase,
+    BoundParts,
+    DeviceProgram,
+    Grid,
+    MeasuredTimes,
+    RunsParts,
+)
 from loopyperf.measurement.environment import Sizes
 from loopyperf.measurement.protocol import BATCH, MET_AGAIN, Protocol
 from loopyperf.measurement.watch import NOTHING
@@ -177,7 +184,7 @@ class _Sampler:
         bound = self.task.backend.bound(self.task.case, {})
         return self._program([self.program.groups], self._interleaved(bound, [self.program.grids]), None)
 
-    def _program(self, groups: Sequence[int], timings: Sequence[Timing], work: Work | None) -> SampledProgram:
+    def _program(self, groups: Sequence[int], timings: Sequence[MeasuredTimes], work: Work | None) -> SampledProgram:
         kept = [sorted(self.protocol.kept(_best_clock(timing))) for timing in timings]
         again = [seconds[min(MET_AGAIN, len(seconds)) - 1] / seconds[0] - 1 for seconds in kept]
         samples = Samples(
@@ -188,7 +195,7 @@ class _Sampler:
         )
         return SampledProgram(self.program.name, samples, work, max(again))
 
-    def _interleaved(self, bound: BoundParts, cuts: Sequence[Sequence[Grid]], evicted: int = 0) -> list[Timing]:
+    def _interleaved(self, bound: BoundParts, cuts: Sequence[Sequence[Grid]], evicted: int = 0) -> list[MeasuredTimes]:
         """Return the times of each of *cuts*, in turns: when the device is slow, it is for all of them."""
         timings, start = [NOTHING for _ in cuts], perf_counter()
         while any(wanted := [self.protocol.further_runs(timing.wall) for timing in timings]):
@@ -228,7 +235,7 @@ class _Sampler:
 
     def _contents(self, part: Grid) -> dict[str, int]:
         """Return how many bytes of each array are needed to run *part*, where that is known."""
-        reached = {} if self._first is None else reach(self._first, part)
+        reached = {} if self._first is None else halo(self._first, part)
         return {array: nbytes + SLACK for array, nbytes in reached.items()}
 
     def _others(self, contents: Mapping[str, int]) -> int:
@@ -268,7 +275,7 @@ def _scale_further(program: SampledProgram) -> int:
     return 0 if missing <= 1 else max(2, min(int(missing), MOST_AT_ONCE))
 
 
-def _best_clock(timing: Timing) -> Sequence[float]:
+def _best_clock(timing: MeasuredTimes) -> Sequence[float]:
     """Return the times by the device's clock, which starts with the launch, or by the wall clock if it has none."""
     return timing.wall if timing.device is None else timing.device
 
@@ -294,7 +301,7 @@ def _cut(grid: Grid, saturation: int, multiple: int, most: int) -> Grid:
     return (saturation // rows, *_cut(further, rows, multiple, most))
 
 
-def described_saturations(
+def saturation_notes(
     program: Program, backend: RunsParts, typical: Mapping[str, Any] | None, sizes: Sizes
 ) -> dict[str, int]:
     """Return device program -> Psat by the occupancy on the described device; none where that is not known."""

@@ -18,7 +18,7 @@ from loopyperf.kernel import Program
 from loopyperf.memory.kernel_profile import KernelIdg, KernelProfile
 from loopyperf.models import program_timing as on_device
 from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.stages.cache import Kind, kind_of_json
+from loopyperf.stages.cache import ResultKind, json_result_kind
 from loopyperf.stages.case import Case, admitted_sizes, found_once, merged_sizes, structure_of
 
 Given = TypeVar("Given")
@@ -90,7 +90,7 @@ def machine_program(
     that fits on no core.
     """
     profile = kernel_profile(program, device=device, typical=typical, parameters=merged_sizes(parameters, sizes))
-    return compiler.machine_program(profile, given_device(device))
+    return compiler.compiled_program(profile, given_device(device))
 
 
 def timed_program(
@@ -105,11 +105,11 @@ def timed_program(
     """Return what a core of *device* executes of *program* at *sizes*, and how long each instruction takes.
 
     Models of a device and the simulator are arithmetic on this value. Arguments and errors are those of
-    :func:`machine_program`; it also raises :class:`MissingNumberError` for a throughput that the device's description
+    :func:`compiled_program`; it also raises :class:`MissingNumberError` for a throughput that the device's description
     lacks.
     """
     known = given_device(device)
-    return on_device.timed_program(
+    return on_device.program_timing(
         machine_program(program, device=known, typical=typical, parameters=merged_sizes(parameters, sizes)), known
     )
 
@@ -130,14 +130,14 @@ def staged(
     concurrent_groups: int | None = None,
     compiled: Mapping[str, Resources] | None = None,
 ) -> Stages:
-    """Return what becomes of a kernel on *device*; see :func:`loopyperf.compiler.machine_program.machine_program`."""
-    machine = compiler.machine_program(profile, device, placement, concurrent_groups, compiled)
-    return Stages(profile, machine, on_device.timed_program(machine, device))
+    """Return what becomes of a kernel on *device*; see :func:`loopyperf.compiler.machine_program.compiled_program`."""
+    machine = compiler.compiled_program(profile, device, placement, concurrent_groups, compiled)
+    return Stages(profile, machine, on_device.program_timing(machine, device))
 
 
 def stages_of(case: Case, device: Device) -> Stages:
-    """Return what becomes of *case* on *device*, what all models of it begin with; see :func:`timed_program`."""
-    profile = profile_of(case, device)
+    """Return what becomes of *case* on *device*, what all models of it begin with; see :func:`program_timing`."""
+    profile = cached_profile(case, device)
     machine = machine_of(profile, device)
     return Stages(profile, machine, timed_of(machine, device))
 
@@ -150,19 +150,21 @@ def timed_kernel(case: Case, device: Device) -> TimedProgram:
 # {{{ what was found before of an equal kernel, by the cache
 
 
-PROFILED: Kind[str] = kind_of_json("profiled", 4096, str)
+PROFILED: ResultKind[str] = json_result_kind("profiled", 4096, str)
 
 
-def found_on_device(kind: Kind[Found], case: Case, device: Device, find: Callable[[TimedProgram], Found]) -> Found:
+def found_on_device(
+    kind: ResultKind[Found], case: Case, device: Device, find: Callable[[TimedProgram], Found]
+) -> Found:
     """Return what *find* finds of *case* on *device*; it depends on nothing else. See :func:`timed_kernel`."""
     asked = device, case.typical, case.sizes
     return found_once(kind, case.kernel, asked, lambda: find(timed_kernel(case, device)))
 
 
 def profiled_name(case: Case, device: Device) -> str:
-    """Return the name of the kernel of *case*; raises what :func:`profile_of` raises, where it has no profile."""
+    """Return the name of the kernel of *case*; raises what :func:`cached_profile` raises, where it has no profile."""
     asked = completed(device).needed("warp_size"), case.typical, case.sizes
-    return found_once(PROFILED, case.kernel, asked, lambda: profile_of(case, device).kernel)
+    return found_once(PROFILED, case.kernel, asked, lambda: cached_profile(case, device).kernel)
 
 
 # }}}
@@ -187,28 +189,28 @@ def _latest(make: Callable[[Given, By], Made]) -> Callable[[Given, By], Made]:
     return kept
 
 
-def profile_of(case: Case, device: Device) -> KernelProfile:
+def cached_profile(case: Case, device: Device) -> KernelProfile:
     """Return what *case* does in warps of *device*, for all that have as many lanes; see :func:`kernel_profile`."""
     return _profiled(case, completed(device).needed("warp_size"))
 
 
 @_latest
 def machine_of(profile: KernelProfile, device: Device) -> MachineProgram:
-    """Return what the compiler makes of *profile* for *device*; see :func:`machine_program`."""
-    return compiler.machine_program(profile, device)
+    """Return what the compiler makes of *profile* for *device*; see :func:`compiled_program`."""
+    return compiler.compiled_program(profile, device)
 
 
 @_latest
 def timed_of(machine: MachineProgram, device: Device) -> TimedProgram:
-    """Return what a core of *device* executes of *machine*; see :func:`timed_program`."""
-    return on_device.timed_program(machine, device)
+    """Return what a core of *device* executes of *machine*; see :func:`program_timing`."""
+    return on_device.program_timing(machine, device)
 
 
 @_latest
 def _profiled(case: Case, lanes: int) -> KernelProfile:
     structure = structure_of(case)
     profile = structure.profile(admitted_sizes(structure.kernel, case.sizes), lanes)
-    structure.typical.check_all_asked(structure.kernel.name)
+    structure.typical.check_all_used(structure.kernel.name)
     return profile
 
 

@@ -21,12 +21,12 @@ from loopyperf.display import called
 from loopyperf.errors import LoopyperfError, MissingNumberError, OccupancyError
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.predict.estimate import predictor
-from loopyperf.testing.predictors import Check, broken, check_all, in_words, program
+from loopyperf.testing.predictors import Check, broken_laws, check_all, example_program, law_in_words
 
 
 def device_checks(device: Device) -> tuple[Check, ...]:
     """Return the laws of devices, each as a check of *device*."""
-    return tuple(Check(in_words(law), device.slug, partial(law, device)) for law in DEVICE_LAWS)
+    return tuple(Check(law_in_words(law), device.slug, partial(law, device)) for law in DEVICE_LAWS)
 
 
 def check_device(device: Device) -> None:
@@ -44,7 +44,7 @@ SHARES = (0.0, 0.1, 0.3, 0.5, 1.0)
 
 def _the_short_name_is_one(device: Device) -> Iterator[str]:
     if device.slug != device_slug(device.slug):
-        yield broken("slug", device.slug, device_slug(device.slug))
+        yield broken_laws("slug", device.slug, device_slug(device.slug))
 
 
 def _numbers_are_in_their_range(device: Device) -> Iterator[str]:
@@ -55,9 +55,9 @@ def _numbers_are_in_their_range(device: Device) -> Iterator[str]:
             if value is None:
                 continue
             if not math.isfinite(value) or value < 0 or (value == 0 and not number.may_be_zero):
-                yield broken(_place(part, name), value, f"a finite number, {least}, in {number.unit}")
+                yield broken_laws(_place(part, name), value, f"a finite number, {least}, in {number.unit}")
             elif number.is_whole and value != int(value):
-                yield broken(_place(part, name), value, f"a whole number of {number.unit}")
+                yield broken_laws(_place(part, name), value, f"a whole number of {number.unit}")
 
 
 def _numbers_have_their_unit_and_a_source(device: Device) -> Iterator[str]:
@@ -66,13 +66,15 @@ def _numbers_have_their_unit_and_a_source(device: Device) -> Iterator[str]:
             unit = part.declared()[name].unit
             if base_unit(quantity.unit) != unit or not quantity.source:
                 received = f"{quantity} from {quantity.source!r}"
-                yield broken(_place(part, name), received, f"a number in {unit}, with the document that it is from")
+                yield broken_laws(
+                    _place(part, name), received, f"a number in {unit}, with the document that it is from"
+                )
 
 
 def _an_instruction_completes_no_sooner_than_the_next_may_issue(device: Device) -> Iterator[str]:
     for each in device.instructions:
         if each.issue is not None and each.completion is not None and each.completion < each.issue:
-            yield broken(each.place, f"Λ = {each.completion} cycles", f"λ = {each.issue} cycles or more")
+            yield broken_laws(each.place, f"Λ = {each.completion} cycles", f"λ = {each.issue} cycles or more")
 
 
 def _memories_are_slower_and_larger_the_farther_they_are(device: Device) -> Iterator[str]:
@@ -80,14 +82,14 @@ def _memories_are_slower_and_larger_the_farther_they_are(device: Device) -> Iter
         known = [(level.name, value) for level in device.memory if (value := getattr(level, name)) is not None]
         for (near, one), (far, other) in pairwise(known):
             if other < one:
-                yield broken(f"memory.{far}.{name}", other, f"{one} or more, that of {near}")
+                yield broken_laws(f"memory.{far}.{name}", other, f"{one} or more, that of {near}")
 
 
 def _no_memory_is_measured_faster_than_its_published_peak(device: Device) -> Iterator[str]:
     for level in device.memory:
         peak, measured = level.bandwidth, level.sustained_bandwidth
         if peak is not None and measured is not None and measured > peak:
-            yield broken(_place(level, "sustained_bandwidth"), f"{measured} B/s", f"at most {peak} B/s")
+            yield broken_laws(_place(level, "sustained_bandwidth"), f"{measured} B/s", f"at most {peak} B/s")
 
 
 def _published_peaks_are_cores_times_clock_times_throughput(device: Device) -> Iterator[str]:
@@ -98,7 +100,7 @@ def _published_peaks_are_cores_times_clock_times_throughput(device: Device) -> I
         except MissingNumberError:
             continue
         if peak is not None and not math.isclose(peak, expected, rel_tol=PUBLISHED):
-            yield broken(f"peak_{dtype}", f"{peak} flop/s", f"{expected} flop/s")
+            yield broken_laws(f"peak_{dtype}", f"{peak} flop/s", f"{expected} flop/s")
 
 
 def _measured_single_precision_is_no_faster_than_the_units(device: Device) -> Iterator[str]:
@@ -107,13 +109,15 @@ def _measured_single_precision_is_no_faster_than_the_units(device: Device) -> It
         if results is not None and device.warp_size is not None:
             received, least = device.issue_latency(kind, "f32"), device.warp_size / results
             if received < least:
-                yield broken(f"{kind} f32", f"λ = {received} cycles", f"at least {least} cycles")
+                yield broken_laws(f"{kind} f32", f"λ = {received} cycles", f"at least {least} cycles")
 
 
 def _a_core_has_room_for_the_largest_group(device: Device) -> Iterator[str]:
     for group in _largest_groups(device):
         if _resident(completed(device), group) is None:
-            yield broken(_group_in_words(group), "no room on a core", "room for one, since no share is above its limit")
+            yield broken_laws(
+                _group_in_words(group), "no room on a core", "room for one, since no share is above its limit"
+            )
 
 
 def _groups_that_ask_for_more_are_no_more(device: Device) -> Iterator[str]:
@@ -121,7 +125,7 @@ def _groups_that_ask_for_more_are_no_more(device: Device) -> Iterator[str]:
     for (less, one), (more, other) in product(groups.items(), repeat=2):
         if all(a <= b for a, b in zip(less, more, strict=True)) and _number(other) > _number(one):
             expected = f"at most {_number(one)}, as of {_group_in_words(less)}"
-            yield broken(_group_in_words(more), f"{_number(other)} groups", expected)
+            yield broken_laws(_group_in_words(more), f"{_number(other)} groups", expected)
 
 
 def _resident_groups_fit_on_a_core(device: Device) -> Iterator[str]:
@@ -137,9 +141,9 @@ def _resident_groups_fit_on_a_core(device: Device) -> Iterator[str]:
         }
         for what, (received, most) in taken.items():
             if received > most:
-                yield broken(_group_in_words(group), f"{received} {what}", f"at most {most}")
+                yield broken_laws(_group_in_words(group), f"{received} {what}", f"at most {most}")
         if not (found.bound_by and found.share == found.warps / limits.needed("warps")):
-            yield broken(_group_in_words(group), found, "the share of the warps, and a resource that binds")
+            yield broken_laws(_group_in_words(group), found, "the share of the warps, and a resource that binds")
 
 
 def _a_description_survives_being_written(device: Device) -> Iterator[str]:
@@ -149,25 +153,25 @@ def _a_description_survives_being_written(device: Device) -> Iterator[str]:
             path.write_text(description_text(device), encoding="utf-8")
             again = load_description(path)
         except LoopyperfError as error:
-            yield broken("description_text", repr(error), "text that load_description reads")
+            yield broken_laws("description_text", repr(error), "text that load_description reads")
             return
     for what, received in (("text", again), ("pickle", pickle.loads(pickle.dumps(device)))):
         if _as_stated(received) != _as_stated(device):
             differing = set(received.statements) ^ set(device.statements)
-            yield broken(f"as {what}", differing or received, "what was written")
+            yield broken_laws(f"as {what}", differing or received, "what was written")
 
 
 def _models_answer_or_say_what_is_missing(device: Device) -> Iterator[str]:
     for model in DEVICE_MODELS:
         question = f"{called('scaled', {'length': 1000})}, model {model}"
         try:
-            seconds = float(predictor(device=device, model=model)(program("scaled"), length=1000))
+            seconds = float(predictor(device=device, model=model)(example_program("scaled"), length=1000))
         except MissingNumberError as error:
             if not lacking(device):
-                yield broken(question, repr(error), "an answer, since what every model needs is stated")
+                yield broken_laws(question, repr(error), "an answer, since what every model needs is stated")
             continue
         if not (math.isfinite(seconds) and seconds > 0):
-            yield broken(question, f"{seconds} s", "a finite number of seconds, more than 0")
+            yield broken_laws(question, f"{seconds} s", "a finite number of seconds, more than 0")
 
 
 DEVICE_LAWS: tuple[Callable[[Device], Iterator[str]], ...] = (

@@ -55,11 +55,11 @@ def check_all(checks: Iterable[Check]) -> None:
         raise AssertionError("\n".join(broken))
 
 
-def in_words(law: Callable[..., Iterator[str]]) -> str:
+def law_in_words(law: Callable[..., Iterator[str]]) -> str:
     return law.__name__.strip("_").replace("_", " ")
 
 
-def broken(question: str, received: object, expected: object) -> str:
+def broken_laws(question: str, received: object, expected: object) -> str:
     return f"{question}: received {received}, expected {expected}"
 
 
@@ -75,7 +75,7 @@ def predictor_checks(predictor: Predictor) -> tuple[Check, ...]:
     answers = _Answers(predictor)
     laws = PREDICTOR_LAWS if predictor.executes_kernels else PREDICTOR_LAWS + REPEATABLE_LAWS
     return tuple(
-        Check(in_words(law), f"{predictor.model} on {predictor.device}", partial(law, answers)) for law in laws
+        Check(law_in_words(law), f"{predictor.model} on {predictor.device}", partial(law, answers)) for law in laws
     )
 
 
@@ -150,7 +150,7 @@ KERNELS: Mapping[str, tuple[Callable[[], Any], tuple[_Sizes, ...]]] = {
 
 
 @cache
-def program(name: str) -> Program:
+def example_program(name: str) -> Program:
     return KERNELS[name][0]()
 
 
@@ -172,13 +172,13 @@ class _Answers:
         """Return the sizes of a kernel with the estimates, or why it has none."""
         if name not in self._found:
             try:
-                self._found[name] = [(each, self.ask(name, each)) for each in KERNELS[name][1]]
+                self._found[name] = [(each, self.answer(name, each)) for each in KERNELS[name][1]]
             except Exception as error:
                 self._found[name] = error
         return self._found[name]
 
-    def ask(self, name: str, sizes: Mapping[str, Any]) -> Estimate:
-        return self.predictor.predict(Case(program(name), sizes))
+    def answer(self, name: str, sizes: Mapping[str, Any]) -> Estimate:
+        return self.predictor.predict(Case(example_program(name), sizes))
 
     def by_kernel(self) -> Iterator[tuple[str, list[tuple[_Sizes, Estimate]]]]:
         """Yield the kernels that have estimates."""
@@ -199,7 +199,7 @@ class _Answers:
             arrays = {size: np.array([sizes[size] for sizes, _ in found]) for size in found[0][0]}
             arrays["length"] = arrays["length"].reshape(1, -1)  # the others have to be broadcast
             if name not in self._batches:
-                self._batches[name] = self.ask(name, arrays)
+                self._batches[name] = self.answer(name, arrays)
             yield called(name, arrays), self._batches[name], [estimate for _, estimate in found]
 
 
@@ -207,16 +207,16 @@ def _a_kernel_is_answered_or_refused_with_a_reason(answers: _Answers) -> Iterato
     refused = {name: found for name in KERNELS if isinstance(found := answers.of(name), Exception)}
     for name, error in refused.items():
         if not isinstance(error, LoopyperfError) or not str(error):
-            yield broken(name, repr(error), "an estimate, or a LoopyperfError that says what to do")
+            yield broken_laws(name, repr(error), "an estimate, or a LoopyperfError that says what to do")
     if len(refused) == len(KERNELS):
-        yield broken("all kernels", "; ".join(map(str, refused.values())), "an estimate of one at least")
+        yield broken_laws("all kernels", "; ".join(map(str, refused.values())), "an estimate of one at least")
 
 
 def _seconds_are_finite_and_not_negative(answers: _Answers) -> Iterator[str]:
     for question, *_, estimate in answers:
         seconds = float(estimate)
         if not (math.isfinite(seconds) and seconds >= 0):
-            yield broken(question, f"{seconds} s", "a finite number of seconds, 0 or more")
+            yield broken_laws(question, f"{seconds} s", "a finite number of seconds, 0 or more")
 
 
 def _the_breakdown_adds_up_to_the_seconds(answers: _Answers) -> Iterator[str]:
@@ -225,11 +225,13 @@ def _the_breakdown_adds_up_to_the_seconds(answers: _Answers) -> Iterator[str]:
         for costs in (rows, estimate.breakdown.by_property().values(), estimate.breakdown.by_source().values()):
             added = math.fsum(map(float, costs))
             if added != estimate.seconds:
-                yield broken(question, f"costs that add up to {added!r} s", f"{estimate.seconds!r} s to the last bit")
+                yield broken_laws(
+                    question, f"costs that add up to {added!r} s", f"{estimate.seconds!r} s to the last bit"
+                )
     for question, batch, _ in answers.batches():
         added = sum((row.seconds for row in batch.breakdown.rows), start=np.zeros(1))
         if not np.array_equal(added, batch.seconds):
-            yield broken(question, f"costs that add up to {added} s", f"{batch.seconds} s to the last bit")
+            yield broken_laws(question, f"costs that add up to {added} s", f"{batch.seconds} s to the last bit")
 
 
 def _more_work_takes_no_less_time(answers: _Answers) -> Iterator[str]:
@@ -237,14 +239,14 @@ def _more_work_takes_no_less_time(answers: _Answers) -> Iterator[str]:
         for (less, one), (more, other) in pairwise(found):
             if float(other) < float(one) * (1 - ROUNDING):
                 expected = f"at least the {float(one)} s of {called(name, less)}"
-                yield broken(called(name, more), f"{float(other)} s", expected)
+                yield broken_laws(called(name, more), f"{float(other)} s", expected)
 
 
 def _a_batch_has_the_shape_of_its_sizes(answers: _Answers) -> Iterator[str]:
     for question, batch, alone in answers.batches():
         received = (np.shape(batch.seconds), getattr(batch.seconds, "dtype", type(batch.seconds)))
         if received != ((1, len(alone)), np.dtype(np.float64)):
-            yield broken(question, received, f"an array of float64 of the shape (1, {len(alone)})")
+            yield broken_laws(question, received, f"an array of float64 of the shape (1, {len(alone)})")
 
 
 def _the_interval_contains_the_seconds(answers: _Answers) -> Iterator[str]:
@@ -252,7 +254,7 @@ def _the_interval_contains_the_seconds(answers: _Answers) -> Iterator[str]:
         if estimate.interval is not None:
             low, high = map(float, estimate.interval)
             if not 0 <= low <= float(estimate) <= high:
-                yield broken(question, f"{low} s to {high} s", f"an interval that contains {float(estimate)} s")
+                yield broken_laws(question, f"{low} s to {high} s", f"an interval that contains {float(estimate)} s")
 
 
 def _an_estimate_says_what_was_asked(answers: _Answers) -> Iterator[str]:
@@ -261,9 +263,9 @@ def _an_estimate_says_what_was_asked(answers: _Answers) -> Iterator[str]:
         expected = (name, sizes, predictor.device, predictor.model)
         received = (estimate.kernel, dict(estimate.sizes), estimate.device, estimate.model)
         if received != expected:
-            yield broken(question, received, expected)
+            yield broken_laws(question, received, expected)
         if not set(predictor.notes) <= set(estimate.notes):
-            yield broken(question, f"the notes {estimate.notes}", f"those of the predictor too: {predictor.notes}")
+            yield broken_laws(question, f"the notes {estimate.notes}", f"those of the predictor too: {predictor.notes}")
 
 
 def _an_estimate_survives_json_and_pickling(answers: _Answers) -> Iterator[str]:
@@ -271,9 +273,9 @@ def _an_estimate_survives_json_and_pickling(answers: _Answers) -> Iterator[str]:
     for question, estimate in (*((question, each) for question, *_, each in answers), *batches):
         plain = estimate.to_dict()
         if json.loads(json.dumps(plain)) != plain:
-            yield broken(question, json.loads(json.dumps(plain)), f"{plain} after JSON")
+            yield broken_laws(question, json.loads(json.dumps(plain)), f"{plain} after JSON")
         if pickle.loads(pickle.dumps(estimate)) != estimate:
-            yield broken(question, "another estimate after pickling", "the same one")
+            yield broken_laws(question, "another estimate after pickling", "the same one")
 
 
 def _wrong_sizes_are_refused_by_name(answers: _Answers) -> Iterator[str]:
@@ -281,39 +283,39 @@ def _wrong_sizes_are_refused_by_name(answers: _Answers) -> Iterator[str]:
         left_out = {size: value for size, value in right.items() if size != "length"}
         for sizes in (left_out, *({**right, "length": wrong} for wrong in (64.5, "64", -64))):
             try:
-                received = f"{float(answers.ask(name, sizes))} s"
+                received = f"{float(answers.answer(name, sizes))} s"
             except LoopyperfError as error:
                 if "length" in str(error):
                     continue
                 received = repr(error)
             except Exception as error:
                 received = repr(error)
-            yield broken(called(name, sizes), received, "a LoopyperfError that names the size 'length'")
+            yield broken_laws(called(name, sizes), received, "a LoopyperfError that names the size 'length'")
 
 
 def _the_same_question_has_the_same_answer(answers: _Answers) -> Iterator[str]:
     for question, name, sizes, estimate in answers:
         again = (
-            answers.ask(name, {size: np.int64(value) for size, value in sizes.items()}),
-            answers.predictor(program(name), parameters=sizes),
-            answers.predictor(program(name).copy(), parameters=sizes),
+            answers.answer(name, {size: np.int64(value) for size, value in sizes.items()}),
+            answers.predictor(example_program(name), parameters=sizes),
+            answers.predictor(example_program(name).copy(), parameters=sizes),
         )
-        yield from (broken(question, f"{each.seconds} s", estimate) for each in again if each != estimate)
+        yield from (broken_laws(question, f"{each.seconds} s", estimate) for each in again if each != estimate)
 
 
 def _arrays_of_sizes_give_the_answers_one_by_one(answers: _Answers) -> Iterator[str]:
     for question, batch, alone in answers.batches():
         expected = np.array([[float(each) for each in alone]])
         if not np.allclose(batch.seconds, expected, rtol=ROUNDING, atol=0):
-            yield broken(question, f"{batch.seconds} s", f"{expected} s")
+            yield broken_laws(question, f"{batch.seconds} s", f"{expected} s")
 
 
 def _a_predictor_survives_pickling(answers: _Answers) -> Iterator[str]:
     again = _Answers(pickle.loads(pickle.dumps(answers.predictor)))
     for question, name, sizes, estimate in answers:
-        received = again.ask(name, sizes)
+        received = again.answer(name, sizes)
         if received != estimate:
-            yield broken(question, f"{received.seconds} s after pickling", f"{estimate.seconds} s")
+            yield broken_laws(question, f"{received.seconds} s after pickling", f"{estimate.seconds} s")
 
 
 PREDICTOR_LAWS: tuple[Callable[[_Answers], Iterator[str]], ...] = (

@@ -20,7 +20,7 @@ import loopy as lp
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 Values = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ def rounds(fixed: Sizes, least: int = LEAST, most: int = MOST) -> tuple[Sizes, .
     return tuple({**fixed, "rounds": number} for number in doubling(at_least=least, multiple_of=1, at_most=most))
 
 
-def occupied(limits: Limits) -> Iterator[tuple[int, tuple[int, ...]]]:
+def occupied(limits: DeviceLimits) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield the work-items of a group, and the groups of the grids that are to be measured with it."""
     for warps, on_each_core in WARPS.items():
         lanes = warps * limits.warp_size

@@ -9,7 +9,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes
 
 from ._rounds import configuration, in_all_groups, in_groups, integers, numbers_in_group, rounds
 
@@ -22,7 +22,7 @@ STEPS = 16
 """barriers of a round"""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return each size of groups that the device can hold."""
     return [
         configuration(

@@ -21,7 +21,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes
 
 from ._rounds import (
     Values,
@@ -132,7 +132,7 @@ CHAINS: Mapping[str, Chain] = {
 """by what the instruction is called in a device description"""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return each kind in groups of one and of several warps."""
     return [
         configuration(

@@ -10,7 +10,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits
 
 from ._rounds import (
     configuration,
@@ -30,7 +30,7 @@ STATEMENTS = 64
 """about so many in a round"""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return each β, with the most warps on a core."""
     *_, (lanes, groups) = occupied(limits)
     return [

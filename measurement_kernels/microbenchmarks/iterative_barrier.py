@@ -9,7 +9,7 @@ from functools import partial
 
 import loopy as lp
 
-from loopyperf.measurement.environment import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, DeviceLimits
 
 from ._rounds import configuration, halved, halving, in_groups, in_steps, rounds
 
@@ -22,7 +22,7 @@ STEPS = 16
 """multiply-adds, and barriers, of a round"""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return each size of groups that the device can hold."""
     return [
         configuration(

@@ -10,14 +10,14 @@ import loopy as lp
 import numpy as np
 
 from loopyperf.measurement.campaign import EMPTY_KERNEL
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes
 
 from ._rounds import in_groups, integers
 
 NAME = EMPTY_KERNEL
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return the one configuration: a warp on each core."""
     lanes = limits.warp_size
     sizes = ({"groups": limits.cores, "lanes": lanes},)

@@ -12,7 +12,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes
 
 from ._rounds import configuration, in_all_groups, integers, numbers_in_group, occupied, rounds, written_out
 
@@ -27,7 +27,7 @@ STEPS = 32
 DEGREES = (1, 2, 4, 8, 16, 32)
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return groups of one and of several warps: without conflicts in all grids, with them in the first or last."""
     found: list[Configuration] = []
     for lanes, groups in occupied(limits):

@@ -9,7 +9,7 @@ from functools import partial
 
 import loopy as lp
 
-from loopyperf.measurement.environment import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, DeviceLimits
 
 from ._rounds import configuration, halved, halving, in_steps, occupied, rounds, written_out
 
@@ -19,7 +19,7 @@ BODIES = (64, 128, 256)
 """multiply-adds of a pass"""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return each body, with the fewest and the most warps on a core."""
     few, *_, many = ((lanes, groups) for lanes, groups in occupied(limits))
     return [

@@ -11,7 +11,7 @@ from itertools import chain, takewhile
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes
 
 from ._rounds import configuration, integers, rounds, written_out
 
@@ -30,7 +30,7 @@ WORD = 4
 """bytes of a link"""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return the one configuration, on a ladder for each number of bytes."""
     line = max(limits.cache_line or LINE, LINE if limits.warp_size > 1 else 1)
     steps = chain.from_iterable((SMALLEST << step, (SMALLEST << step) * 3 // 2) for step in range(32))

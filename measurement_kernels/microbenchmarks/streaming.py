@@ -11,7 +11,7 @@ from itertools import takewhile
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 from ._rounds import configuration, in_groups, integers, rounds
 
@@ -29,7 +29,7 @@ WORD = 4
 """bytes of an element"""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return each stride, on a ladder for each number of bytes."""
     return [
         configuration(
@@ -43,7 +43,7 @@ def configurations(limits: Limits) -> list[Configuration]:
     ]
 
 
-def ladders(stride: int, limits: Limits) -> tuple[tuple[Sizes, ...], ...]:
+def ladders(stride: int, limits: DeviceLimits) -> tuple[tuple[Sizes, ...], ...]:
     """Return the rounds for each number of chunks; from so many on that the groups sweep the array once."""
     lanes, groups = WARPS * limits.warp_size, GROUPS * limits.cores
     chunk = LOADS * lanes * stride * WORD

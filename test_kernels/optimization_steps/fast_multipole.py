@@ -32,7 +32,7 @@ from itertools import product
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 NAME = "fast multipole, U list"
 
@@ -50,7 +50,7 @@ PACKED = {"sources": "N1, N0, vec", "source": "vec", "tile": "vec, N0"}
 """array -> its axes, where what belongs to a source is a vector"""
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return the kernels with each choice of optimizations that the device can hold."""
     return [_configuration(chosen) for chosen in _choices() if _fits(chosen, limits)]
 
@@ -60,7 +60,7 @@ def _choices() -> Iterator[frozenset[str]]:
         yield frozenset(name for name, is_taken in zip(OPTIMIZATIONS, taken, strict=True) if is_taken)
 
 
-def _fits(chosen: frozenset[str], limits: Limits) -> bool:
+def _fits(chosen: frozenset[str], limits: DeviceLimits) -> bool:
     return _lanes(chosen) <= limits.group_size and ("shmem" not in chosen or limits.local_memory >= 16 * LEAF)
 
 

@@ -42,7 +42,7 @@ import loopy as lp
 import numpy as np
 from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 NAME = "reduction"
 
@@ -59,7 +59,7 @@ IN_WARP = "in_warp"
 BARRIER = "\n... lbarrier {mem_kind=local}"
 
 
-def configurations(limits: Limits) -> list[Configuration]:
+def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return each kernel in groups of each size that the device can hold."""
     in_step = limits.warp_size >= WARP
     groups = [group for group in GROUPS if group <= limits.group_size and 4 * group <= limits.local_memory]

@@ -6,12 +6,12 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 
 def in_groups_of(
     group: int,
-    limits: Limits,
+    limits: DeviceLimits,
     build: Callable[[int], lp.TranslationUnit],
     arguments: Callable[[np.random.Generator, Sizes], Arguments],
     reference: Callable[[Arguments], dict[str, Array]],

@@ -18,7 +18,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 NAME = "bpnn_layerforward_ocl"
 
@@ -29,7 +29,7 @@ LARGEST = 2**22
 """The largest n: weights of 272 MiB."""
 
 
-def configurations(limits: Limits, units: int = UNITS) -> list[Configuration]:
+def configurations(limits: DeviceLimits, units: int = UNITS) -> list[Configuration]:
     """Return the kernel in groups of (units, units) work-items, if the device can hold them."""
     if units**2 > limits.group_size or 4 * units * (units + 1) > limits.local_memory:
         return []

@@ -17,7 +17,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 NAME = "bpnn_adjust_weights_ocl"
 
@@ -31,7 +31,7 @@ RATE, MOMENTUM = 0.3, 0.3
 """η and μ"""
 
 
-def configurations(limits: Limits, units: int = UNITS) -> list[Configuration]:
+def configurations(limits: DeviceLimits, units: int = UNITS) -> list[Configuration]:
     """Return the kernel in groups of (units, units) work-items, if the device can hold them."""
     if units**2 > limits.group_size:
         return []

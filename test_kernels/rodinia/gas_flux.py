@@ -24,7 +24,7 @@ import loopy as lp
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes
 
 from ._gas import AXES, GROUP, VARIABLES, Gas, derived, gas_in, random_variables
 from ._groups import in_groups_of
@@ -44,7 +44,7 @@ LARGEST = 2**22
 """The largest n: normals of 192 MiB."""
 
 
-def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
+def configurations(limits: DeviceLimits, group: int = GROUP) -> list[Configuration]:
     """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
     return in_groups_of(group, limits, flux, arguments, fluxes, LARGEST)
 

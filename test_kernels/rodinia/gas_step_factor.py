@@ -14,7 +14,7 @@ subtractions.
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes
 
 from ._gas import GROUP, VARIABLES, derived, gas_in, random_variables
 from ._groups import in_groups_of
@@ -25,7 +25,7 @@ LARGEST = 2**23
 """The largest n: variables of 160 MiB."""
 
 
-def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
+def configurations(limits: DeviceLimits, group: int = GROUP) -> list[Configuration]:
     """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
     return in_groups_of(group, limits, step_factor, arguments, factors, LARGEST)
 

@@ -13,7 +13,7 @@ Counts in each of the n cells: 11 loads, 5 stores, 1 division, 5 multiplications
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes
 
 from ._gas import GROUP, VARIABLES
 from ._groups import in_groups_of
@@ -24,7 +24,7 @@ LARGEST = 2**23
 """The largest n: three arrays of 160 MiB."""
 
 
-def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
+def configurations(limits: DeviceLimits, group: int = GROUP) -> list[Configuration]:
     """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
     return in_groups_of(group, limits, time_step, arguments, advanced, LARGEST)
 

@@ -20,7 +20,7 @@ from math import lcm
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Group, Sizes, doubling
 
 NAME = "Fan2"
 
@@ -31,7 +31,7 @@ LARGEST = 2**13
 """The largest n: two matrices of 256 MiB."""
 
 
-def configurations(limits: Limits, group: Group = GROUP) -> list[Configuration]:
+def configurations(limits: DeviceLimits, group: Group = GROUP) -> list[Configuration]:
     """Return the kernel in groups of (rows, columns) work-items, if the device can hold them."""
     rows, columns = group
     if rows * columns > limits.group_size:

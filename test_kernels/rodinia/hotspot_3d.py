@@ -20,7 +20,7 @@ from math import lcm
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Group, Sizes, doubling
 
 NAME = "hotspot"
 
@@ -37,7 +37,7 @@ WEIGHTS = {"a": 0.38, "w": 0.1, "s": 0.12, "v": 0.09, "d": 0.5, "e": 0.2}
 """Those of neighbours and of the point itself add up to 1."""
 
 
-def configurations(limits: Limits, group: Group = GROUP) -> list[Configuration]:
+def configurations(limits: DeviceLimits, group: Group = GROUP) -> list[Configuration]:
     """Return the kernel in groups of (extent of l.0, extent of l.1) work-items, if the device can hold them."""
     columns, rows = group
     if columns * rows > limits.group_size:

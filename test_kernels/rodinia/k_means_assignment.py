@@ -16,7 +16,7 @@ comparison, 2 selections; one store in each work-item.
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes
 
 from ._groups import in_groups_of
 
@@ -32,7 +32,7 @@ LARGEST = 2**21
 """The largest n: features of 272 MiB."""
 
 
-def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
+def configurations(limits: DeviceLimits, group: int = GROUP) -> list[Configuration]:
     """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
     return in_groups_of(group, limits, nearest_centre, arguments, nearest, LARGEST, k=CENTRES, f=FEATURES)
 

@@ -14,7 +14,7 @@ Counts: n·f loads of stride f, n·f coalesced stores.
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes
 
 from ._groups import in_groups_of
 
@@ -30,7 +30,7 @@ LARGEST = 2**21
 """The largest n: two arrays of 272 MiB."""
 
 
-def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
+def configurations(limits: DeviceLimits, group: int = GROUP) -> list[Configuration]:
     """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
     return in_groups_of(group, limits, transposition, arguments, transposed, LARGEST, f=FEATURES)
 

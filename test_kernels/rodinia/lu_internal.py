@@ -18,7 +18,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 NAME = "lud_internal"
 
@@ -29,7 +29,7 @@ LARGEST = 2**13
 """The largest n: a matrix of 256 MiB."""
 
 
-def configurations(limits: Limits, block: int = BLOCK) -> list[Configuration]:
+def configurations(limits: DeviceLimits, block: int = BLOCK) -> list[Configuration]:
     """Return the kernel in groups of (block, block) work-items, if the device can hold them."""
     if block**2 > limits.group_size or 4 * 2 * block**2 > limits.local_memory:
         return []

@@ -18,7 +18,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 NAME = "lud_perimeter"
 
@@ -46,7 +46,7 @@ end
 """Each work-item has a column or a row of its own: between the instructions of a solve, nobody waits for another."""
 
 
-def configurations(limits: Limits, block: int = BLOCK) -> list[Configuration]:
+def configurations(limits: DeviceLimits, block: int = BLOCK) -> list[Configuration]:
     """Return the kernel in groups of (block, 2) work-items, if the device can hold them."""
     if 2 * block > limits.group_size or 4 * 3 * block**2 > limits.local_memory:
         return []

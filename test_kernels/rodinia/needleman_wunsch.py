@@ -20,7 +20,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 NAME = "nw_kernel1"
 
@@ -33,7 +33,7 @@ LARGEST = 2**15
 PENALTY = 10
 
 
-def configurations(limits: Limits, tile: int = TILE) -> list[Configuration]:
+def configurations(limits: DeviceLimits, tile: int = TILE) -> list[Configuration]:
     """Return the longest antidiagonal of tiles, that of the matrix, in groups of ``tile`` work-items."""
     if tile > limits.group_size or 4 * ((tile + 1) ** 2 + tile**2) > limits.local_memory:
         return []

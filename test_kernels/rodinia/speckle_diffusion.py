@@ -14,7 +14,7 @@ Counts in each of the n² points: 8 loads, 1 store, 6 multiplications, 4 additio
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes
 
 from ._groups import in_groups_of
 
@@ -30,7 +30,7 @@ STEP = 0.5
 """λ, the length of a step in time"""
 
 
-def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
+def configurations(limits: DeviceLimits, group: int = GROUP) -> list[Configuration]:
     """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
     return in_groups_of(group, limits, diffusion, arguments, diffused, LARGEST)
 

@@ -18,7 +18,7 @@ comparisons.
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes
 
 from ._groups import in_groups_of
 
@@ -33,7 +33,7 @@ LARGEST = 2**13
 VARIANCE = 0.05
 
 
-def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
+def configurations(limits: DeviceLimits, group: int = GROUP) -> list[Configuration]:
     """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
     return in_groups_of(group, limits, gradients, arguments, coefficients, LARGEST)
 

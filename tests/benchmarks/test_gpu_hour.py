@@ -18,7 +18,7 @@ from parts.begun import Begun
 from loopyperf.errors import BackendError, MeasurementError
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
+from loopyperf.measurement.backends.interface import BenchmarkCase, MeasuredTimes
 from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.predict.validate import with_empty_kernel
@@ -34,7 +34,7 @@ class Failing(SyntheticBackend):
         super().__init__(linear_time)
         self._written = calls
 
-    def time(self, case: BenchmarkCase, runs: int) -> Timing:
+    def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
         label = case.configuration.label
         with self._written.open("a") as written:
             written.write(f"{case}, {runs}\n")

@@ -7,10 +7,10 @@ import pytest
 
 from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
-from loopyperf.measurement.environment import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, DeviceLimits
 from loopyperf.measurement.kernel_files import configurations_of, load_kernel_files
 
-LIMITS = Limits(group_size=1024, local_memory=2**15, global_memory=2**30)
+LIMITS = DeviceLimits(group_size=1024, local_memory=2**15, global_memory=2**30)
 FILES = {file.name: file for file in load_kernel_files(Path(__file__).parents[2] / "benchmarks" / "ranking_sets")}
 VARIANTS = [(name, each) for name, file in sorted(FILES.items()) for each in configurations_of(file, LIMITS)]
 
@@ -54,7 +54,7 @@ def test_all_variants_of_a_set_are_measured_at_the_same_sizes(name: str):
 
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_a_small_device_has_fewer_variants_and_each_fits_it(name: str):
-    small = Limits(group_size=64, local_memory=2**11, global_memory=2**30)
+    small = DeviceLimits(group_size=64, local_memory=2**11, global_memory=2**30)
     variants = FILES[name].configurations(small)
     assert 0 < len(variants) < len(FILES[name].configurations(LIMITS))
     for each in variants:

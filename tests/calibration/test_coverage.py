@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from loopyperf.calibration.dependence import coverage, own_parts, variance_inflation
+from loopyperf.calibration.dependence import own_parts, property_coverage, variance_inflation
 from loopyperf.calibration.problem import Coverage, Observation, pose_problem, tabulate
 
 
@@ -97,12 +97,12 @@ def test_a_row_has_classes_kernels_and_range():
 
 
 def test_a_property_of_three_kernels_that_stands_alone_has_no_gap():
-    (row,) = coverage(problem({"a": 1}, {"a": 2}, {"a": 3}))
+    (row,) = property_coverage(problem({"a": 1}, {"a": 2}, {"a": 3}))
     assert (row.configurations, row.inflation, row.gap) == (3, pytest.approx(1), "")
 
 
 def test_what_no_kernel_has_is_a_gap():
-    assert [row.gap for row in coverage(problem({"a": 1}, {"a": 2}, {"a": 3}), expected=("a", "f32 div"))] == [
+    assert [row.gap for row in property_coverage(problem({"a": 1}, {"a": 2}, {"a": 3}), expected=("a", "f32 div"))] == [
         "",
         "no kernel has it",
     ]
@@ -116,7 +116,10 @@ def test_fewer_than_three_kernels_are_a_gap(kernels: int, gap: str):
 
 
 def test_what_is_not_told_apart_names_the_others():
-    rows = {row.name: row for row in coverage(problem({"a": 1, "b": 2, "d": 1}, {"a": 2, "b": 4, "d": 1}, {"d": 1}))}
+    rows = {
+        row.name: row
+        for row in property_coverage(problem({"a": 1, "b": 2, "d": 1}, {"a": 2, "b": 4, "d": 1}, {"d": 1}))
+    }
     assert (rows["a"].gap, rows["a"].inflation) == ("not told apart from b", None)
     assert rows["b"].gap == "not told apart from a"
     assert rows["d"].resembles == ()
@@ -126,12 +129,12 @@ def test_what_is_not_told_apart_names_the_others():
 def test_the_gap_depends_on_the_angle(sine: float, gap: str):
     # b is a turned by the angle, in whole numbers; a third row brings the kernels to three
     across, along = round(1e9 * sine), round(1e9 * math.sqrt(1 - sine**2))
-    rows = coverage(problem({"a": 10**9, "b": along}, {"b": across}, {"a": 1, "b": 1}, {"a": 1}))
+    rows = property_coverage(problem({"a": 10**9, "b": along}, {"b": across}, {"a": 1, "b": 1}, {"a": 1}))
     assert [row.gap for row in rows if row.name == "b"] == [gap]
 
 
 def test_a_row_is_written_and_read_without_loss():
-    for row in coverage(problem({"a": 1, "b": 2}, {"a": 2, "b": 4}, {"d": 3}), expected=("e",)):
+    for row in property_coverage(problem({"a": 1, "b": 2}, {"a": 2, "b": 4}, {"d": 3}), expected=("e",)):
         assert msgspec.json.decode(msgspec.json.encode(row), type=Coverage) == row
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from loopyperf.calibration.overlap_fit import Evaluation, Minimum, minimise
+from loopyperf.calibration.overlap_fit import Evaluation, SolverResult, minimise
 from loopyperf.models.linear import curvatures, overlapped
 
 SCALE = 0.2
@@ -53,7 +53,7 @@ class Fitted:
         self.asked += 1
         return Evaluation(self.residuals(x), lambda: self.jacobian(x), lambda factors: self.curvature(x, factors))
 
-    def minimum(self) -> Minimum:
+    def minimum(self) -> SolverResult:
         return minimise(self.evaluate, self.begin, least=LEAST, last_at_most=MOST, scale=SCALE)
 
     begin = np.append(np.full(WIDTH, 0.5), 2.0)

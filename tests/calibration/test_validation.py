@@ -18,7 +18,7 @@ from loopyperf.calibration.fits import Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.overlap_fit import solve
 from loopyperf.calibration.problem import Observation, Problem, Solution
-from loopyperf.calibration.validation import CANDIDATES, Candidate, cross_validate
+from loopyperf.calibration.validation import CANDIDATES, FitRecipe, cross_validate
 from loopyperf.errors import CalibrationError
 
 # Stevens and Klöckner, Table 1: (measured, predicted) in ms for sizes a to d, and the printed geometric mean. The
@@ -91,14 +91,14 @@ def errors_of(rows: list[Observation], name: str = PLAIN) -> dict[str, float]:
     return {errors.kernel_class: errors.errors[name] for errors in cross_validate(rows, LINEAR).table.classes}
 
 
-def recorded(fitted: list[list[Observation]]) -> Candidate:
+def recorded(fitted: list[list[Observation]]) -> FitRecipe:
     """Return a candidate that keeps what it is fitted to."""
 
     def kept(problem: Problem) -> Solution:
         fitted.append(list(problem.observations))
         return solve(problem)
 
-    return Candidate("linear, non-negative", "linear", "counts", kept)
+    return FitRecipe("linear, non-negative", "linear", "counts", kept)
 
 
 def test_no_class_is_ever_on_both_sides():
@@ -123,7 +123,7 @@ def test_of_many_classes_several_are_left_out_together():
 
 
 def test_errors_are_those_of_weights_fitted_to_the_other_classes():
-    exact = Candidate("linear, non-negative", "linear", "counts", partial(solve, ridge=0.0))
+    exact = FitRecipe("linear, non-negative", "linear", "counts", partial(solve, ridge=0.0))
     plain = next(each for each in LINEAR if each.name == PLAIN)
     errors = {row.kernel_class: row for row in cross_validate(NOISY, [plain, exact]).table.classes}["c"]
     # From a and b the plain fit has x: 1 and y: −1, so it predicts 2 of 10 s. The non-negative fit has y: 0 and

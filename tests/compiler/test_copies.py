@@ -11,7 +11,7 @@ from machine_code.varied_kernels import forces, sums_of_rows
 from loopyperf.compiler import lowered
 from loopyperf.compiler.folding import without_index_arithmetic, without_moves, without_unused
 from loopyperf.compiler.identities import with_fused_multiply_adds
-from loopyperf.compiler.machine_program import machine_program
+from loopyperf.compiler.machine_program import compiled_program
 from loopyperf.compiler.value_numbering import without_common_subexpressions, without_invariants
 from loopyperf.counts.sizes import Typical
 from loopyperf.device.library import given_device
@@ -20,12 +20,12 @@ from loopyperf.idg import Idg
 from loopyperf.idg.copies import copied
 from loopyperf.idg.program import loops_in
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 from loopyperf.polyhedral.affine import Affine
 
 
 def source(unit: object, **sizes: int) -> Idg:
-    return without_moves(without_index_arithmetic(kernel_profile(load_kernel(unit), sizes, Typical({})).graph))
+    return without_moves(without_index_arithmetic(source_profile(load_kernel(unit), sizes, Typical({})).graph))
 
 
 def test_copies_that_follow_a_loop_wait_for_no_pass_that_it_does_not_make() -> None:
@@ -97,15 +97,15 @@ def test_a_pass_that_finds_nothing_returns_its_graph() -> None:
 
 
 def test_garbage_is_collected_again_once_a_program_is_made_or_refused() -> None:
-    profile = kernel_profile(load_kernel(naive_multiplication(4)), {"n": 64}, Typical({}))
+    profile = source_profile(load_kernel(naive_multiplication(4)), {"n": 64}, Typical({}))
     device, was_collected = given_device("nvidia-titan-v"), gc.isenabled()
     try:
         for is_collected in (gc.enable, gc.disable):
             is_collected()
             before = gc.isenabled()
-            machine_program(profile, device)
+            compiled_program(profile, device)
             with pytest.raises(OccupancyError):
-                machine_program(profile, device, concurrent_groups=1_000)
+                compiled_program(profile, device, concurrent_groups=1_000)
             assert gc.isenabled() is before
     finally:
         (gc.enable if was_collected else gc.disable)()

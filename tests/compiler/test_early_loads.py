@@ -8,7 +8,7 @@ from idg.meaning import stored
 from idg.patterns import flat
 
 from loopyperf.compiler import lowered
-from loopyperf.compiler.registers import with_early_loads
+from loopyperf.compiler.registers import with_scheduled_loads
 from loopyperf.idg import Idg
 from loopyperf.idg.program import placed
 
@@ -27,12 +27,12 @@ def products(rows: int) -> Idg:
 def test_loads_come_before_what_waits_for_other_loads() -> None:
     graph = products(3)
     assert order(graph) == ["load", "add", "store"] * 3
-    assert order(with_early_loads(graph)) == ["load"] * 3 + ["add", "store"] * 3
+    assert order(with_scheduled_loads(graph)) == ["load"] * 3 + ["add", "store"] * 3
 
 
 @pytest.mark.parametrize("waiting", [1, 2, 3])
 def test_no_more_results_wait_than_are_allowed(waiting: int) -> None:
-    kinds = order(with_early_loads(products(6), waiting))
+    kinds = order(with_scheduled_loads(products(6), waiting))
     unused = most = 0
     for kind in kinds:
         unused += (kind == "load") - (kind == "add")
@@ -42,17 +42,17 @@ def test_no_more_results_wait_than_are_allowed(waiting: int) -> None:
 
 def test_no_more_results_wait_than_there_are_registers_for() -> None:
     graph = products(6)
-    assert order(with_early_loads(graph, registers=1)) == order(graph)
-    assert order(with_early_loads(graph, registers=5)) == order(with_early_loads(graph, 2))
+    assert order(with_scheduled_loads(graph, registers=1)) == order(graph)
+    assert order(with_scheduled_loads(graph, registers=5)) == order(with_scheduled_loads(graph, 2))
 
 
 def test_no_load_passes_a_barrier_or_what_its_address_waits_for() -> None:
     stage = lp.TemporaryVariable("t", np.float32, shape=(32,), address_space=lp.AddressSpace.LOCAL)
     code = "t[i] = a[i] {id=w}\n ... lbarrier {id=x,dep=w}\n out[i] = t[31 - i] + a[i + 32] {dep=x}"
     graph = lowered(source("{[i]: 0<=i<32}", code, flat("a"), flat("out"), stage))
-    assert order(with_early_loads(graph)) == ["load", "store", "barrier", "load", "load", "add", "store"]
+    assert order(with_scheduled_loads(graph)) == ["load", "store", "barrier", "load", "load", "add", "store"]
 
 
 def test_what_is_stored_stays_what_it_was() -> None:
     graph = products(8)
-    assert stored(with_early_loads(graph).unrolled()) == stored(graph.unrolled())
+    assert stored(with_scheduled_loads(graph).unrolled()) == stored(graph.unrolled())

@@ -9,12 +9,12 @@ from loopyperf.compiler.folding import without_index_arithmetic
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 
 
 def folded(code: str) -> Idg:
     program = lp.tag_inames(unit("{[i,j]: 0<=i<32 and 0<=j<4}", code, flat("a"), flat("out")), {"i": "l.0"})
-    return without_index_arithmetic(kernel_profile(load_kernel(program), {}, Typical({})).graph)
+    return without_index_arithmetic(source_profile(load_kernel(program), {}, Typical({})).graph)
 
 
 def lowered_in_loop(code: str, passes: str) -> Idg:

@@ -7,7 +7,7 @@ from loopyperf.compiler.registers import RegisterFile, estimated_registers
 from loopyperf.errors import ParameterError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.idg.live_values import live_registers
-from loopyperf.idg.program import Element, Operand, PassBound
+from loopyperf.idg.program import Element, LoopBound, Operand
 from loopyperf.polyhedral.affine import Affine
 
 K = prim.Variable("k")
@@ -61,7 +61,7 @@ def looped(*edges: Edge, before: int = 1, inside: int = 2, after: int = 1) -> Id
     """Return a program of f32 instructions before a loop over k, in it, and after it."""
     first, last = before, before + inside
     instructions = tuple(Instruction("add", "f32", operands=(Operand(),) * 2) for _ in range(last + after))
-    loop = Loop("k", 8, tuple(range(first, last)), bound=PassBound((8,)))
+    loop = Loop("k", 8, tuple(range(first, last)), bound=LoopBound((8,)))
     return Idg(instructions, edges, (*range(first), loop, *range(last, last + after)))
 
 
@@ -89,7 +89,7 @@ def test_elements_of_a_private_array_that_a_loop_defines_are_alive_together() ->
             "store", "b64", operands=(Operand(element=Element("a", Affine.variable("o"), 64, 8)),), executions=8
         ),
     )
-    loops = (Loop("k", 8, (0,), bound=PassBound((8,))), Loop("o", 8, (1,), bound=PassBound((8,))))
+    loops = (Loop("k", 8, (0,), bound=LoopBound((8,))), Loop("o", 8, (1,), bound=LoopBound((8,))))
     edge = Edge(0, 1, (), (Affine.variable("o"),), operand=0)
     assert live_registers(Idg(instructions, (edge,), loops)) == 2 * 8
 

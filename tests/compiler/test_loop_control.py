@@ -10,11 +10,11 @@ from loopyperf.compiler.loop_control import copies, with_loop_control
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 
 
 def test_invariants_that_are_computed_again_wait_for_no_earlier_pass() -> None:
-    graph = lowered(kernel_profile(load_kernel(tiled_multiplication(16)), {"n": 64}, Typical({})).graph)
+    graph = lowered(source_profile(load_kernel(tiled_multiplication(16)), {"n": 64}, Typical({})).graph)
     again = {place for place, each in enumerate(graph.instructions) if each.text.startswith("invariant of")}
     # Three in each of the passes with barriers; a pointer or a counter does go on from the pass before.
     assert len(again) == 3

@@ -7,7 +7,7 @@ import pytest
 from idg.machine_graphs import folded, source
 from idg.patterns import flat
 
-from loopyperf.compiler.compiler_model import passes_of_warp, with_parting_lanes
+from loopyperf.compiler.compiler_model import warp_iterations, with_divergent_exits
 from loopyperf.polyhedral.affine import Affine
 
 
@@ -27,12 +27,12 @@ def test_each_loop_runs_for_the_lane_that_stays_longest(factor: int) -> None:
     draw = random.Random(3)
     for _ in range(50):
         lanes = [draw.randrange(80) for _ in range(32)]
-        assert passes_of_warp(lanes, factor) == by_walking(lanes, factor)
+        assert warp_iterations(lanes, factor) == by_walking(lanes, factor)
 
 
 def test_lanes_with_1_to_32_passes_make_47() -> None:
     # Twice sixteen for the last lane, three times four for lane 15, three single passes for lane 3.
-    assert passes_of_warp(range(1, 33), 16) == 32 + 12 + 3
+    assert warp_iterations(range(1, 33), 16) == 32 + 12 + 3
 
 
 def test_a_triangle_has_the_passes_of_all_its_lanes() -> None:
@@ -40,7 +40,7 @@ def test_a_triangle_has_the_passes_of_all_its_lanes() -> None:
     graph = folded(source(domain, "out[i] = sum(j, a[j + 32*i]*b[j])", flat("a"), flat("b"), flat("out", np.float32)))
     loops = [item for item in graph.body if not isinstance(item, int)]
     assert [loop.lanes for loop in loops] == [tuple(range(1, 33))]
-    parted = with_parting_lanes(graph)
+    parted = with_divergent_exits(graph)
     assert (graph.mix()["mul", "f32"], parted.mix()["mul", "f32"]) == (32, 47)
     # Three passes of four copies and three single ones: a counter, a comparison, two indices and a branch each.
     assert (parted.mix()["integer", "i32"], parted.mix()["branch", "i32"]) == (6 * 4, 6)
@@ -48,12 +48,12 @@ def test_a_triangle_has_the_passes_of_all_its_lanes() -> None:
 
 def test_lanes_that_stay_together_make_the_passes_of_each() -> None:
     graph = folded(source("{[i,j]: 0<=i<32 and 0<=j<9}", "out[i] = sum(j, a[j])", flat("a"), flat("out")))
-    assert with_parting_lanes(graph) == graph
+    assert with_divergent_exits(graph) == graph
 
 
 def test_what_follows_waits_for_the_last_pass() -> None:
     graph = folded(source("{[i,j]: 0<=i<32 and 0<=j<=i}", "out[i] = sum(j, a[j + 32*i])", flat("a"), flat("out")))
-    parted = with_parting_lanes(graph)
+    parted = with_divergent_exits(graph)
     after = [
         edge.passes
         for edge in parted.edges

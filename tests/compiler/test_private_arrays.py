@@ -14,9 +14,9 @@ from loopyperf.compiler.private_arrays import (
 )
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg, Instruction, Loop
-from loopyperf.idg.program import AT_RUN_TIME, WORK_GROUP, Element, PassBound
+from loopyperf.idg.program import AT_RUN_TIME, WORK_GROUP, Element, LoopBound
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 from loopyperf.polyhedral.affine import Affine
 
 
@@ -24,7 +24,7 @@ def array(build: kernels.Build) -> PrivateArray:
     """Return the one private array of a kernel."""
     unit = build()
     sizes = {"n": 3} if "n" in unit.default_entrypoint.arg_dict else {}
-    (only,) = private_arrays(kernel_profile(load_kernel(unit), sizes, Typical({})).graph)
+    (only,) = private_arrays(source_profile(load_kernel(unit), sizes, Typical({})).graph)
     return only
 
 
@@ -72,7 +72,7 @@ def test_a_bound_inside_of_which_lanes_do_nothing_is_still_constant() -> None:
 
 def test_a_graph_without_loops_of_a_kernel_goes_by_its_constant_loops() -> None:
     store = Instruction("move", defines=(Element("a", Affine.variable("i"), 64, 4),), executions=4)
-    for bound, home in ((PassBound((4,)), "registers"), (AT_RUN_TIME, "private memory")):
+    for bound, home in ((LoopBound((4,)), "registers"), (AT_RUN_TIME, "private memory")):
         graph = Idg((store,), (), (Loop("i", 4, (0,), bound=bound),))
         assert [each.home for each in private_arrays(graph)] == [home]
 
@@ -80,11 +80,11 @@ def test_a_graph_without_loops_of_a_kernel_goes_by_its_constant_loops() -> None:
 def test_an_array_that_some_warps_have_in_memory_is_there_for_all_warps() -> None:
     """The program of a launch is one: a loop to a bound that is no constant is in it, whoever runs through it."""
 
-    def graph(bound: PassBound, length: int = 16) -> Idg:
+    def graph(bound: LoopBound, length: int = 16) -> Idg:
         store = Instruction("move", defines=(Element("a", Affine.variable("i"), 64, length),), executions=length)
         return Idg((store,), (), (Loop("i", length, (0,), bound=bound),))
 
-    constant, varying, either = graph(PassBound((16,))), graph(AT_RUN_TIME), graph(PassBound((8, 16)))
+    constant, varying, either = graph(LoopBound((16,))), graph(AT_RUN_TIME), graph(LoopBound((8, 16)))
     for graphs, home in (
         ((constant, constant), "registers"),
         ((constant, either), "unsure"),
@@ -115,17 +115,17 @@ VOLTA, TURING = (7, 0), (7, 5)
 @pytest.mark.parametrize(
     ("bound", "tests", "capability", "is_in_memory"),
     [
-        (PassBound((8, 16), GROUPS), frozenset[str](), VOLTA, False),
-        (PassBound((8, 16), GROUPS), frozenset({"l0 < n"}), TURING, False),
-        (PassBound((8, 16), GROUPS), frozenset({"l0 < n"}), VOLTA, True),
-        (PassBound((8, 16), loops=frozenset("o")), frozenset({"l0 < n"}), VOLTA, False),
-        (PassBound((8, 16), GROUPS, has_or=True), frozenset[str](), TURING, True),
-        (PassBound((12, 15), GROUPS), frozenset[str](), TURING, True),
-        (PassBound((4, 8), GROUPS), frozenset({"l0 < n"}), VOLTA, False),
+        (LoopBound((8, 16), GROUPS), frozenset[str](), VOLTA, False),
+        (LoopBound((8, 16), GROUPS), frozenset({"l0 < n"}), TURING, False),
+        (LoopBound((8, 16), GROUPS), frozenset({"l0 < n"}), VOLTA, True),
+        (LoopBound((8, 16), loops=frozenset("o")), frozenset({"l0 < n"}), VOLTA, False),
+        (LoopBound((8, 16), GROUPS, has_or=True), frozenset[str](), TURING, True),
+        (LoopBound((12, 15), GROUPS), frozenset[str](), TURING, True),
+        (LoopBound((4, 8), GROUPS), frozenset({"l0 < n"}), VOLTA, False),
     ],
 )
 def test_in_a_loop_of_several_numbers_of_passes_it_depends_on_the_numbers_their_condition_and_the_compiler(
-    bound: PassBound, tests: frozenset[str], capability: tuple[int, int], *, is_in_memory: bool
+    bound: LoopBound, tests: frozenset[str], capability: tuple[int, int], *, is_in_memory: bool
 ) -> None:
     """titan-v rows 404 and 410 differ in nothing else than the condition on the work-item, and 30 times in time."""
     store = Instruction("move", defines=(Element("a", Affine.variable("i"), 64, 16),), executions=16, tests=tests)
@@ -149,7 +149,7 @@ def test_in_a_loop_that_is_long_to_write_out_it_depends_on_the_condition_and_the
     """titan-v rows 711 and 724 differ by the condition on the work-item: one is in registers, and one in memory."""
     element = Element("a", Affine.variable("i"), 64, 16)
     body = tuple(Instruction("add", "f64", defines=(element,) if not n else (), tests=tests) for n in range(198))
-    graph = Idg(body, (), (Loop("i", 16, tuple(range(198)), bound=PassBound((16,))),))
+    graph = Idg(body, (), (Loop("i", 16, tuple(range(198)), bound=LoopBound((16,))),))
     (found,) = private_arrays(graph, capability)
     # 198 additions, 2 instructions for the element, 1 for the loop, in each of 16 passes.
     assert found.reason == "the loop over i makes 16 passes, about 3216 instructions if it is written out"

@@ -10,7 +10,7 @@ from loopyperf.compiler.private_memory import with_private_memory
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 from loopyperf.polyhedral.affine import Affine
 
 ALL = {**kernels.REGISTERS, **kernels.PRIVATE_MEMORY}
@@ -18,7 +18,7 @@ ALL = {**kernels.REGISTERS, **kernels.PRIVATE_MEMORY}
 
 def graph_of(unit: lp.TranslationUnit) -> Idg:
     sizes = {"n": 3} if "n" in unit.default_entrypoint.arg_dict else {}
-    return kernel_profile(load_kernel(unit), sizes, Typical({})).graph
+    return source_profile(load_kernel(unit), sizes, Typical({})).graph
 
 
 def executions(graph: Idg, kind: str) -> int:

@@ -13,7 +13,7 @@ from loopyperf.idg import Idg
 from loopyperf.idg.graph import executions
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.private_reuse import Moved, StackReuse
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 
 LINES = 128
 """bytes that a float of 32 lanes takes on the stack"""
@@ -44,7 +44,7 @@ def simulated(graph: Idg, elements: int) -> Moved:
     "build", [lambda: kernels.accumulated("n", 16, 8), lambda: kernels.accumulated("n", 6, 8, order="k,r")]
 )
 def test_what_moves_is_what_moves_into_and_out_of_a_simulated_cache(build: kernels.Build, elements: int) -> None:
-    graph = lowered(kernel_profile(load_kernel(build()), {"n": 7}, Typical({})).graph)
+    graph = lowered(source_profile(load_kernel(build()), {"n": 7}, Typical({})).graph)
     bits = next(int(each.dtype[1:]) for each in graph.instructions if each.subsystem == "private")
     found, real = StackReuse.of(graph, 32).moved(elements * bits // 32 * LINES), simulated(graph, elements)
     assert found == real
@@ -71,7 +71,7 @@ def test_elements_between_take_what_each_of_them_holds() -> None:
         target=lp.PyOpenCLTarget(),
     )
     unit = lp.split_iname(unit, "i", 64, outer_tag="g.0", inner_tag="l.0")
-    graph = lowered(kernel_profile(load_kernel(unit), {"n": 128}, Typical({})).graph)
+    graph = lowered(source_profile(load_kernel(unit), {"n": 128}, Typical({})).graph)
     found = StackReuse.of(graph, 32)
     # Eight stores and a load of each array: data tell their elements, so that no two accesses are of one.
     assert found.distances[np.isfinite(found.distances) & ~found.is_store].tolist() == 2 * [9 * 128 + 9 * 256]

@@ -22,7 +22,7 @@ from loopyperf.errors import UncountableError
 from loopyperf.idg import Idg
 from loopyperf.idg.live_values import Lives, live_registers
 from loopyperf.idg.program import loops_in
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 
 LANES = "{[i]: 0<=i<32}"
 
@@ -149,7 +149,7 @@ def test_what_a_loop_does_not_use_goes_to_memory_before_it() -> None:
 def test_spills_change_nothing_that_is_stored(description: RandomKernel) -> None:
     kernel = loaded(description)
     try:
-        graph = kernel_profile(kernel, description.sizes[len(description.sizes) // 3], Typical({})).graph
+        graph = source_profile(kernel, description.sizes[len(description.sizes) // 3], Typical({})).graph
     except (UncountableError, UnsupportedExpressionError):
         return
     for change in (without_index_arithmetic, without_moves, without_common_subexpressions):

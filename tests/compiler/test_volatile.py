@@ -8,12 +8,12 @@ from idg.patterns import flat, unit
 from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 
 from loopyperf.compiler import lowered
-from loopyperf.compiler.registers import with_early_loads
+from loopyperf.compiler.registers import with_scheduled_loads
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.idg.program import placed
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 
 TARGETS = {True: VolatileMemPyOpenCLTarget(), False: lp.PyOpenCLTarget()}
 
@@ -21,7 +21,7 @@ TARGETS = {True: VolatileMemPyOpenCLTarget(), False: lp.PyOpenCLTarget()}
 def machine_graph(code: str, is_volatile: bool) -> Idg:
     program = unit("{[i,j]: 0<=i<32 and 0<=j<4}", code, flat("a"), flat("b"), flat("out"))
     program = lp.tag_inames(program.copy(target=TARGETS[is_volatile]), {"i": "l.0"})
-    return lowered(kernel_profile(load_kernel(program), {}, Typical({})).graph)
+    return lowered(source_profile(load_kernel(program), {}, Typical({})).graph)
 
 
 def accesses(graph: Idg) -> list[str]:
@@ -52,4 +52,4 @@ def test_what_is_the_same_in_each_pass_is_loaded_in_each(is_volatile: bool, load
 )
 def test_no_volatile_load_is_moved_up_past_a_volatile_store(is_volatile: bool, order: list[str]) -> None:
     graph = machine_graph("out[i] = a[i] + 1\nout[i + 32] = b[i] + 1", is_volatile)
-    assert accesses(with_early_loads(graph)) == order
+    assert accesses(with_scheduled_loads(graph)) == order

@@ -10,10 +10,10 @@ from brute_force import COUNTINGS, brute_force
 
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import Kernel, load_kernel
-from loopyperf.measurement.environment import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
 
-LIMITS = Limits(group_size=256, local_memory=2**16, global_memory=2**30)
+LIMITS = DeviceLimits(group_size=256, local_memory=2**16, global_memory=2**30)
 
 
 LEFT_OUT = re.compile(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from kernels import doubled, gathered, outer_product, triangle, two_launches
 
-from loopyperf.counts.first_groups import FirstGroups, first_groups, reach
+from loopyperf.counts.first_groups import FirstGroups, first_groups, halo
 from loopyperf.counts.sizes import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import load_kernel
@@ -90,7 +90,7 @@ def test_several_loops_of_a_domain_along_one_axis_are_cut_together():
     first = cut(knl, (7,), n=N)
     # Of each array a load or a store, with 16*i_outer + i_inner.
     assert [first.work((groups,)) / first.work((1,)) for groups in range(7)] == list(range(7))
-    assert reach(first, (2,)) == dict.fromkeys("abcd", 4 * 32)
+    assert halo(first, (2,)) == dict.fromkeys("abcd", 4 * 32)
 
 
 def test_the_first_groups_in_their_order_do_what_each_of_them_does():
@@ -108,30 +108,30 @@ def test_the_first_groups_in_their_order_do_what_each_of_them_does():
 def test_groups_begin_where_their_loop_does():
     first = cut(late(), (5,), n=N)
     assert [first.work((groups,)) for groups in range(6)] == [0, 96, 192, 288, 384, 408]
-    assert reach(first, (1,)) == {"a": 48 * 4, "b": 48 * 4}
+    assert halo(first, (1,)) == {"a": 48 * 4, "b": 48 * 4}
 
 
 @pytest.mark.parametrize("groups", [1, 3, 7])
 def test_what_groups_reach_is_the_end_of_the_last_element_that_they_touch(groups: int):
     items = min(N, 16 * groups)
-    assert reach(cut(doubled(), (7,), n=N), (groups,)) == {"a": 4 * items, "b": 4 * items}
-    assert reach(cut(triangle(), (7,), n=N), (groups,)) == {"a": 4 * items, "out": 4 * items}
+    assert halo(cut(doubled(), (7,), n=N), (groups,)) == {"a": 4 * items, "b": 4 * items}
+    assert halo(cut(triangle(), (7,), n=N), (groups,)) == {"a": 4 * items, "out": 4 * items}
 
 
 def test_rows_are_reached_up_to_the_last():
     # The last of 2 groups along m, in row 2 of rows of 48 floats: element 2·48 + 31.
     first = cut(outer_product(), (3, 5), n=5, m=48)
-    assert reach(first, (2, 3)) == {"a": 4 * 3, "b": 4 * 32, "c": 4 * (2 * 48 + 32)}
+    assert halo(first, (2, 3)) == {"a": 4 * 3, "b": 4 * 32, "c": 4 * (2 * 48 + 32)}
 
 
 def test_what_data_address_is_not_known():
-    assert reach(cut(gathered(), (7,), n=N), (2,)) == {"b": 128, "index": 128}
+    assert halo(cut(gathered(), (7,), n=N), (2,)) == {"b": 128, "index": 128}
 
 
 def test_nothing_is_reached_of_what_another_launch_uses():
     first = cut(two_launches(), (7,), n=N)
     assert first.launch.name == "pair"
-    assert reach(first, (2,)) == {"a": 128, "c": 128, "b": 0}
+    assert halo(first, (2,)) == {"a": 128, "c": 128, "b": 0}
 
 
 def test_groups_that_begin_at_a_size_are_refused():

@@ -8,10 +8,10 @@ from brute_force import COUNTINGS, brute_force
 
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import load_kernel
-from loopyperf.measurement.environment import Limits
+from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 
-LIMITS = Limits(group_size=256, local_memory=2**16, global_memory=2**30)
+LIMITS = DeviceLimits(group_size=256, local_memory=2**16, global_memory=2**30)
 FILES = {file.name: file for file in load_kernel_files(bundled_folder("test_kernels/rodinia"))}
 SMALL: dict[str, tuple[Any, dict[str, int]]] = {
     "Fan2": ((4, 2), {"n": 13, "t": 2}),

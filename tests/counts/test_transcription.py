@@ -19,7 +19,7 @@ from parts.multipole_expansion import multipole_expansion
 
 from loopyperf.counts.counted_kernel import KernelCounts, count_properties
 from loopyperf.counts.kernel_counts import Tally
-from loopyperf.counts.transcription import TranscriptError, read, transcribed
+from loopyperf.counts.transcription import TranscriptError, counts_as_json, read_counts
 from loopyperf.kernel import load_kernel
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 
@@ -28,7 +28,7 @@ ENTERED = (small_loops, small_accesses, small_schedules, small_vectors)
 
 
 def again(counts: KernelCounts) -> KernelCounts:
-    return KernelCounts.of(read(transcribed(counts)))
+    return KernelCounts.of(read_counts(counts_as_json(counts)))
 
 
 def assert_same(counts: KernelCounts, restored: KernelCounts) -> None:
@@ -105,7 +105,7 @@ def test_what_is_evaluated_is_the_same() -> None:
 
 
 def test_only_transcripts_of_this_schema_are_read() -> None:
-    transcript = transcribed(count_properties(load_kernel(doubled())))
+    transcript = counts_as_json(count_properties(load_kernel(doubled())))
     document = msgspec.json.decode(transcript)
     others = [
         document | {"schema": 0},
@@ -120,11 +120,11 @@ def test_only_transcripts_of_this_schema_are_read() -> None:
     ]
     for torn in (b"", transcript[:-1], b"\x80", *map(msgspec.json.encode, others)):
         with pytest.raises(TranscriptError, match="not the transcript of a counted kernel"):
-            read(torn)
+            read_counts(torn)
 
 
 def test_kernels_are_not_written_down_themselves() -> None:
     """A transcript grows with what there is to count, not with what Loopy knows."""
     knl = lp.assume(doubled(), "n >= 2")
-    assert b"LoopKernel" not in transcribed(count_properties(load_kernel(knl)))
-    assert len(transcribed(count_properties(load_kernel(knl)))) < 2000
+    assert b"LoopKernel" not in counts_as_json(count_properties(load_kernel(knl)))
+    assert len(counts_as_json(count_properties(load_kernel(knl)))) < 2000

@@ -56,7 +56,7 @@ def test_a_number_with_a_source_replaces_the_one_there_is():
 @pytest.mark.parametrize("part", get_args(AnyPart))
 def test_a_part_has_a_field_for_each_name_of_a_number_and_a_name_for_each_field(part):
     """Type checkers know the names, whole numbers apart from others; the fields say which are whole."""
-    (base,) = (each for each in part.__orig_bases__ if get_origin(each) is parts.Part)
+    (base,) = (each for each in part.__orig_bases__ if get_origin(each) is parts.DescriptionTable)
     hints, whole, others = get_type_hints(part), *(() if each is Never else get_args(each) for each in get_args(base))
     assert {name: number.is_whole for name, number in part.declared().items()} == {
         **dict.fromkeys(whole, True),

@@ -12,7 +12,7 @@ from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.idg.program import placed
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 
 
 def source(
@@ -25,7 +25,7 @@ def source(
 ) -> Idg:
     """Return the source graph of the kernel of *code*, whose iname i is that of the lanes if nothing else is said."""
     tagged = lp.tag_inames(unit(domain, code, *arguments), dict(tags or {"i": "l.0"}))
-    return kernel_profile(load_kernel(tagged), dict(sizes or {}), Typical(typical or {})).graph
+    return source_profile(load_kernel(tagged), dict(sizes or {}), Typical(typical or {})).graph
 
 
 def folded(graph: Idg) -> Idg:

@@ -12,7 +12,7 @@ from loopyperf.counts.sizes import Typical
 from loopyperf.counts.walk import InstructionWalker
 from loopyperf.errors import UncountableError
 from loopyperf.idg import Idg
-from loopyperf.idg.construction.executed import Executed, LaunchProgram
+from loopyperf.idg.construction.executed import ExecutedLaunch, LaunchProgram
 from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.graph import checked_access
 from loopyperf.idg.program import Instruction, Loop
@@ -87,7 +87,7 @@ class LaunchAccesses:
 
     def __init__(self, source: SourceLaunch) -> None:
         self.kinds = source.kinds
-        self.executed = Executed(source.program, source.executions, source.kinds[0]) if source.kinds else None
+        self.executed = ExecutedLaunch(source.program, source.executions, source.kinds[0]) if source.kinds else None
 
     def graph(self) -> Idg:
         assert self.executed is not None

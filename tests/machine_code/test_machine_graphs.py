@@ -10,7 +10,7 @@ from loopyperf.compiler import lowered
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 
 from .catalog import ENGINEERING, KNOWN
 from .conftest import Build
@@ -84,7 +84,7 @@ def both(launch: Build, name: str, architecture: str) -> tuple[Idg, Tally]:
     """Return the machine graph of a kernel's representative warp, and what that warp executes."""
     entry = KNOWN[name]
     unit = entry.program()
-    graphs = kernel_profile(load_kernel(unit), entry.sizes, Typical(entry.typical)).graph
+    graphs = source_profile(load_kernel(unit), entry.sizes, Typical(entry.typical)).graph
     example = graphs.launches[0].representative.example
     group = tuple(example.groups.get(axis, 0) for axis in range(3))
     machine = launch(unit, architecture).run(dict(entry.sizes), group, example.number, usual)

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from loopyperf.measurement.environment import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
 
 from .data_branches import around_calls
 from .instruction import Instruction
 from .listing import BYTES, Function
 
-LIMITS = Limits(
+LIMITS = DeviceLimits(
     group_size=1024, local_memory=48 * 1024, global_memory=2**20, cores=1, warp_size=32, cache=2**15, cache_line=128
 )
 FILES = {file.name: file for file in load_kernel_files(bundled_folder("measurement_kernels/microbenchmarks"))}

@@ -13,7 +13,7 @@ from loopyperf.compiler.private_arrays import private_arrays
 from loopyperf.compiler.resources import library, nvcc, resources
 from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 
 from .cuda_source import cuda_source
 from .data_branches import around_calls
@@ -29,7 +29,7 @@ SURE = {**kernels.REGISTERS, **kernels.PRIVATE_MEMORY}
 def test_nvcc_keeps_those_arrays_on_the_stack_that_are_said_to_be_in_memory(name: str, architecture: str) -> None:
     unit = SURE[name]()
     sizes = {"n": 3} if "n" in unit.default_entrypoint.arg_dict else {}
-    found = private_arrays(kernel_profile(load_kernel(unit), sizes, Typical({})).graph)
+    found = private_arrays(source_profile(load_kernel(unit), sizes, Typical({})).graph)
     (machine,) = resources(cuda_source(unit).code, architecture)
     assert machine.stack_frame == sum(array.nbytes for array in found if array.home == "private memory")
 
@@ -46,7 +46,7 @@ def test_arrays_of_vectors_are_in_registers_or_on_the_stack_as_nvcc_has_them(
     width: int, dtype: type, rows: int | str
 ) -> None:
     unit = kernels.vector_sums(width, rows, "n", dtype=dtype)
-    (array,) = private_arrays(kernel_profile(load_kernel(unit), {"n": 8, "r": 4}, Typical({})).graph)
+    (array,) = private_arrays(source_profile(load_kernel(unit), {"n": 8, "r": 4}, Typical({})).graph)
     (machine,) = resources(cuda_source(unit).code, "sm_80")
     assert machine.stack_frame == (array.nbytes if array.home == "private memory" else 0)
     assert (array.home == "private memory") == (rows == "r")
@@ -55,7 +55,7 @@ def test_arrays_of_vectors_are_in_registers_or_on_the_stack_as_nvcc_has_them(
 @pytest.mark.parametrize(("width", "dtype"), VECTORS)
 def test_a_warp_executes_what_the_graph_has_of_vectors(launch: Any, width: int, dtype: type) -> None:
     unit = kernels.vector_sums(width, 4, 8, dtype=dtype)
-    graph = lowered(kernel_profile(load_kernel(unit), {"n": 8, "r": 4}, Typical({})).graph, capability=(8, 0))
+    graph = lowered(source_profile(load_kernel(unit), {"n": 8, "r": 4}, Typical({})).graph, capability=(8, 0))
     tally = launch(unit, "sm_80").run({"n": 8, "r": 4})
     classes = kinds_of(graph)
     assert classes == {name: tally[name] for name in classes}
@@ -89,7 +89,7 @@ EXACT = (1301, 1523, 1748, 8726)
 @pytest.mark.parametrize("number", ON_THE_STACK)
 def test_arrays_in_memory_fill_the_stack_that_ptxas_reports(rows: Any, number: int) -> None:
     kernel = load_kernel(pickle.loads(rows[number]["kernel"]))
-    found = private_arrays(kernel_profile(kernel, rows[number]["sizes"], Typical({})).graph)
+    found = private_arrays(source_profile(kernel, rows[number]["sizes"], Typical({})).graph)
     assert "unsure" not in {array.home for array in found}
     assert ON_THE_STACK[number] == sum(array.nbytes for array in found if array.home == "private memory")
 
@@ -98,7 +98,7 @@ def test_arrays_in_memory_fill_the_stack_that_ptxas_reports(rows: Any, number: i
 @pytest.mark.parametrize("number", LIKELY)
 def test_arrays_of_which_the_rules_are_unsure_are_where_they_likelier_are(rows: Any, number: int) -> None:
     kernel = load_kernel(pickle.loads(rows[number]["kernel"]))
-    found = private_arrays(kernel_profile(kernel, rows[number]["sizes"], Typical({})).graph)
+    found = private_arrays(source_profile(kernel, rows[number]["sizes"], Typical({})).graph)
     assert "unsure" in {array.home for array in found}
     assert LIKELY[number] == sum(array.nbytes for array in found if array.is_in_memory)
 
@@ -107,7 +107,7 @@ def test_arrays_of_which_the_rules_are_unsure_are_where_they_likelier_are(rows: 
 @pytest.mark.parametrize("number", EXACT)
 def test_a_warp_loads_and_stores_private_memory_as_its_graph_says(launch: Any, rows: Any, number: int) -> None:
     unit, sizes = pickle.loads(rows[number]["kernel"]), rows[number]["sizes"]
-    graphs = kernel_profile(load_kernel(unit), sizes, Typical({})).graph
+    graphs = source_profile(load_kernel(unit), sizes, Typical({})).graph
     example = graphs.launches[0].representative.example
     group = tuple(example.groups.get(axis, 0) for axis in range(3))
     tally = launch(unit, "sm_80", FAST_MATH).run(sizes, group, example.number, decide=around_calls)

@@ -10,7 +10,7 @@ from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 from loopyperf.compiler import lowered
 from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 from test_kernels.optimization_steps.reduction import STEPS, reduction
 
 from .conftest import Build
@@ -34,7 +34,7 @@ def cuda(unit: lp.TranslationUnit) -> CudaSource:
 def test_all_kinds_of_warps_execute_what_their_machine_graphs_say(launch: Build, step: str, architecture: str) -> None:
     unit, sizes = reduction(step, GROUP), STEPS[step].sizes(GROUP, SIZE)
     machine = launch(cuda(unit), architecture)
-    (launched,) = kernel_profile(load_kernel(unit), sizes, Typical({})).launches
+    (launched,) = source_profile(load_kernel(unit), sizes, Typical({})).launches
     for kind in launched.classes:
         graph = lowered(kind.graph, capability=ARCHITECTURES[architecture])
         tally = machine.run(dict(sizes), (kind.example.groups[0], 0, 0), kind.example.number)

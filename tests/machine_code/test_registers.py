@@ -7,7 +7,7 @@ from loopyperf.compiler.registers import Registers, estimated_registers
 from loopyperf.compiler.resources import nvcc, resources
 from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 
 from .catalog import CATALOG
 from .cuda_source import cuda_source
@@ -35,7 +35,7 @@ WITH_HALO = 1.6
 
 def estimate(name: str) -> Registers:
     entry = CATALOG[name]
-    graphs = kernel_profile(load_kernel(entry.program()), entry.sizes, Typical({})).graph
+    graphs = source_profile(load_kernel(entry.program()), entry.sizes, Typical({})).graph
     return estimated_registers(lowered(graphs))
 
 

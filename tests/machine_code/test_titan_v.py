@@ -9,7 +9,7 @@ from corpora.titan_v import needs_archive
 from loopyperf.compiler import lowered
 from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 
 from .data_branches import around_calls
 from .launch import FAST_MATH
@@ -80,7 +80,7 @@ registers"""
 @pytest.mark.parametrize("number", WITHIN)
 def test_all_that_a_warp_executes_is_within_fifteen_per_cent(launch, rows, number) -> None:
     unit, sizes = pickle.loads(rows[number]["kernel"]), rows[number]["sizes"]
-    graphs = kernel_profile(load_kernel(unit), sizes, Typical({})).graph
+    graphs = source_profile(load_kernel(unit), sizes, Typical({})).graph
     example = graphs.launches[0].representative.example
     group = tuple(example.groups.get(axis, 0) for axis in range(3))
     tally = launch(unit, "sm_90", FAST_MATH).run(sizes, group, example.number, decide=around_calls)

@@ -9,14 +9,14 @@ from typing import Any
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
-from loopyperf.measurement.environment import Configuration, Environment, Limits, Sizes
+from loopyperf.measurement.backends.interface import BenchmarkCase, MeasuredTimes
+from loopyperf.measurement.environment import Configuration, DeviceLimits, Environment, Sizes
 from loopyperf.measurement.kernel_files import KernelFile
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Run
 from loopyperf.measurement.watch import YARDSTICK
 
-LIMITS = Limits(group_size=1024, local_memory=48 * 1024, global_memory=2**30)
+LIMITS = DeviceLimits(group_size=1024, local_memory=48 * 1024, global_memory=2**30)
 TICK = 2.0**-20
 """seconds; about a microsecond, and sums of ticks are exact"""
 LAUNCH = 10 * TICK
@@ -42,7 +42,7 @@ ONE_LAUNCH = Protocol(overhead_factor=1.0, seed=None)
 of the files."""
 
 
-def run(protocol: Protocol | None = None, limits: Limits = LIMITS, **changes: Any) -> Run:
+def run(protocol: Protocol | None = None, limits: DeviceLimits = LIMITS, **changes: Any) -> Run:
     return Run.start(environment(**changes), limits, protocol or ONE_LAUNCH)
 
 
@@ -105,14 +105,14 @@ class SyntheticBackend:
     """
 
     seconds: Callable[[BenchmarkCase], float] = linear_time
-    limits: Limits = LIMITS
+    limits: DeviceLimits = LIMITS
     environment: Environment = field(default_factory=environment)
     calls: list[tuple[str, str, int, int]] = field(default_factory=list)
     yardstick: "Callable[[SyntheticBackend], float]" = steady_yardstick
 
-    def time(self, case: BenchmarkCase, runs: int) -> Timing:
+    def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
         if case.kernel_class == YARDSTICK:
-            return Timing((self.yardstick(self) if case.sizes["rounds"] > 64 else LAUNCH,) * runs)
+            return MeasuredTimes((self.yardstick(self) if case.sizes["rounds"] > 64 else LAUNCH,) * runs)
         self.calls.append((case.kernel_class, case.configuration.label, case.sizes.get("n", 0), runs))
         seconds = self.seconds(case)
-        return Timing(tuple(seconds if run % 2 else 2 * seconds for run in range(runs)))
+        return MeasuredTimes(tuple(seconds if run % 2 else 2 * seconds for run in range(runs)))

@@ -12,12 +12,12 @@ from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.campaign import EMPTY_KERNEL, plan, run_campaign
-from loopyperf.measurement.environment import Limits
+from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 
 from .synthetic import LAUNCH, SyntheticBackend, configuration, kernel_file, run
 
-LIMITS = Limits(group_size=256, local_memory=2**15, global_memory=2**30)
+LIMITS = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**30)
 FOLDERS = ("measurement_kernels", "test_kernels")
 FILES = {file.name: file for folder in FOLDERS for file in load_kernel_files(bundled_folder(folder))}
 FORMS = [

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopyperf.errors import KernelFileError
-from loopyperf.measurement.environment import Limits, doubling
+from loopyperf.measurement.environment import DeviceLimits, doubling
 
 # {{{ ladders
 
@@ -43,8 +43,8 @@ def test_a_ladder_without_a_first_size_is_refused(at_least, multiple_of):
 # {{{ group sizes
 
 
-def limits(group_size: int) -> Limits:
-    return Limits(group_size, local_memory=2**15, global_memory=2**30)
+def limits(group_size: int) -> DeviceLimits:
+    return DeviceLimits(group_size, local_memory=2**15, global_memory=2**30)
 
 
 def test_devices_of_the_paper_get_its_group_sizes():

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from loopyperf.measurement.records import Measurement, noise_floor, usual, yardstick_times
+from loopyperf.measurement.records import Measurement, noise_floor, reference_times, usual
 
 
 def taken(rounds: int, *samples: float, kind="yardstick") -> Measurement:
@@ -44,5 +44,5 @@ def test_a_single_fast_time_is_not_usual():
 
 def test_the_yardstick_counts_by_the_fastest_of_its_runs_at_its_last_size():
     records = [taken(64, 9.0), taken(128, 3.0, 1.0), taken(128, 5.0, kind="measurement"), taken(128, 2.0, 4.0)]
-    assert yardstick_times(records) == (1.0, 2.0)
-    assert yardstick_times([]) == ()
+    assert reference_times(records) == (1.0, 2.0)
+    assert reference_times([]) == ()

@@ -9,7 +9,7 @@ import pytest
 from loopyperf.errors import BackendError, LoopyperfWarning, MeasurementError
 from loopyperf.measurement.backends import open_backend, opencl
 from loopyperf.measurement.backends.interface import BenchmarkCase
-from loopyperf.measurement.backends.opencl import OpenCLBackend, choose_device, describe_environment, warp_size
+from loopyperf.measurement.backends.opencl import OpenCLBackend, choose_opencl_device, opencl_environment, warp_size
 from loopyperf.measurement.backends.opencl_program import OpenCLProgram
 
 from .launched_kernels import RELAXATION, REVERSAL, in_groups, make, relaxation, reversal
@@ -61,7 +61,7 @@ def test_groups_may_take_local_memory_that_nobody_uses(measured, sizes):
 
 @pytest.mark.parametrize("unused", [0, 4096])
 def test_each_launch_takes_the_local_memory_that_nobody_uses(unused):
-    device = choose_device()
+    device = choose_opencl_device()
     context = cl.Context([device])
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4000)
     bound = OpenCLProgram(context, reversal(), unused).bind({"a": buffer, "b": buffer, "s": 0.25, "n": 1000})
@@ -72,7 +72,7 @@ def test_each_launch_takes_the_local_memory_that_nobody_uses(unused):
 
 def test_a_kernel_without_arguments_may_take_local_memory_too():
     unit = in_groups(make("{[i]: 0 <= i < 64}", "... nop {inames=i}", [], assumptions=""))
-    context = cl.Context([choose_device()])
+    context = cl.Context([choose_opencl_device()])
     bound = OpenCLProgram(context, unit, 4096).bind({})
     assert len(bound.time(cl.CommandQueue(context), 3).wall) == 3
 
@@ -91,7 +91,7 @@ def test_a_kernel_is_compiled_once_for_all_its_sizes(backend):
 
 
 def test_a_queue_that_keeps_no_times_gives_none_of_the_device():
-    context = cl.Context([choose_device()])
+    context = cl.Context([choose_opencl_device()])
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4000)
     bound = OpenCLProgram(context, reversal()).bind({"a": buffer, "b": buffer, "s": 0.25, "n": 1000})
     timing = bound.time(cl.CommandQueue(context), 3)
@@ -99,7 +99,7 @@ def test_a_queue_that_keeps_no_times_gives_none_of_the_device():
 
 
 def test_the_grid_of_each_launch_is_its_own():
-    context = cl.Context([choose_device()])
+    context = cl.Context([choose_opencl_device()])
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4000)
     bound = OpenCLProgram(context, reversal()).bind({"a": buffer, "b": buffer, "s": 0.25, "n": 1000})
     # 1000 elements are 63 groups of 16 and 32 groups of 32
@@ -108,7 +108,7 @@ def test_the_grid_of_each_launch_is_its_own():
 
 
 def test_a_group_may_have_more_axes_than_the_grid():
-    context = cl.Context([choose_device()])
+    context = cl.Context([choose_opencl_device()])
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 400)
     unit = make(
         "{[g, i, j]: 0 <= g < n and 0 <= i < 2 and 0 <= j < 16}",
@@ -121,7 +121,7 @@ def test_a_group_may_have_more_axes_than_the_grid():
 
 
 def test_a_loop_on_the_host_is_unrolled_into_launches():
-    context = cl.Context([choose_device()])
+    context = cl.Context([choose_opencl_device()])
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 400)
     program = OpenCLProgram(context, relaxation())
     assert len(program.bind({"a": buffer, "n": 100, "steps": 5}).launches) == 10
@@ -210,13 +210,13 @@ def test_a_failure_leaves_the_backend_usable(backend):
 
 
 def test_a_device_is_found_by_part_of_its_name_or_platform():
-    device = choose_device()
-    assert device == choose_device(device.name.strip().upper())
-    assert device.platform == choose_device(device.platform.name[:5].lower()).platform
+    device = choose_opencl_device()
+    assert device == choose_opencl_device(device.name.strip().upper())
+    assert device.platform == choose_opencl_device(device.platform.name[:5].lower()).platform
 
 
 def test_a_missing_device_is_answered_with_those_there_are():
-    with pytest.raises(BackendError, match=rf"'Voodoo 2'.*{choose_device().platform.name}"):
+    with pytest.raises(BackendError, match=rf"'Voodoo 2'.*{choose_opencl_device().platform.name}"):
         open_backend("opencl", device="Voodoo 2")
 
 
@@ -227,13 +227,13 @@ def test_a_machine_without_devices_says_how_to_get_one(monkeypatch):
 
 
 def test_limits_are_those_of_the_device(backend):
-    device = choose_device()
+    device = choose_opencl_device()
     assert backend.limits.group_size == device.max_work_group_size
     assert backend.limits.global_memory <= device.max_mem_alloc_size
 
 
 def test_what_the_driver_reports_is_among_the_limits(backend):
-    device = choose_device()
+    device = choose_opencl_device()
     limits = backend.limits
     assert (limits.cores, limits.clock) == (device.max_compute_units, device.max_clock_frequency * 1e6)
     assert (limits.memory, limits.cache) == (device.global_mem_size, device.global_mem_cache_size)
@@ -265,10 +265,10 @@ def test_the_size_of_a_warp_is_what_the_driver_states_or_one(extensions, lanes):
 def test_threads_that_pocl_was_not_told_are_recorded_and_warned_of(monkeypatch):
     device = next(device for device in opencl.available_devices() if opencl.pocl_threads(device))
     monkeypatch.setenv("POCL_MAX_PTHREAD_COUNT", "3")
-    assert describe_environment(device).threads == 3
+    assert opencl_environment(device).threads == 3
     monkeypatch.delenv("POCL_MAX_PTHREAD_COUNT")
     with pytest.warns(LoopyperfWarning, match="POCL_MAX_PTHREAD_COUNT=1"):
-        assert describe_environment(device).threads == "unset"
+        assert opencl_environment(device).threads == "unset"
 
 
 def test_everything_but_the_opencl_backend_works_without_pyopencl():

@@ -14,8 +14,8 @@ import pytest
 from loopyperf.errors import BackendError, MeasurementError
 from loopyperf.measurement.backends import opencl
 from loopyperf.measurement.backends.interface import BenchmarkCase
-from loopyperf.measurement.backends.opencl import OpenCLBackend, choose_device
-from loopyperf.measurement.backends.opencl_program import LaunchSequence
+from loopyperf.measurement.backends.opencl import OpenCLBackend, choose_opencl_device
+from loopyperf.measurement.backends.opencl_program import OpenCLLaunchSequence
 from loopyperf.measurement.watch import cases
 
 from .synthetic import configuration, scale_kernel
@@ -65,9 +65,9 @@ def test_buffers_are_freed_when_the_next_size_comes(backend):
 
 
 def test_a_kernel_without_a_launch_takes_the_device_no_time():
-    context = cl.Context([choose_device()])
+    context = cl.Context([choose_opencl_device()])
     queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
-    assert LaunchSequence((), ()).time(queue, 2).device == (0.0, 0.0)
+    assert OpenCLLaunchSequence((), ()).time(queue, 2).device == (0.0, 0.0)
 
 
 def chain_of_loads() -> lp.TranslationUnit:

@@ -11,10 +11,10 @@ from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.campaign import plan
-from loopyperf.measurement.environment import Limits
+from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 
-LIMITS = Limits(group_size=256, local_memory=2**15, global_memory=2**30)
+LIMITS = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**30)
 FILES = {file.name: file for file in load_kernel_files(bundled_folder("test_kernels/optimization_steps"))}
 FORMS = {f"{name}, {form.label}": (name, form) for name, form in plan(FILES.values(), LIMITS)}
 
@@ -62,7 +62,7 @@ def test_a_tree_adds_up_all_numbers_but_one_with_a_barrier_at_each_level(step: i
 def test_in_step_a_warp_adds_up_what_barriers_order_elsewhere(step: int) -> None:
     # A processor runs the form with barriers, and it is that which is verified. The other one is the same but for them,
     # and for what lanes from s on add, which nobody looks at.
-    def statements(limits: Limits) -> list[str]:
+    def statements(limits: DeviceLimits) -> list[str]:
         form = next(each for each in FILES["reduction"].configurations(limits) if each.label.startswith(f"K{step}"))
         kernel = form.build().default_entrypoint
         return [f"{each.assignee} = {each.expression}" for each in kernel.instructions if isinstance(each, Assignment)]

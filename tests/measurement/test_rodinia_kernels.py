@@ -7,11 +7,11 @@ import pytest
 
 from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
-from loopyperf.measurement.environment import Limits
+from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.predict.estimate import estimate
 
-LIMITS = Limits(group_size=256, local_memory=2**15, global_memory=2**30)
+LIMITS = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**30)
 FILES = {file.name: file for file in load_kernel_files(bundled_folder("test_kernels/rodinia"))}
 WARPS = {
     "Fan2": 2,

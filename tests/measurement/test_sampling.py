@@ -4,7 +4,7 @@ from itertools import count
 import pytest
 
 from loopyperf.errors import MeasurementError
-from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
+from loopyperf.measurement.backends.interface import BenchmarkCase, MeasuredTimes
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.watch import measured, probed
 
@@ -24,7 +24,7 @@ class Scripted:
     def time(self, case, runs):
         self.done += ["run"] * runs
         wall = tuple(next(self.seconds) for _ in range(runs))
-        return Timing(wall, tuple(each / 2 for each in wall))
+        return MeasuredTimes(wall, tuple(each / 2 for each in wall))
 
 
 class Emptying(Scripted):
@@ -89,12 +89,12 @@ def test_samples_of_both_clocks_are_there_in_order():
 
 
 def test_times_of_the_device_are_dropped_where_some_runs_have_none():
-    assert Timing((1.0,), (0.5,)).followed_by(Timing((2.0,))) == Timing((1.0, 2.0))
+    assert MeasuredTimes((1.0,), (0.5,)).followed_by(MeasuredTimes((2.0,))) == MeasuredTimes((1.0, 2.0))
 
 
 def test_times_of_other_runs_are_refused():
     with pytest.raises(MeasurementError, match="2 runs have 1 times of the device"):
-        Timing((1.0, 2.0), (1.0,))
+        MeasuredTimes((1.0, 2.0), (1.0,))
 
 
 def test_cold_caches_are_emptied_before_each_run():

@@ -7,7 +7,7 @@ import pytest
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.errors import MeasurementError
 from loopyperf.kernel import load_kernel
-from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
+from loopyperf.measurement.backends.interface import BenchmarkCase, MeasuredTimes
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.kernel_files import with_local_tile
 
@@ -112,7 +112,7 @@ def test_each_element_of_the_box_is_fetched_once(columns, rows):
 
 @pytest.mark.parametrize("n", [1, 15, 37, 48])
 def test_a_tile_ends_where_the_array_ends(n):
-    def timed(last: float) -> Timing:
+    def timed(last: float) -> MeasuredTimes:
         def reference(arguments: dict[str, Any]) -> dict[str, Any]:
             expected = arguments["a"][:-1, :-1] + arguments["a"][1:, 1:]
             expected[-1, -1] += last

@@ -7,10 +7,10 @@ import pytest
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement import watch
 from loopyperf.measurement.archive import Archive, read_archive
-from loopyperf.measurement.backends.interface import Timing
+from loopyperf.measurement.backends.interface import MeasuredTimes
 from loopyperf.measurement.campaign import run_campaign
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.measurement.records import noise_floor, yardstick_times
+from loopyperf.measurement.records import noise_floor, reference_times
 from loopyperf.measurement.watch import YARDSTICK
 
 from .synthetic import LAUNCH, TICK, SyntheticBackend, configuration, kernel_file, linear_time, run
@@ -62,7 +62,7 @@ class Rounds(SyntheticBackend):
     def time(self, case, runs):
         if case.kernel_class != YARDSTICK:
             return super().time(case, runs)
-        return Timing((LAUNCH + self.each * case.sizes["rounds"],) * runs)
+        return MeasuredTimes((LAUNCH + self.each * case.sizes["rounds"],) * runs)
 
 
 def rounds(path):
@@ -156,7 +156,7 @@ def test_slow_looks_whose_takes_were_repeated_are_no_noise(path):
     # Of six takes one was slow, and then measured again: what stands was all taken at one speed.
     measure(path, Shared(busy=(3, 4), looks_slow=20))
     recording = read_archive(path)
-    looks = yardstick_times(recording.measurements)
+    looks = reference_times(recording.measurements)
     assert noise_floor(looks) > 0.1
     assert recording.noise_floor == 0.0
 

@@ -16,16 +16,16 @@ import pytest
 from kernels import doubled
 
 import loopyperf as lpp
-from loopyperf.measurement.backends.interface import Limits
+from loopyperf.measurement.backends.interface import DeviceLimits
 from loopyperf.measurement.kernel_files import Configuration, bundled_folder, load_kernel_files
 from loopyperf.memory import source_launch
 from loopyperf.memory.kernel_profile import KernelProfile
-from loopyperf.models.demand import LaunchDemand, once
+from loopyperf.models.demand import LaunchDemand, cached_for_launch
 from loopyperf.stages import cache as recent
 from loopyperf.stages import case
 from loopyperf.stages.stages import staged
 
-LIMITS = Limits(group_size=256, local_memory=2**15, global_memory=2**32, cores=80, warp_size=32)
+LIMITS = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**32, cores=80, warp_size=32)
 FOLDERS = ("test_kernels", "test_kernels/rodinia", "test_kernels/optimization_steps")
 V100 = lpp.load_device("v100")
 PLAIN = (str, int, float, bool, Fraction, Enum, type(None))
@@ -118,14 +118,14 @@ def test_a_kernel_that_is_built_again_is_not_prepared_again(monkeypatch: pytest.
 
     found = [seconds(n) for n in (2**10, 2**20, 2**21)]
     assert len(prepared) == 1
-    recent.forget()
+    recent.clear_memory()
     assert [seconds(n) for n in (2**21, 2**20, 2**10)] == found[::-1]
     assert len(prepared) == 2
     seconds(2**12, size="m")
     assert len(prepared) == 3
     # A search goes on to other kernels: only the latest are kept.
     monkeypatch.setattr(case, "PREPARED", 1)
-    recent.forget()
+    recent.clear_memory()
     for number, size in enumerate(("n", "m", "n", "n")):
         seconds(2**number, size)
     assert len(prepared) == 6
@@ -136,11 +136,11 @@ def test_what_was_derived_of_a_value_is_not_pickled() -> None:
     (launch,) = stages.timed.launches
     before = len(pickle.dumps(launch.programs))
     assert launch.warps
-    assert once(launch, LaunchDemand).latency > 0
+    assert cached_for_launch(launch, LaunchDemand).latency > 0
     assert len(pickle.dumps(launch.programs)) == before
     again = pickle.loads(pickle.dumps(launch))
     assert set(vars(again)) == {field.name for field in dataclasses.fields(launch)}
-    assert once(again, LaunchDemand).latency == once(launch, LaunchDemand).latency
+    assert cached_for_launch(again, LaunchDemand).latency == cached_for_launch(launch, LaunchDemand).latency
 
 
 def test_timed_programs_are_equal_by_what_they_say() -> None:

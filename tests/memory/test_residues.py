@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loopyperf.memory import residues
-from loopyperf.memory.residues import NoPlacesError, Place, Progress, passes_by_place
+from loopyperf.memory.residues import AddressStride, Offset, TooManyOffsetsError, iterations_by_offset
 from loopyperf.polyhedral.points import Points, points_listed
 
 LINE = 128
@@ -25,9 +25,9 @@ SETS = [
 ]
 
 
-def progresses(dimensions: int) -> st.SearchStrategy[list[Progress]]:
+def progresses(dimensions: int) -> st.SearchStrategy[list[AddressStride]]:
     steps = st.sampled_from([0, 4, -4, 8, 12, 48, 128, 132, 400])
-    return st.lists(st.builds(Progress, st.integers(1, 4), steps), min_size=dimensions, max_size=dimensions)
+    return st.lists(st.builds(AddressStride, st.integers(1, 4), steps), min_size=dimensions, max_size=dimensions)
 
 
 @pytest.mark.parametrize("few", [0, residues.FEW], ids=["counted by isl", "listed where few"])
@@ -37,16 +37,21 @@ def progresses(dimensions: int) -> st.SearchStrategy[list[Progress]]:
 def test_as_many_as_by_visiting_each(text: str, few: int, draw: st.DataObject) -> None:
     passes = isl.Set(text)
     along = draw.draw(progresses(passes.dim(isl.dim_type.set)))
-    expected = Counter[Place]()
+    expected = Counter[Offset]()
     for point in points_listed(passes).tolist():
         phases = tuple(value % each.period for value, each in zip(point, along, strict=True))
         moved = sum(each.step * (value // each.period) for value, each in zip(point, along, strict=True))
-        expected[Place(phases, moved % LINE)] += 1
+        expected[Offset(phases, moved % LINE)] += 1
     with patch.object(residues, "FEW", few):
-        assert Counter(passes_by_place(Points(passes), lambda loops: [along[loop] for loop in loops], LINE)) == expected
+        assert (
+            Counter(iterations_by_offset(Points(passes), lambda loops: [along[loop] for loop in loops], LINE))
+            == expected
+        )
 
 
 def test_too_many_places_are_refused() -> None:
     # 100 phases of each of two loops
-    with pytest.raises(NoPlacesError, match="10000 ways"):
-        passes_by_place(Points((range(1000), range(1000))), lambda loops: [Progress(100, 0)] * len(loops), LINE)
+    with pytest.raises(TooManyOffsetsError, match="10000 ways"):
+        iterations_by_offset(
+            Points((range(1000), range(1000))), lambda loops: [AddressStride(100, 0)] * len(loops), LINE
+        )

@@ -10,13 +10,13 @@ from idg.patterns import flat, written
 from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import Kernel
 from loopyperf.memory.footprints import Cache, Window, WorkingSets, working_sets
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 
 LINE = 128
 
 
 def sets_of(kernel: Kernel, sizes: Mapping[str, int] | None = None) -> WorkingSets:
-    (launch,) = kernel_profile(kernel, sizes or {}, Typical({})).launches
+    (launch,) = source_profile(kernel, sizes or {}, Typical({})).launches
     return working_sets(launch.footprints)
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopyperf.models.result import Alternative, Answer, Breakdown, ModelTime, Row, read, transcribed
+from loopyperf.models.result import Alternative, Answer, Breakdown, BreakdownRow, ModelTime, answer_as_json, read_answer
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(0, 2**80)
-ROWS = st.builds(Row, st.text(), st.text(), NUMBERS, NUMBERS, NUMBERS)
+ROWS = st.builds(BreakdownRow, st.text(), st.text(), NUMBERS, NUMBERS, NUMBERS)
 TEXTS = st.lists(st.text(), max_size=3).map(tuple)
 ALTERNATIVES = st.builds(Alternative, NUMBERS, TEXTS, st.text(), st.text())
 TIMES = st.builds(
@@ -28,24 +28,24 @@ TIMES = st.builds(
 
 @given(st.tuples(st.text(), TIMES))
 def test_what_is_read_is_what_was_written(answer: Answer) -> None:
-    assert repr(read(transcribed(answer))) == repr(answer)
+    assert repr(read_answer(answer_as_json(answer))) == repr(answer)
 
 
-ANSWER: Answer = ("made_up", ModelTime(1.5, Breakdown((Row("f32 mul", "a", 2, 0.75, 1.5),))))
+ANSWER: Answer = ("made_up", ModelTime(1.5, Breakdown((BreakdownRow("f32 mul", "a", 2, 0.75, 1.5),))))
 
 
 @pytest.mark.parametrize("seconds", [np.float64(1.5), np.array([1.5, 2.5])], ids=["numpy's", "an array"])
 def test_other_numbers_than_pythons_are_not_written(seconds: object) -> None:
     kernel, time = ANSWER
     with pytest.raises(msgspec.ValidationError):
-        transcribed((kernel, replace(time, seconds=seconds)))  # pyright: ignore[reportArgumentType]
+        answer_as_json((kernel, replace(time, seconds=seconds)))  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("seconds", [float("inf"), float("nan")], ids=["infinite", "no number"])
 def test_what_json_has_no_number_for_is_not_believed(seconds: float) -> None:
     kernel, time = ANSWER
     with pytest.raises(msgspec.ValidationError):
-        read(transcribed((kernel, replace(time, seconds=seconds))))
+        read_answer(answer_as_json((kernel, replace(time, seconds=seconds))))
 
 
 @pytest.mark.parametrize(
@@ -55,13 +55,13 @@ def test_what_json_has_no_number_for_is_not_believed(seconds: float) -> None:
         b"[]",
         b'["made_up"]',
         b"null",
-        transcribed(ANSWER)[:-1],
-        transcribed(ANSWER).replace(b'"seconds":1.5', b'"seconds":"1.5"'),
-        transcribed(ANSWER).replace(b'"notes":[]', b'"notes":[1]'),
-        transcribed(ANSWER).replace(b'"notes"', b'"further"'),
-        transcribed(ANSWER).replace(b'"a",2,', b'"a",'),
+        answer_as_json(ANSWER)[:-1],
+        answer_as_json(ANSWER).replace(b'"seconds":1.5', b'"seconds":"1.5"'),
+        answer_as_json(ANSWER).replace(b'"notes":[]', b'"notes":[1]'),
+        answer_as_json(ANSWER).replace(b'"notes"', b'"further"'),
+        answer_as_json(ANSWER).replace(b'"a",2,', b'"a",'),
     ],
 )
 def test_what_is_no_answer_is_not_read(transcript: bytes) -> None:
     with pytest.raises(msgspec.MsgspecError):
-        read(transcript)
+        read_answer(transcript)

@@ -18,11 +18,11 @@ from parts_backend import PartsBackend
 
 import loopyperf as lpp
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.learned import Record, Score, Taught
+from loopyperf.calibration.learned import Record, Score, TrainingRecord
 from loopyperf.errors import ParameterError, UnknownModelError
 from loopyperf.models.catalog import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.catalog import MODELS, find_model
-from loopyperf.models.interface import FittedModel, LearnedModel, Shares, Weights
+from loopyperf.models.interface import FittedModel, RegressionModel, Shares, Weights
 from loopyperf.models.result import ModelTime
 from loopyperf.testing import predictor_checks
 from loopyperf.units import duration
@@ -236,7 +236,7 @@ def made_up_fit(model: str) -> Fit:
 
 def needed(model: str) -> dict[str, Any]:
     """Return what *model* must be given besides the kernel."""
-    if isinstance(MODELS[model], LearnedModel):
+    if isinstance(MODELS[model], RegressionModel):
         pytest.importorskip("sklearn", reason="learned models are in the extra learn")
         return {"fit": made_up_learned()}
     if MODELS[model].needs == {"samples"}:
@@ -244,10 +244,10 @@ def needed(model: str) -> dict[str, Any]:
     return {"fit": made_up_fit(model)} if model in FITTED else {"device": DEVICE}
 
 
-def made_up_learned() -> lpp.Learned:
+def made_up_learned() -> lpp.ResidualModel:
     """Return what has learned that its base, the roofline, is off by a factor, the more the more groups there are."""
-    rows = tuple(Taught(str(groups), "", 1e-3, 0.1 * groups, (float(groups),)) for groups in range(5))
-    return lpp.Learned(
+    rows = tuple(TrainingRecord(str(groups), "", 1e-3, 0.1 * groups, (float(groups),)) for groups in range(5))
+    return lpp.ResidualModel(
         Record(
             model="learned",
             device=DEVICE,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from loopyperf.errors import ModelInputError
 from loopyperf.models.learned import CORRECTION, corrected, sampled_features
-from loopyperf.models.result import Breakdown, ModelTime, Row
+from loopyperf.models.result import Breakdown, BreakdownRow, ModelTime
 from loopyperf.models.sampling import SampledProgram, Samples, extrapolated
 
 SAMPLES = Samples((64, 96), (2e-4, 2.9e-4), 32, 1000)
@@ -17,7 +17,7 @@ LINEAR = extrapolated(SampledProgram("f", SAMPLES)).seconds
 
 
 def base(*seconds: float) -> ModelTime:
-    rows = tuple(Row(f"part {place}", "insn", 1, each, each) for place, each in enumerate(seconds))
+    rows = tuple(BreakdownRow(f"part {place}", "insn", 1, each, each) for place, each in enumerate(seconds))
     return ModelTime(sum(seconds), Breakdown(rows), notes=("assumed",))
 
 

@@ -37,7 +37,7 @@ def simulate_less(monkeypatch: pytest.MonkeyPatch, issues: int) -> None:
     """Let parts of about so many *issues* be simulated, never all, and forget what was answered so far."""
     monkeypatch.setattr(pipeline, "MOST", 0)
     monkeypatch.setattr(pipeline, "ISSUES", issues)
-    recent.forget()
+    recent.clear_memory()
     seconds(kernel("{[i]: 0<=i<n}", "b[i] = a[i]", *_arrays("n")), n=1)  # of the latest kernel the stages are kept
 
 

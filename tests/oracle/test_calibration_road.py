@@ -29,7 +29,7 @@ from loopyperf.errors import (
     UnknownModelError,
 )
 from loopyperf.measurement.archive import read_archive
-from loopyperf.measurement.backends.interface import Timing
+from loopyperf.measurement.backends.interface import MeasuredTimes
 from loopyperf.measurement.backends.replay import ReplayBackend
 from loopyperf.measurement.kernel_files import load_kernel_files
 
@@ -181,7 +181,7 @@ def test_a_fit_is_to_the_wall_clock_whatever_the_device_says(kernels):
     class WithClock(SyntheticBackend):
         def time(self, case, runs):
             wall = super().time(case, runs).wall
-            return Timing(wall, tuple(each / 3 for each in wall))
+            return MeasuredTimes(wall, tuple(each / 3 for each in wall))
 
     assert calibrate(WithClock(seconds), kernels).weights == pytest.approx(WEIGHTS, rel=ROUNDING)
 

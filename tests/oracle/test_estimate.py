@@ -365,7 +365,7 @@ def test_nobody_works_out_an_explanation_that_is_not_asked_for(make_fit, monkeyp
     fit = make_fit(weights=WEIGHTS)
     expected = lpp.estimate(KERNEL, n=100, fit=fit)
     notes = expected.notes
-    monkeypatch.setattr("loopyperf.predict.by_counts.interval", costly)
+    monkeypatch.setattr("loopyperf.predict.by_counts.prediction_interval", costly)
     found = lpp.estimate(KERNEL, n=100, fit=fit)
     assert (float(found), found.model, found.sizes) == (float(expected), "linear", {"n": 100})
     with pytest.raises(AssertionError, match="costly"):

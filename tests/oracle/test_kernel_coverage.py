@@ -11,11 +11,11 @@ from loopyperf.calibration.dependence import own_parts
 from loopyperf.calibration.problem import FEWEST, Coverage, tabulate
 from loopyperf.counts.property_vector import BITS, PAPER_PROPERTIES
 from loopyperf.errors import LoopyperfError
-from loopyperf.measurement.environment import Limits
+from loopyperf.measurement.environment import DeviceLimits
 
-GPU = Limits(group_size=1024, local_memory=48 * 1024, global_memory=2**30, cores=80, warp_size=32)
-POCL = Limits(group_size=4096, local_memory=2**21, global_memory=2**30)
-SMALL = Limits(group_size=256, local_memory=2**15, global_memory=2**28, cores=64, warp_size=64)
+GPU = DeviceLimits(group_size=1024, local_memory=48 * 1024, global_memory=2**30, cores=80, warp_size=32)
+POCL = DeviceLimits(group_size=4096, local_memory=2**21, global_memory=2**30)
+SMALL = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**28, cores=64, warp_size=64)
 LIMITS = {"an NVIDIA GPU": GPU, "PoCL": POCL}
 
 
@@ -74,7 +74,7 @@ def test_kernels_that_the_model_cannot_explain_are_left_out(tmp_path):
 def test_ranges_end_at_the_memory(tmp_path):
     folder = write_kernel_files(tmp_path, "vectors")
     # sums and products take four vectors of 2^14 to 2^16 elements of 4 bytes
-    rows = kernel_coverage(Limits(256, 2**15, 4 * 4 * 2**15), folder)
+    rows = kernel_coverage(DeviceLimits(256, 2**15, 4 * 4 * 2**15), folder)
     assert [(row.least, row.most) for row in rows if row.name == "f32 add"] == [(2 * 2**14, 2 * 2**15)]
 
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
-from loopyperf.measurement.environment import Limits
+from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
 from loopyperf.predict.by_counts import UNTRIED
 
-R9_FURY = Limits(group_size=256, local_memory=32 * 1024, global_memory=4 * 2**30)
+R9_FURY = DeviceLimits(group_size=256, local_memory=32 * 1024, global_memory=4 * 2**30)
 
 # Table 2, in seconds
 ADD, MUL, POW, RSQRT = 6.81e-13, 5.68e-13, 3.91e-13, 1.61e-12

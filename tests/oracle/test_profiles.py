@@ -16,7 +16,7 @@ import loopyperf as lpp
 from loopyperf.cli.program import program
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.campaign import plan
-from loopyperf.measurement.environment import Limits
+from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.models.counters import Counters
 from loopyperf.predict.counters import read_profile
@@ -187,7 +187,7 @@ COUNTED = {
     "n-body": {"n": 1024},
     "skinny matrix multiplication": {"n": 64, "m": 512, "l": 64},
 }
-LIMITS = Limits(1024, 48 * 1024, 2**37, 132, 32, 1.98e9, 2**37, 50 * 2**20)
+LIMITS = DeviceLimits(1024, 48 * 1024, 2**37, 132, 32, 1.98e9, 2**37, 50 * 2**20)
 
 
 @pytest.mark.parametrize("kernel", COUNTED)

@@ -13,7 +13,7 @@ from kernels import doubled, outer_product, summed
 from msgspec import structs
 
 import loopyperf as lpp
-from loopyperf.calibration.learned import own_learned, save_learned
+from loopyperf.calibration.learned import own_residual_models, save_residual_model
 from loopyperf.errors import (
     CalibrationError,
     FitFileError,
@@ -54,7 +54,7 @@ def rows() -> list[lpp.Measured]:
 
 
 @pytest.fixture(scope="module")
-def learned(rows: list[lpp.Measured]) -> lpp.Learned:
+def learned(rows: list[lpp.Measured]) -> lpp.ResidualModel:
     return lpp.train(rows, device=V100, base="roofline")
 
 
@@ -70,8 +70,8 @@ def test_a_time_that_lacks_something_lacks_it_when_it_is_corrected(rows: list[lp
         assert "at least" in str(found)
 
 
-def test_it_answers_beside_other_models_like_a_fit(learned: lpp.Learned, tmp_path: Path):
-    save_learned(learned, tmp_path / "learned.json")
+def test_it_answers_beside_other_models_like_a_fit(learned: lpp.ResidualModel, tmp_path: Path):
+    save_residual_model(learned, tmp_path / "learned.json")
     expected = lpp.estimate(doubled(), n=4096, model="learned", fit=learned)
     for fit in (learned, tmp_path / "learned.json"):
         compared = lpp.compare(doubled(), n=4096, fit=fit, models=["roofline", "linear", "learned"])
@@ -79,7 +79,7 @@ def test_it_answers_beside_other_models_like_a_fit(learned: lpp.Learned, tmp_pat
         assert compared.estimates["learned"] == expected
 
 
-def test_it_is_judged_by_kernels_that_were_left_out(learned: lpp.Learned, rows: list[lpp.Measured]):
+def test_it_is_judged_by_kernels_that_were_left_out(learned: lpp.ResidualModel, rows: list[lpp.Measured]):
     record = learned.record
     assert (record.slug, record.model, record.base, record.fit) == ("nvidia-v100", "learned", "roofline", None)
     assert set(record.scores) == {"base", "svr", "trees"}
@@ -88,13 +88,13 @@ def test_it_is_judged_by_kernels_that_were_left_out(learned: lpp.Learned, rows: 
     assert {row.kernel_class for row in record.rows} == {"doubled", *(f"summed_{n}" for n in (1, 8, 24, 64))}
 
 
-def test_no_feature_names_a_kernel_or_an_array(learned: lpp.Learned):
+def test_no_feature_names_a_kernel_or_an_array(learned: lpp.ResidualModel):
     names = " ".join([*learned.record.told, *learned.record.amounts])
     assert "ILP" in names
     assert not any(word in names for word in ("doubled", "summed", "insn", "a[", "b["))
 
 
-def test_an_estimate_is_the_bases_corrected(learned: lpp.Learned):
+def test_an_estimate_is_the_bases_corrected(learned: lpp.ResidualModel):
     unseen = summed(40)
     found = lpp.estimate(unseen, n=2**19, model="learned", fit=learned)
     base = lpp.estimate(unseen, n=2**19, model="roofline", device=V100)
@@ -109,12 +109,12 @@ def test_an_estimate_is_the_bases_corrected(learned: lpp.Learned):
     assert np.log(found.seconds / low) == pytest.approx(learned.half_width)
 
 
-def test_an_equal_question_is_answered_from_a_file_without_graphs(learned: lpp.Learned, folder, forbid):
+def test_an_equal_question_is_answered_from_a_file_without_graphs(learned: lpp.ResidualModel, folder, forbid):
     first = lpp.estimate(doubled(group=64), n=2**19, fit=learned)
-    again_taught = lpp.Learned(structs.replace(learned.record, created=None))
-    other = lpp.Learned(structs.replace(learned.record, errors=learned.record.errors[1:]))
+    again_taught = lpp.ResidualModel(structs.replace(learned.record, created=None))
+    other = lpp.ResidualModel(structs.replace(learned.record, errors=learned.record.errors[1:]))
     forbid()
-    recent.forget()
+    recent.clear_memory()
     for equal in (learned, again_taught):
         found = lpp.estimate(doubled(group=64), n=2**19, fit=equal)
         assert (found, found.to_dict()) == (first, first.to_dict())
@@ -122,7 +122,7 @@ def test_an_equal_question_is_answered_from_a_file_without_graphs(learned: lpp.L
         lpp.estimate(doubled(group=64), n=2**19, fit=other)
 
 
-def test_sizes_in_arrays_are_answered_together(learned: lpp.Learned):
+def test_sizes_in_arrays_are_answered_together(learned: lpp.ResidualModel):
     together = lpp.estimate(KERNELS[0], n=np.array([2**15, 2**19]), fit=learned)
     alone = [lpp.estimate(KERNELS[0], n=n, fit=learned) for n in (2**15, 2**19)]
     assert together.seconds == pytest.approx([each.seconds for each in alone])
@@ -133,7 +133,7 @@ def test_sizes_in_arrays_are_answered_together(learned: lpp.Learned):
 def test_of_rows_alone_the_overlap_model_is_corrected(rows: list[lpp.Measured], tmp_path: Path):
     learned = lpp.train(rows, device=V100, save=tmp_path / "learned.json")
     assert (learned.record.base, learned.record.fit is not None) == ("overlap of pipelines", True)
-    assert lpp.load_learned(tmp_path / "learned.json") == learned
+    assert lpp.load_residual_model(tmp_path / "learned.json") == learned
     found = lpp.estimate(KERNELS[2], n=2**18, model="learned", fit=tmp_path / "learned.json")
     assert found == lpp.estimate(KERNELS[2], n=2**18, fit=learned)
     assert float(found) == pytest.approx(slower(KERNELS[2], 2**18), rel=0.2)
@@ -151,7 +151,7 @@ def taken(programs: tuple[SampledProgram, ...]) -> SampledKernel:
     return SampledKernel(programs, launching=0.0, seconds=1e-6, spent=1e-3)
 
 
-def with_samples(learned: lpp.Learned, samples_at, monkeypatch: pytest.MonkeyPatch) -> lpp.Predictor:
+def with_samples(learned: lpp.ResidualModel, samples_at, monkeypatch: pytest.MonkeyPatch) -> lpp.Predictor:
     """A predictor by *learned* on a machine that takes these samples."""
     monkeypatch.setattr(corrected, "samples_of", lambda case, *_: taken(samples_at(case.sizes)))
     machine = SimpleNamespace(environment=SimpleNamespace(slug=learned.record.slug))
@@ -206,7 +206,7 @@ def test_what_was_run_as_a_whole_is_not_corrected(rows: list[lpp.Measured], monk
     assert float(with_samples(learned, lambda _: whole, monkeypatch)(KERNELS[0], n=1024)) == 1e-4
 
 
-def test_a_model_of_another_device_is_refused(learned: lpp.Learned, rows: list[lpp.Measured]):
+def test_a_model_of_another_device_is_refused(learned: lpp.ResidualModel, rows: list[lpp.Measured]):
     with pytest.raises(
         FitFileError, match="was trained on the device 'nvidia-v100' and knows nothing of 'nvidia-a100'"
     ):
@@ -216,24 +216,24 @@ def test_a_model_of_another_device_is_refused(learned: lpp.Learned, rows: list[l
     assert lpp.estimate(KERNELS[0], n=1024, fit=learned, device=V100).device == "nvidia-v100"
 
 
-def test_a_persons_own_model_is_found_by_its_device(learned: lpp.Learned, monkeypatch: pytest.MonkeyPatch):
-    lpp.save_learned(learned, own_learned("nvidia-v100"))
+def test_a_persons_own_model_is_found_by_its_device(learned: lpp.ResidualModel, monkeypatch: pytest.MonkeyPatch):
+    lpp.save_residual_model(learned, own_residual_models("nvidia-v100"))
     found = lpp.estimate(KERNELS[0], n=1024, model="learned", device="nvidia-v100")
     monkeypatch.setenv("LOOPYPERF_DEVICE", "nvidia-v100")
     assert found == lpp.estimate(KERNELS[0], n=1024, model="learned") == lpp.estimate(KERNELS[0], n=1024, fit=learned)
 
 
-def test_a_device_may_be_called_what_its_driver_calls_it(learned: lpp.Learned):
+def test_a_device_may_be_called_what_its_driver_calls_it(learned: lpp.ResidualModel):
     record = learned.record
     fields = {name: getattr(record, name) for name in record.__struct_fields__} | {"slug": "tesla-v100-pcie-16gb"}
-    by_driver = lpp.Learned(type(record)(**fields))
+    by_driver = lpp.ResidualModel(type(record)(**fields))
     asked = lpp.estimate(KERNELS[0], n=1024, fit=by_driver, device="nvidia-v100")
     assert float(asked) == float(lpp.estimate(KERNELS[0], n=1024, fit=learned))
-    lpp.save_learned(by_driver, own_learned("tesla-v100-pcie-16gb"))
+    lpp.save_residual_model(by_driver, own_residual_models("tesla-v100-pcie-16gb"))
     assert float(lpp.estimate(KERNELS[0], n=1024, model="learned", device="nvidia-v100")) == float(asked)
 
 
-def test_a_learned_model_goes_with_no_other(learned: lpp.Learned):
+def test_a_learned_model_goes_with_no_other(learned: lpp.ResidualModel):
     with pytest.raises(ParameterError, match="a learned model needs model='learned', received 'linear'"):
         lpp.estimate(KERNELS[0], n=1024, model="linear", fit=learned)
     made_up = lpp.Fit(model="linear", device="x", slug="x", counting="executed", weights={"launches": 1.0})
@@ -243,11 +243,11 @@ def test_a_learned_model_goes_with_no_other(learned: lpp.Learned):
         lpp.estimate(KERNELS[0], n=1024, fit=learned, counting="paper")
 
 
-def test_a_description_that_is_gone_is_missed(learned: lpp.Learned):
+def test_a_description_that_is_gone_is_missed(learned: lpp.ResidualModel):
     record = learned.record
     fields = {name: getattr(record, name) for name in record.__struct_fields__} | {"slug": "nobody-knows"}
     with pytest.raises(ParameterError, match="needs the description of the device 'nobody-knows'"):
-        lpp.estimate(KERNELS[0], n=1024, fit=lpp.Learned(type(record)(**fields)))
+        lpp.estimate(KERNELS[0], n=1024, fit=lpp.ResidualModel(type(record)(**fields)))
 
 
 def test_what_cannot_be_learned_from_is_refused(rows: list[lpp.Measured]):
@@ -266,7 +266,7 @@ def test_what_cannot_be_learned_from_is_refused(rows: list[lpp.Measured]):
 
 
 def test_a_row_that_cannot_be_analysed_is_left_out_and_an_executor_changes_nothing(
-    rows: list[lpp.Measured], learned: lpp.Learned
+    rows: list[lpp.Measured], learned: lpp.ResidualModel
 ):
     bad = lpp.Measured(outer_product(), {"n": 16}, 1.0)
     failed: list[lpp.Measured] = []
@@ -289,14 +289,14 @@ def test_what_its_base_says_of_a_kernel_is_in_the_notes(rows: list[lpp.Measured]
     assert sum(note.startswith("no prediction interval: ") for note in notes) <= 1
 
 
-def test_an_estimate_is_plain_json(learned: lpp.Learned):
+def test_an_estimate_is_plain_json(learned: lpp.ResidualModel):
     found = lpp.estimate(KERNELS[0], n=1024, fit=learned).to_dict()
     assert json.loads(json.dumps(found)) == found
 
 
-def test_features_that_a_kernel_comes_without_are_named(learned: lpp.Learned):
+def test_features_that_a_kernel_comes_without_are_named(learned: lpp.ResidualModel):
     record = learned.record
     fields = {name: getattr(record, name) for name in record.__struct_fields__}
     fields["told"] = (*record.told[:-1], "hardware counter")
     with pytest.raises(ModelInputError, match="asks for the features hardware counter"):
-        lpp.estimate(KERNELS[0], n=1024, fit=lpp.Learned(type(record)(**fields)))
+        lpp.estimate(KERNELS[0], n=1024, fit=lpp.ResidualModel(type(record)(**fields)))

@@ -8,7 +8,7 @@ import pytest
 from kernels import doubled, triangle
 
 import loopyperf as lpp
-from loopyperf.models.result import Breakdown, Row
+from loopyperf.models.result import Breakdown, BreakdownRow
 
 ASKED = {"n": 4096, "device": "nvidia-v100"}
 
@@ -82,7 +82,7 @@ def test_a_device_answers_no_sizes_with_no_times(model: str) -> None:
     none = lpp.estimate(doubled(), n=np.zeros((0, 2), int), device="nvidia-v100", model=model)
     assert none.seconds.shape == (0, 2)
     assert "doubled(n=none) on nvidia-v100, model" in str(none)
-    assert " ".join(str(none).split()).startswith(none.asked + ": 0 run times")
+    assert " ".join(str(none).split()).startswith(none.inputs + ": 0 run times")
     assert "nothing in it" not in str(none)
 
 
@@ -114,7 +114,7 @@ def test_counts_that_overlap_have_a_part_of_the_time(make_fit) -> None:
 
 
 def test_pipelines_of_a_fit_are_busy_for_a_time_and_take_times_as_long() -> None:
-    parts = Breakdown((Row("DRAM", "load", 2e-3, 1.5, 3e-3), Row("launches", "", 1, 4e-6, 4e-6)))
+    parts = Breakdown((BreakdownRow("DRAM", "load", 2e-3, 1.5, 3e-3), BreakdownRow("launches", "", 1, 4e-6, 4e-6)))
     told = lpp.Estimate("k", {"n": 1}, "d", "overlap", "executed", 3.004e-3, parts, None, (), columns="pipelines")
     lines = [line.split() for line in str(told).splitlines()]
     assert str(told).splitlines()[1].endswith("takes  part of the time  share")
@@ -131,7 +131,7 @@ def test_why_there_is_no_interval_is_said_of_what_was_never_fitted() -> None:
 
 def test_what_costs_nothing_is_for_nothing() -> None:
     empty = lpp.Estimate(
-        "k", {"n": 0}, "d", "m", "executed", 0.0, Breakdown((Row("f32 mul", "", 0, 1e-9, 0.0),)), None, ()
+        "k", {"n": 0}, "d", "m", "executed", 0.0, Breakdown((BreakdownRow("f32 mul", "", 0, 1e-9, 0.0),)), None, ()
     )
     assert empty.bound == "nothing"
     assert "nothing in it costs any time" in str(empty)

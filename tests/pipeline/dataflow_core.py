@@ -15,20 +15,20 @@ import numpy as np
 
 from loopyperf.idg.graph import executions
 from loopyperf.idg.program import Opcode
-from loopyperf.pipeline.core import COLUMNS, Run
+from loopyperf.pipeline.core import COLUMNS, CoreRun
 from loopyperf.pipeline.expressions import decoded_graph
 from loopyperf.pipeline.python_core import AT_START
 from loopyperf.pipeline.scenario import NEVER, Clock, Scenario
 
 
-def run_dataflow(scenario: Scenario) -> Run:
+def run_dataflow(scenario: Scenario) -> CoreRun:
     """Return what a core does with *scenario*, in ticks of its clock."""
     clock = scenario.clock
     core = _Core(scenario, clock)
     core.run()
     busy = tuple(core.busy[name] for name in scenario.subsystems)
     trace = np.array(core.trace, dtype=np.int64).reshape(-1, COLUMNS)
-    return Run(core.finish, len(core.trace), busy, trace)
+    return CoreRun(core.finish, len(core.trace), busy, trace)
 
 
 class _Flat:

@@ -8,7 +8,7 @@ from trace_format import check, nanoseconds, tracks
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
-from loopyperf.pipeline import Execution, Profile, chrome_trace, profile_of, simulate
+from loopyperf.pipeline import Execution, Profile, chrome_trace, execution_profile, simulate
 from loopyperf.pipeline.chrome_trace import Track, trace_document
 
 EXAMPLE = Idg.from_edges(["comp", "comp", "mem", "comp", "comp", "mem"], [(0, 2), (1, 2), (2, 3), (3, 4), (4, 5)])
@@ -16,11 +16,11 @@ TIMING = {"comp": Lambdas(1, 4), "mem": Lambdas(2, 6), "barrier": Lambdas(1, 10)
 HELD = Idg.from_edges(["comp", "barrier", "mem", "comp"], [(0, 1), (1, 2), (2, 3)])
 LOOP = Idg.from_edges(["mem", "comp"], [(0, 1), (1, 0, 1)], trips=7)
 PROFILES = {
-    "one warp": profile_of(simulate(EXAMPLE, TIMING, Execution(1, 1, 1))),
-    "several warps": profile_of(simulate(EXAMPLE, TIMING, Execution(3, 2, 2))),
-    "groups one after the other": profile_of(simulate(EXAMPLE, TIMING, Execution(2, 1, 3))),
-    "barriers": profile_of(simulate(HELD, TIMING, Execution(2, 2, 5))),
-    "a loop": profile_of(simulate(LOOP, TIMING, Execution(2, 2, 2), issue_limit=0.5)),
+    "one warp": execution_profile(simulate(EXAMPLE, TIMING, Execution(1, 1, 1))),
+    "several warps": execution_profile(simulate(EXAMPLE, TIMING, Execution(3, 2, 2))),
+    "groups one after the other": execution_profile(simulate(EXAMPLE, TIMING, Execution(2, 1, 3))),
+    "barriers": execution_profile(simulate(HELD, TIMING, Execution(2, 2, 5))),
+    "a loop": execution_profile(simulate(LOOP, TIMING, Execution(2, 2, 2), issue_limit=0.5)),
 }
 every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
 CLOCK = 1.38e9
@@ -121,5 +121,5 @@ def test_a_bounded_trace_has_the_instructions_that_issue_first() -> None:
 def test_what_is_issued_is_complete_when_the_next_one_may_use_it() -> None:
     found = PROFILES["one warp"].issues
     assert [issue.complete - issue.time for issue in found] == [4, 4, 6, 4, 4, 6]
-    store = profile_of(simulate(Idg.from_edges(["store"], []), {"store": Lambdas(2, 6)}, Execution(1, 1, 1)))
+    store = execution_profile(simulate(Idg.from_edges(["store"], []), {"store": Lambdas(2, 6)}, Execution(1, 1, 1)))
     assert [issue.complete for issue in store.issues] == [Fraction(2)]

@@ -17,13 +17,13 @@ from loopyperf.errors import SlowSimulatorWarning
 from loopyperf.idg import Idg
 from loopyperf.idg.program import Edge, Instruction, Loop
 from loopyperf.pipeline import SCHEDULERS, Execution, core, simulate
-from loopyperf.pipeline.core import NoSteadyStateError, Run, run
+from loopyperf.pipeline.core import CoreRun, NoSteadyStateError, run
 from loopyperf.pipeline.scenario import Clock, Scenario, scheduler_named
-from loopyperf.pipeline.timed_graph import FEW, shortened
+from loopyperf.pipeline.timed_graph import FEW, with_fewer_iterations
 from loopyperf.polyhedral.affine import Affine
 
 
-def in_python(scenario: Scenario, **choices: Any) -> Run:
+def in_python(scenario: Scenario, **choices: Any) -> CoreRun:
     """Return the run of the core in Python."""
     with patch.object(core, "compiled", lambda: None):
         return run(scenario, scenario.clock, **choices)
@@ -60,12 +60,12 @@ def test_a_core_that_is_not_compiled_answers_with_a_warning(failure: Any) -> Non
     graph = Idg.from_edges(["alu", "mem"], [(0, 1)], trips=50)
     timing = {"alu": Lambdas(1, 6), "mem": Lambdas(2, 9)}
     expected = simulate(graph, timing, Execution(2, 2, 8))
-    core.compiled.cache_clear()
+    core.compiled_core.cache_clear()
     try:
         with failure, pytest.warns(SlowSimulatorWarning):
             found = simulate(graph, timing, Execution(2, 2, 8))
     finally:
-        core.compiled.cache_clear()
+        core.compiled_core.cache_clear()
     assert found == expected
 
 
@@ -87,7 +87,7 @@ def test_threads_simulate_at_once() -> None:
     scenario = Scenario.of(
         (graph,), {"alu": Lambdas(0.25, 6), "mem": Lambdas(12, 378)}, Execution(4, 4, 8), scheduler_named("quantum"), 4
     )
-    found = list[Run]()
+    found = list[CoreRun]()
     threads = [Thread(target=lambda: found.append(run(scenario, scenario.clock))) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -114,7 +114,7 @@ def test_fewer_passes_run_as_if_the_program_had_been_built_with_them(share: floa
 
     whole = nested(100, 8)
     assert ticks(whole) > ticks(nested(99, 8))
-    fewer = tuple(replace(each, graph=shortened(each.graph, share, FEW)) for each in whole.programs)
+    fewer = tuple(replace(each, graph=with_fewer_iterations(each.graph, share, FEW)) for each in whole.programs)
     assert ticks(replace(whole, programs=fewer)) == ticks(nested(outer, inner))
 
 

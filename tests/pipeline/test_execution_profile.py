@@ -5,7 +5,7 @@ from fractions import Fraction
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
 from loopyperf.idg.program import Instruction
-from loopyperf.pipeline import Execution, profile_of, simulate, what_if
+from loopyperf.pipeline import Execution, execution_profile, simulate, what_if
 
 EXAMPLE = Idg.from_edges(["comp", "comp", "mem", "comp", "comp", "mem"], [(0, 2), (1, 2), (2, 3), (3, 4), (4, 5)])
 TIMING = {"comp": Lambdas(1, 4), "mem": Lambdas(2, 6)}
@@ -21,7 +21,7 @@ def test_parts_of_partitions_are_beside_each_other() -> None:
 
 def test_why_not_earlier() -> None:
     # comp at 0, and at 1, as the pipeline is taken; mem at 5, when that one is complete; 11, 15, 19 likewise
-    found = profile_of(ONE).issues
+    found = execution_profile(ONE).issues
     assert [issue.time for issue in found] == [0, 1, 5, 11, 15, 19]
     causes = [None, "subsystem busy", "dependency", "dependency", "dependency", "dependency"]
     assert causes == [issue.why_not_earlier for issue in found]
@@ -38,7 +38,7 @@ def test_why_not_earlier() -> None:
 def test_fill_and_idle_shares_of_one_warp() -> None:
     # comp is taken from 0 to 2, 11 to 12, 15 to 16 of 25 cycles. It waits from 2 to 11 and from 12 to 15 for operands,
     # and from 16 on there is nothing left. mem is taken from 5 to 7 and 19 to 21; until 1 its warp waits for comp.
-    found = profile_of(ONE)
+    found = execution_profile(ONE)
     assert {"comp": Fraction(4, 25), "mem": Fraction(4, 25)} == found.fill
     comp = {cause: share * 25 for cause, share in found.idle["comp"].items() if share}
     assert comp == {"dependency": 12, "no group left": 9}
@@ -47,7 +47,7 @@ def test_fill_and_idle_shares_of_one_warp() -> None:
 
 
 def test_issue_limit_barrier_and_waiting_groups_are_causes() -> None:
-    limited = profile_of(
+    limited = execution_profile(
         simulate(Idg.from_edges(["a", "b"], []), _each("ab", 1, 1), Execution(1, 1, 1), issue_limit=0.5)
     )
     # a at 0, b not before 2
@@ -55,7 +55,7 @@ def test_issue_limit_barrier_and_waiting_groups_are_causes() -> None:
     # Two warps: a at 0 and 1, barriers at 1 and 2 (ready 1, 2), both released at 2 + 10, then b at 12 and 13
     held = Idg.from_edges(["a", "barrier", "b"], [(0, 1), (1, 2)])
     timing = {**_each("ab", 1, 1), "barrier": Lambdas(1, 10)}
-    barrier = profile_of(simulate(held, timing, Execution(2, 1, 1)))
+    barrier = execution_profile(simulate(held, timing, Execution(2, 1, 1)))
     assert barrier.cycles == 14
     # until b is first taken, at 12: its warp waits for a until 1, then is held by the barrier
     assert {cause: share * 14 for cause, share in barrier.idle["b"].items() if share} == {
@@ -63,7 +63,7 @@ def test_issue_limit_barrier_and_waiting_groups_are_causes() -> None:
         "barrier": 11,
     }
     # One group after the other, of one instruction each: taken 0 to 1, complete at 4, the next one from 4
-    chain = profile_of(simulate(Idg.from_edges(["a"], []), _each("a", 1, 4), Execution(1, 1, 3)))
+    chain = execution_profile(simulate(Idg.from_edges(["a"], []), _each("a", 1, 4), Execution(1, 1, 3)))
     assert {"group waits": Fraction(6, 12), "no group left": Fraction(3, 12)} == {
         cause: share for cause, share in chain.idle["a"].items() if share
     }
@@ -71,7 +71,7 @@ def test_issue_limit_barrier_and_waiting_groups_are_causes() -> None:
 
 def test_waiting_adds_up_over_warps() -> None:
     # 0 → 1 for the subsystem; 1 → 5, 5 → 11, 11 → 15, 15 → 19 for operands
-    assert profile_of(ONE).waiting == {"subsystem busy": 1, "dependency": 18}
+    assert execution_profile(ONE).waiting == {"subsystem busy": 1, "dependency": 18}
 
 
 # {{{ what if

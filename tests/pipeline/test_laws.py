@@ -14,7 +14,7 @@ from random_scenarios import SUBSYSTEMS, executions, graphs, lambdas, limits, po
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
-from loopyperf.pipeline import Execution, Profile, profile_of, simulate, warp_latency
+from loopyperf.pipeline import Execution, Profile, execution_profile, simulate, warp_latency
 
 
 @settings(max_examples=200)
@@ -106,7 +106,7 @@ def test_profile_tells_all_of_the_time(
     graph: Idg, timing: dict[str, Lambdas], execution: Execution, policy: str, limit: Any
 ) -> None:
     simulation = simulate(graph, timing, execution, scheduler=policy, issue_limit=limit)
-    found = profile_of(simulation)
+    found = execution_profile(simulation)
     assert found.cycles == simulation.exact_cycles
     assert len(found.issues) == simulation.instructions
     for name in simulation.scenario.subsystems:
@@ -125,7 +125,9 @@ def _taken(found: Profile, name: str) -> list[Fraction]:
 def test_equal_inputs_give_equal_traces(
     graph: Idg, timing: dict[str, Lambdas], execution: Execution, policy: str, limit: Any
 ) -> None:
-    one, other = (profile_of(simulate(graph, timing, execution, scheduler=policy, issue_limit=limit)) for _ in range(2))
+    one, other = (
+        execution_profile(simulate(graph, timing, execution, scheduler=policy, issue_limit=limit)) for _ in range(2)
+    )
     assert one.issues == other.issues
 
 
@@ -163,7 +165,7 @@ def test_no_issue_waits_for_nothing(
     graph: Idg, timing: dict[str, Lambdas], execution: Execution, policy: str, limit: Any
 ) -> None:
     """Every warp's time is told without a hole, from when its group began to its last issue."""
-    found = profile_of(simulate(graph, timing, execution, scheduler=policy, issue_limit=limit))
+    found = execution_profile(simulate(graph, timing, execution, scheduler=policy, issue_limit=limit))
     last: dict[int, Fraction] = {}
     for issue in found.issues:
         moment = last.get(issue.warp)

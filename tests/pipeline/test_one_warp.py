@@ -16,7 +16,7 @@ from random_scenarios import lambdas as positive_lambdas
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import GraphError, SimulationError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
-from loopyperf.pipeline import Execution, profile_of, simulate, warp_latency
+from loopyperf.pipeline import Execution, execution_profile, simulate, warp_latency
 from loopyperf.polyhedral.affine import Affine
 
 FERMI = {"alu": Lambdas(1, 18), "global": Lambdas(23, 475)}
@@ -28,7 +28,7 @@ Timing = Mapping[str, Lambdas]
 
 def critical_path(graph: Idg, timing: Timing) -> list[tuple[int, str]]:
     """Return the instructions of a warp on its critical path, and which of λ and Λ is waited for after each."""
-    issues = profile_of(simulate(graph, timing, Execution(1, 1, 1))).issues
+    issues = execution_profile(simulate(graph, timing, Execution(1, 1, 1))).issues
     found: list[tuple[int, str]] = []
     here, what = max(range(len(issues)), key=lambda each: issues[each].complete, default=-1), "Λ"
     while here >= 0:

@@ -4,7 +4,7 @@ import pytest
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
-from loopyperf.pipeline import SCHEDULERS, Execution, Scheduler, profile_of, simulate
+from loopyperf.pipeline import SCHEDULERS, Execution, Scheduler, execution_profile, simulate
 
 TIMING = {"alu": Lambdas(1, 1), "slow": Lambdas(1, 5)}
 INDEPENDENT = Idg.from_edges(["alu"] * 3, [])
@@ -14,7 +14,7 @@ INDEPENDENT = Idg.from_edges(["alu"] * 3, [])
 def who(graph: Idg, scheduler: str | Scheduler, warps: int = 3, groups: int = 1) -> str:
     """Return the warps in the order in which they issue."""
     simulation = simulate(graph, TIMING, Execution(warps, groups, groups), scheduler=scheduler)
-    return "".join(str(issue.warp) for issue in profile_of(simulation).issues)
+    return "".join(str(issue.warp) for issue in execution_profile(simulation).issues)
 
 
 def test_round_robin_takes_turns() -> None:
@@ -43,7 +43,8 @@ def test_greedy_stays_with_its_warp_where_oldest_first_returns() -> None:
     execution = Execution(2, 1, 1)
     found = {
         name: "".join(
-            str(issue.warp) for issue in profile_of(simulate([late, early], TIMING, execution, scheduler=name)).issues
+            str(issue.warp)
+            for issue in execution_profile(simulate([late, early], TIMING, execution, scheduler=name)).issues
         )
         for name in SCHEDULERS
     }
@@ -65,9 +66,9 @@ def test_blocked_warp_is_followed_by_the_oldest_group() -> None:
     # third warp of three does not begin while two can keep a pipeline of Λ = 2 busy.
     chain = Idg.from_edges(["pipe"] * 3, [(0, 1), (1, 2)])
     simulation = simulate(chain, {"pipe": Lambdas(1, 2)}, Execution(1, 3, 3), scheduler="quantum")
-    assert [issue.warp for issue in profile_of(simulation).issues] == [0, 1, 0, 1, 0, 1, 2, 2, 2]
+    assert [issue.warp for issue in execution_profile(simulation).issues] == [0, 1, 0, 1, 0, 1, 2, 2, 2]
     fair = simulate(chain, {"pipe": Lambdas(1, 2)}, Execution(1, 3, 3), scheduler="round-robin")
-    assert [issue.warp for issue in profile_of(fair).issues] == [0, 1, 2] * 3
+    assert [issue.warp for issue in execution_profile(fair).issues] == [0, 1, 2] * 3
     assert simulation.cycles > fair.cycles
 
 
@@ -75,7 +76,7 @@ def test_new_warp_queues_up_behind_those_that_wait() -> None:
     # One-warp groups of two independent alu, two at a time. Both issue in turn; warp 0 is complete at 3, warp 1 at 4.
     two = Idg.from_edges(["alu"] * 2, [])
     simulation = simulate(two, TIMING, Execution(1, 2, 4))
-    assert [issue.warp for issue in profile_of(simulation).issues] == [0, 1, 0, 1, 2, 3, 2, 3]
+    assert [issue.warp for issue in execution_profile(simulation).issues] == [0, 1, 0, 1, 2, 3, 2, 3]
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)

@@ -12,7 +12,7 @@ from random_scenarios import executions, graphs, lambdas, limits, long_graphs, p
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.pipeline import SCHEDULERS, Execution, simulate
-from loopyperf.pipeline.core import Run, run
+from loopyperf.pipeline.core import CoreRun, run
 from loopyperf.pipeline.scenario import Scenario, scheduler_named
 from loopyperf.polyhedral.affine import Affine
 
@@ -82,7 +82,7 @@ def nested(around: int, middle: int, inside: int) -> Idg:
 @pytest.mark.parametrize("policy", SCHEDULERS)
 @pytest.mark.parametrize("execution", [Execution(1, 1, 1), Execution(2, 3, 7)])
 def test_loops_in_loops_do_not_cost_time(policy: str, execution: Execution) -> None:
-    def of(trips: tuple[int, int, int], limit: int) -> Run:
+    def of(trips: tuple[int, int, int], limit: int) -> CoreRun:
         scenario = Scenario.of(
             (nested(*trips),), {**FERMI, "sfu": Lambdas(0.25, 6)}, execution, scheduler_named(policy)
         )

@@ -15,13 +15,13 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.errors import ParameterError
 from loopyperf.explain.plots import plot_breakdown, plot_sizes
 from loopyperf.explain.plots.figures import in_lines
-from loopyperf.models.result import Alternative, Breakdown, Estimate, Row
+from loopyperf.models.result import Alternative, Breakdown, BreakdownRow, Estimate
 
 ROWS = (
-    Row("adds", "s1", 10, 1e-4, 1e-3),
-    Row("adds", "s2", 20, 1e-4, 2e-3),
-    Row("loads", "s2", 1, -5e-4, -5e-4),
-    Row("barriers", "", 1, 4e-3, 4e-3),
+    BreakdownRow("adds", "s1", 10, 1e-4, 1e-3),
+    BreakdownRow("adds", "s2", 20, 1e-4, 2e-3),
+    BreakdownRow("loads", "s2", 1, -5e-4, -5e-4),
+    BreakdownRow("barriers", "", 1, 4e-3, 4e-3),
 )
 OTHERWISE = Alternative(9e-3, ("acc",), "the private array acc is in registers", "it is long")
 ESTIMATE = Estimate("k", {"n": 1}, "d", "m", "executed", 6.5e-3, Breakdown(ROWS), (5e-3, 8e-3), (), (), (OTHERWISE,))
@@ -69,8 +69,8 @@ def test_an_interval_that_is_much_wider_than_the_bars_ends_in_an_arrow() -> None
 def test_no_time_beside_a_bar_leaves_the_axes(width: float) -> None:
     figure = Figure(figsize=(width, 2.8), layout="constrained")
     ax = figure.subplots()
-    named = Row("global load 32-bit, stride 1, by a long name", "s1", 10, 1e-4, 1e-3)
-    savings = Row("loads", "s2", 1, -5e-3, -5e-3)
+    named = BreakdownRow("global load 32-bit, stride 1, by a long name", "s1", 10, 1e-4, 1e-3)
+    savings = BreakdownRow("loads", "s2", 1, -5e-3, -5e-3)
     plot_breakdown(replace(ESTIMATE, breakdown=Breakdown((named, *ROWS, savings))), ax=ax)
     figure.draw_without_rendering()
     inside = ax.get_window_extent()
@@ -117,7 +117,9 @@ BATCH = Estimate(
     "m",
     "executed",
     SIZES * 1e-3,
-    Breakdown((Row("adds", "", SIZES * 10, 1e-4, SIZES * 1e-3), Row("launches", "", 1, 0.0, SIZES * 0.0))),
+    Breakdown(
+        (BreakdownRow("adds", "", SIZES * 10, 1e-4, SIZES * 1e-3), BreakdownRow("launches", "", 1, 0.0, SIZES * 0.0))
+    ),
     (SIZES * 0.5e-3, SIZES * 2e-3),
 )
 FIT = Fit(model="m", device="D", slug="d", counting="executed", weights={"adds": 1e-4}, ranges={"adds": (5, 20)})
@@ -140,7 +142,7 @@ def test_times_stand_over_sizes_in_their_order_with_the_interval_as_a_band() -> 
 )
 def test_numbers_of_sizes_are_apart(sizes: np.ndarray) -> None:
     seconds = np.asarray(sizes) * 1e-6
-    breakdown = Breakdown((Row("adds", "", sizes, 1e-6, seconds),))
+    breakdown = Breakdown((BreakdownRow("adds", "", sizes, 1e-6, seconds),))
     batch = replace(BATCH, sizes={"n": sizes}, seconds=seconds, interval=None, breakdown=breakdown)
     figure = plot_sizes(batch, "n")
     (ax,) = figure.axes
@@ -176,7 +178,7 @@ def test_sizes_beyond_what_the_fit_was_made_from_are_hatched() -> None:
 
 def test_sizes_with_too_much_of_a_pipeline_are_hatched_by_whatever_name_it_is_shown() -> None:
     fit = structs.replace(FIT, weights={"local: global": 1e-4}, ranges={"local: global": (1, 20)}, basis="pipelines")
-    row = Row("load/store: global", "", 10 * SIZES, 1e-4, SIZES * 1e-3)
+    row = BreakdownRow("load/store: global", "", 10 * SIZES, 1e-4, SIZES * 1e-3)
     (ax,) = plot_sizes(replace(BATCH, breakdown=Breakdown((row,))), "n", fit=fit).axes
     (area,) = ax.patches
     assert (area.get_x(), area.get_x() + area.get_width()) == pytest.approx((8**0.5, 4))
@@ -199,7 +201,7 @@ def test_sizes_and_times_that_are_not_above_0_have_no_place_and_the_legend_says_
 
 def test_no_size_of_an_empty_estimate_is_drawn() -> None:
     none = np.array([])
-    row = Row("adds", "", none, 1e-4, none)
+    row = BreakdownRow("adds", "", none, 1e-4, none)
     empty = Estimate("k", {"n": none}, "d", "m", "executed", none, Breakdown((row,)))
     (ax,) = plot_sizes(empty, "n", fit=FIT).axes
     assert list(ax.lines[0].get_xdata()) == []

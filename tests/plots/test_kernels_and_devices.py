@@ -10,7 +10,7 @@ from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.calibration.fits import Fit
 from loopyperf.errors import IncompatibleRunsError, ParameterError
 from loopyperf.explain.plots import plot_mix, plot_over_occupancy, plot_weights
-from loopyperf.idg.parallelism import Mix
+from loopyperf.idg.parallelism import InstructionMix
 from loopyperf.predict.compare import OccupancyComparison
 
 
@@ -31,7 +31,7 @@ def test_classes_are_stacked_shares_of_all_instructions() -> None:
 
 
 def test_the_three_sorts_of_the_papers_are_classes_too() -> None:
-    found = shares(plot_mix({"a": Mix(computation=6, memory=3, synchronization=1)}))
+    found = shares(plot_mix({"a": InstructionMix(computation=6, memory=3, synchronization=1)}))
     assert found == {"computation": [(0, 60)], "memory": [(60, 30)], "synchronization": [(90, 10)]}
 
 
@@ -51,7 +51,7 @@ def test_a_kernel_of_no_instructions_has_no_bar() -> None:
     assert plot_mix({}).axes[0].get_xlabel() == "instructions (%)"
 
 
-@pytest.mark.parametrize("mixes", [{("fma", "f32"): 3}, Mix(computation=6, memory=3, synchronization=1)])
+@pytest.mark.parametrize("mixes", [{("fma", "f32"): 3}, InstructionMix(computation=6, memory=3, synchronization=1)])
 def test_a_mix_without_the_name_of_its_kernel_is_refused(mixes: object) -> None:
     with pytest.raises(ParameterError, match=r"of each kernel, by its name; received (int|Mix)"):
         plot_mix(mixes)  # type: ignore[arg-type]

@@ -33,7 +33,7 @@ from loopyperf.idg import Idg
 from loopyperf.models.literature.advice import Advice
 from loopyperf.models.literature.gpuperf import Inputs, Parameters, analyse
 from loopyperf.models.result import Breakdown, Estimate
-from loopyperf.pipeline import Execution, GroupTimes, group_times, profile_of, simulate
+from loopyperf.pipeline import Execution, GroupTimes, execution_profile, group_times, simulate
 
 POINTS = [(8, 2.0), (4, 1.0), (16, 2.5)]
 
@@ -159,7 +159,7 @@ DRAWN = {
     "plot_mix": lambda **of: plot_mix({}, **of),
     "plot_over_occupancy": lambda **of: plot_over_occupancy({}, ylabel="Gflop/s", **of),
     "plot_predictions": lambda **of: plot_predictions([Prediction("k", {}, 1.0, 1.0)], **of),
-    "plot_profile": lambda **of: plot_profile(profile_of(simulate(LOADED, TIMING, Execution(1, 1, 1))), **of),
+    "plot_profile": lambda **of: plot_profile(execution_profile(simulate(LOADED, TIMING, Execution(1, 1, 1))), **of),
     "plot_residuals": lambda **of: plot_residuals([Observation("a", "x", {}, {"adds": 1}, 1.0)], FIT, "adds", **of),
     "plot_roofline": lambda **of: plot_roofline(Roofline("k", {}, "d", {}, {}, (), ()), **of),
     "plot_sizes": lambda **of: plot_sizes(ONES, "n", **of),

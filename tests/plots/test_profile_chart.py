@@ -11,7 +11,7 @@ from loopyperf.errors import ParameterError
 from loopyperf.explain.plots import plot_profile
 from loopyperf.explain.plots.profile import WINDOW
 from loopyperf.idg import Idg
-from loopyperf.pipeline import Execution, profile_of, simulate
+from loopyperf.pipeline import Execution, execution_profile, simulate
 from loopyperf.pipeline.profile import Profile
 
 
@@ -19,7 +19,7 @@ def profile(groups: int = 1, **options) -> Profile:
     """Two warps of an addition and a load that waits for it: λ 1 and 2, Λ 4 and 6."""
     graph = Idg.from_edges(["alu", "mem"], [(0, 1)])
     timing = {"alu": Lambdas(1, 4), "mem": Lambdas(2, 6)}
-    return profile_of(simulate(graph, timing, Execution(2, 1, groups), **options))
+    return execution_profile(simulate(graph, timing, Execution(2, 1, groups), **options))
 
 
 def areas(ax) -> dict[str, list[tuple[float, float, float]]]:
@@ -108,7 +108,7 @@ SUBSYSTEMS = [f"{name} {number}" for name in ("alu", "control", "integer", "fp64
 def crowd(warps: int, subsystems: list[str]) -> Profile:
     """Return what so many warps do that use all *subsystems*, one after the other."""
     graph = Idg.from_edges(subsystems, [(place, place + 1) for place in range(len(subsystems) - 1)])
-    return profile_of(simulate(graph, dict.fromkeys(subsystems, Lambdas(1, 4)), Execution(warps, 1, 1)))
+    return execution_profile(simulate(graph, dict.fromkeys(subsystems, Lambdas(1, 4)), Execution(warps, 1, 1)))
 
 
 @pytest.mark.parametrize("size", [(6.4, 4.0), (3.3, 2.8)])

@@ -15,7 +15,7 @@ from matplotlib.text import Text
 
 from loopyperf.errors import ParameterError
 from loopyperf.explain.plots import plot_roofline
-from loopyperf.explain.plots.roofline import launches_of, spread
+from loopyperf.explain.plots.roofline import drawn_launches, spread
 from loopyperf.explain.roofline import LaunchUnderRoofs, Roofline
 
 LAUNCH = LaunchUnderRoofs(
@@ -182,7 +182,7 @@ def test_of_several_devices_levels_are_those_of_single_precision_and_those_that_
     ],
 )
 def test_a_sequence_is_named_by_what_tells_its_rooflines_apart(others: list[dict], names: list[str]) -> None:
-    found = launches_of([replace(DATA, **each) for each in others])
+    found = drawn_launches([replace(DATA, **each) for each in others])
     assert [each.name for each in found] == names
 
 

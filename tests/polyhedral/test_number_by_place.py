@@ -3,7 +3,7 @@
 import islpy as isl
 import pytest
 
-from loopyperf.polyhedral.ranges import ListedNumber, NumberByPlace, number_by_place
+from loopyperf.polyhedral.ranges import DigitExpansion, ListedNumber, number_by_place
 
 # Of 16*t + i between 8 and 40, t from 0 to 2: 8 values of i for t = 0 and t = 2 (9 with 40), 16 for t = 1.
 TILES = isl.Set("{ [p, t, i] : 0 <= t <= 2 and 0 <= i <= 15 and 8 <= 16t + i <= 40 }")
@@ -30,13 +30,13 @@ def test_a_number_depends_on_the_dimensions_that_constraints_involve() -> None:
 
 
 def test_listed_numbers_are_those_of_barvinok() -> None:
-    listed, counted = ListedNumber(tiled_twice(60), 1), NumberByPlace(tiled_twice(60), 1)
+    listed, counted = ListedNumber(tiled_twice(60), 1), DigitExpansion(tiled_twice(60), 1)
     assert [counted.at({0: w}) for w in range(60)] == [listed.at({0: w}) for w in range(60)]
 
 
 @pytest.mark.parametrize(
     ("points", "way"),
-    [(TILES, NumberByPlace), (tiled_twice(60), ListedNumber), (tiled_twice(10_000), NumberByPlace)],
+    [(TILES, DigitExpansion), (tiled_twice(60), ListedNumber), (tiled_twice(10_000), DigitExpansion)],
 )
 def test_what_divisions_tie_to_few_places_is_listed(points: isl.Set, way: type) -> None:
     assert way is type(number_by_place(points, points.dim(isl.dim_type.set) - 1))

@@ -13,7 +13,7 @@ from loopy.symbolic import get_dependencies
 from pointwise import PointwiseEvaluator
 from pymbolic import parse
 
-from loopyperf.polyhedral.quasi_affine import NotQuasiAffineError, quasi_affine_map, simplified
+from loopyperf.polyhedral.quasi_affine import NotQuasiAffineError, quasi_affine_map, simplified_expression
 
 i, j = prim.Variable("i"), prim.Variable("j")
 LENGTHS = {"i": 24, "j": 6}
@@ -51,7 +51,7 @@ def integer_expressions(draw: Any, depth: int = 3) -> Any:
 @settings(max_examples=80, deadline=None, database=None, derandomize=True)
 @given(integer_expressions())
 def test_an_expression_and_its_simplest_form_are_the_same_at_all_points(expression: Any) -> None:
-    assert (values(simplified(expression, POINTS)) == values(expression)).all()
+    assert (values(simplified_expression(expression, POINTS)) == values(expression)).all()
 
 
 @settings(max_examples=30, deadline=None, database=None, derandomize=True)
@@ -92,9 +92,9 @@ def test_a_map_reaches_what_expressions_reach(one: Any, other: Any) -> None:
     ],
 )
 def test_floors_that_cancel_or_are_constants_are_left_out(expression: str, simplest: str) -> None:
-    difference = simplified(parse(expression) - parse(simplest), POINTS)
+    difference = simplified_expression(parse(expression) - parse(simplest), POINTS)
     assert difference == 0
-    assert not any(floor in str(simplified(parse(expression), POINTS)) for floor in ("//", "%"))
+    assert not any(floor in str(simplified_expression(parse(expression), POINTS)) for floor in ("//", "%"))
 
 
 @pytest.mark.parametrize(
@@ -107,13 +107,13 @@ def test_floors_that_cancel_or_are_constants_are_left_out(expression: str, simpl
     ],
 )
 def test_cases_that_never_differ_are_one(expression: Any) -> None:
-    assert simplified(expression, POINTS) == i
+    assert simplified_expression(expression, POINTS) == i
 
 
 def test_what_is_unknown_may_be_a_summand_where_it_is_admitted() -> None:
     unknown = parse("q[k]*j")
     element = 3 * ((2 * i + unknown) // 3) + (2 * i + unknown) % 3 + unknown
-    found = simplified(element, POINTS, lambda part: "i" not in get_dependencies(part))
+    found = simplified_expression(element, POINTS, lambda part: "i" not in get_dependencies(part))
     assert get_dependencies(found) == {"i", "j", "k", "q"}
     assert PointwiseEvaluator({"i": 5, "j": 2, "k": 0, "q": [7]})(found) == 2 * 5 + 2 * 7 * 2
     assert "//" not in str(found)
@@ -122,7 +122,7 @@ def test_what_is_unknown_may_be_a_summand_where_it_is_admitted() -> None:
 @pytest.mark.parametrize("expression", ["i*j", "i & j", "i // j", "x[i]", "1 << i", "f(i)", "i**2", "unknown", "i / 2"])
 def test_what_is_not_quasi_affine_is_refused_by_name(expression: str) -> None:
     with pytest.raises(NotQuasiAffineError):
-        simplified(parse(expression) + 2 * i, POINTS)
+        simplified_expression(parse(expression) + 2 * i, POINTS)
 
 
 # }}}

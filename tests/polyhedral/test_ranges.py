@@ -11,9 +11,9 @@ from pymbolic import evaluate, parse
 
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.pipeline.expressions import coded_graph
-from loopyperf.pipeline.shape import AlikePasses, Surroundings
+from loopyperf.pipeline.shape import PeriodicIterations, Surroundings
 from loopyperf.polyhedral.affine import Affine
-from loopyperf.polyhedral.ranges import bounds, mentions, periods, truth, variation
+from loopyperf.polyhedral.ranges import bounds, divisors_of, mentions, truth, variation
 
 EXPRESSIONS = [
     "i",
@@ -77,7 +77,7 @@ def test_affine_expressions_are_decided_without_slack() -> None:
 def test_whatever_an_expression_is_made_of_its_passes_are_found() -> None:
     assert mentions(parse("f(a[i]) + j"), "i")
     assert not mentions(parse("k // 2"), "i")
-    assert periods(parse("i // 4 + (i % 6) >= 2")) == {4, 6}
+    assert divisors_of(parse("i // 4 + (i % 6) >= 2")) == {4, 6}
 
 
 @pytest.mark.parametrize(
@@ -95,21 +95,21 @@ def test_whatever_an_expression_is_made_of_its_passes_are_found() -> None:
 def test_passes_are_alike_up_to_where_a_condition_changes(condition: str, first: int, until: int) -> None:
     loop = Loop("i", 1000, (0,))
     graph = coded_graph(Idg((Instruction("alu", condition=parse(condition)),), (), (loop,)))
-    assert AlikePasses(graph, loop, ()).until(first, 1000, Surroundings((), first)) == until
+    assert PeriodicIterations(graph, loop, ()).until(first, 1000, Surroundings((), first)) == until
 
 
 def test_edge_from_a_fixed_pass_ends_to_matter_when_that_is_over() -> None:
     loop = Loop("i", 1000, (0,))
     graph = coded_graph(Idg((Instruction("alu"),), (Edge(0, 0, (1,), (Affine((), 5),), parse("i >= 6")),), (loop,)))
-    assert AlikePasses(graph, loop, ()).until(7, 1000, Surroundings((), 5)) == 7 + 1
-    assert AlikePasses(graph, loop, ()).until(7, 1000, Surroundings((), 6)) == 1000
+    assert PeriodicIterations(graph, loop, ()).until(7, 1000, Surroundings((), 5)) == 7 + 1
+    assert PeriodicIterations(graph, loop, ()).until(7, 1000, Surroundings((), 6)) == 1000
 
 
 def test_edge_that_catches_up_ends_what_is_alike() -> None:
     # From pass 2i - 20: at i = 14 it is the eighth pass, and results of the ninth on may still be waited for
     loop = Loop("i", 1000, (0,))
     graph = coded_graph(Idg((Instruction("alu"),), (Edge(0, 0, (1,), (Affine.around(parse("2*i - 20")),)),), (loop,)))
-    assert AlikePasses(graph, loop, ()).until(10, 1000, Surroundings((), 9)) == 15
+    assert PeriodicIterations(graph, loop, ()).until(10, 1000, Surroundings((), 9)) == 15
 
 
 def test_edge_from_an_earlier_run_of_an_inner_loop_is_of_no_matter() -> None:
@@ -120,7 +120,7 @@ def test_edge_from_an_earlier_run_of_an_inner_loop_is_of_no_matter() -> None:
     for edge, until in ((of_this_run, 5), (of_last_run, 1000)):
         graph = coded_graph(Idg((Instruction("alu"),), (edge,), (outer,)))
         (*around, loop) = graph.loops_around[0]
-        assert AlikePasses(graph, loop, tuple(around)).until(4, 1000, Surroundings((3,), 2)) == until
+        assert PeriodicIterations(graph, loop, tuple(around)).until(4, 1000, Surroundings((3,), 2)) == until
 
 
 def test_least_and_largest_of_several() -> None:

@@ -5,7 +5,7 @@ from functools import reduce
 import islpy as isl
 import pytest
 
-from loopyperf.polyhedral.sets import factors, interval
+from loopyperf.polyhedral.sets import dimension_interval, factors
 
 # Tiles of 12 of 0 <= 12*o + i < 35: o is 0, 1 or 2; i is below 12, and below 11 in the last tile.
 TILES = isl.BasicSet("[n] -> { [o, i, s] : 0 <= o and 0 <= i <= 11 and 12o + i <= 34 and 0 <= s < n }")
@@ -25,17 +25,17 @@ TILES = isl.BasicSet("[n] -> { [o, i, s] : 0 <= o and 0 <= i <= 11 and 12o + i <
 def test_values_are_constant_where_neither_sizes_nor_what_is_given_matter(
     name: str, given: tuple[str, ...], values: range | None
 ) -> None:
-    assert interval(TILES, name, given) == values
+    assert dimension_interval(TILES, name, given) == values
 
 
 def test_a_dimension_without_an_end_has_no_interval() -> None:
     points = isl.BasicSet("{ [i, j] : 0 <= i and j = 3 }")
-    assert interval(points, "i") is None
-    assert interval(points, "j") == range(3, 4)
+    assert dimension_interval(points, "i") is None
+    assert dimension_interval(points, "j") == range(3, 4)
 
 
 def test_an_empty_set_has_no_interval() -> None:
-    assert interval(isl.BasicSet("{ [i] : 0 <= i < 0 }"), "i") is None
+    assert dimension_interval(isl.BasicSet("{ [i] : 0 <= i < 0 }"), "i") is None
 
 
 @pytest.mark.parametrize(

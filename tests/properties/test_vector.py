@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from loopyperf.counts.counted_kernel import count_properties
-from loopyperf.counts.property_vector import Minimum, PropertyVector
+from loopyperf.counts.property_vector import LesserCount, PropertyVector
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import load_kernel
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
@@ -36,7 +36,7 @@ def properties() -> PropertyVector:
 def test_a_property_is_a_function_of_the_sizes(properties: PropertyVector) -> None:
     load, least = properties["global load 32-bit stride 1"], properties[MINIMUM]
     assert isinstance(load, QuasiPolynomial)
-    assert isinstance(least, Minimum)
+    assert isinstance(least, LesserCount)
     assert (load.parameters, least.parameters) == ({"n"}, {"m", "n"})
     assert load(n=7) == 7
     assert [least(n=n, m=5) for n in (3, 5, 8)] == [3, 5, 5]
@@ -63,12 +63,12 @@ def test_a_minimum_reads_as_one(properties: PropertyVector) -> None:
     assert properties[MINIMUM].latex() == r"\min\left(n, m\right)"
 
 
-def minimum_of(instructions: str) -> Minimum:
+def minimum_of(instructions: str) -> LesserCount:
     """Return the minimum of loads and stores of *instructions*, which lanes run for n elements."""
     unit = lp.make_kernel("{[i]: 0<=i<n}", instructions, lang_version=(2018, 2), assumptions="n>=1")
     unit = lp.split_iname(lp.add_dtypes(unit, {"a": np.float32}), "i", 16, outer_tag="g.0", inner_tag="l.0")
     least = count_properties(load_kernel(unit)).properties()[MINIMUM]
-    assert isinstance(least, Minimum)
+    assert isinstance(least, LesserCount)
     return least
 
 

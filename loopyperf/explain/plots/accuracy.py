@@ -19,10 +19,10 @@ from loopyperf.explain.plots.figures import (
     figure_of,
     in_lines,
     legend_above,
+    legend_entry,
     legend_print,
     name_along,
     point_styles,
-    say_in_legend,
     ticker,
 )
 from loopyperf.models.linear import sensitivity
@@ -206,7 +206,7 @@ def _scatter(ax: Axes, found: _Errors, column: str, letters: int = 80) -> None:
 
 def _say_left_out(ax: Axes, number: int) -> None:
     if number:
-        say_in_legend(ax, f"without {number} predicted below 0")
+        legend_entry(ax, f"without {number} predicted below 0")
 
 
 # }}}

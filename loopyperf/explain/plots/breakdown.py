@@ -20,10 +20,10 @@ from loopyperf.explain.plots.figures import (
     hollow,
     ink,
     legend_above,
+    legend_entry,
     line_styles,
+    marker_style,
     name_rows,
-    points_of,
-    say_in_legend,
     ticker,
     width_of,
 )
@@ -201,10 +201,10 @@ def _draw(ax: Axes, points: Sequence[Known], style: LineStyle, device: str, left
             # What may be 0 reaches the end of the axis.
             ends = [max(left, abs(weight) - width), max(left, abs(weight) + width)]
             ax.plot(ends, [row, row], color=style["color"], linestyle=style["linestyle"], linewidth=1.2)
-        mark = hollow(style) if weight < 0 else points_of(style)
+        mark = hollow(style) if weight < 0 else marker_style(style)
         # Zero has no place on a logarithmic axis: the mark is on the frame.
         ax.plot([abs(weight) or left], [row], **mark, linestyle="none", clip_on=bool(weight), zorder=3)
-    ax.plot([], [], **points_of(style), linestyle="none", label=device)
+    ax.plot([], [], **marker_style(style), linestyle="none", label=device)
 
 
 def _name_kinds(ax: Axes, points: Sequence[Known]) -> None:
@@ -212,6 +212,6 @@ def _name_kinds(ax: Axes, points: Sequence[Known]) -> None:
     if any(weight < 0 for weight, _, _ in points):
         ax.plot([], [], "o", color="grey", fillstyle="none", label="below 0: its magnitude")
     if any(weight == 0 for weight, _, _ in points):
-        say_in_legend(ax, "on the frame: 0")
+        legend_entry(ax, "on the frame: 0")
     if any(isfinite(width) for _, width, _ in points):
         ax.plot([], [], color="grey", linewidth=1.2, label=f"may be off so far ({in_percent(LEVEL)})")

@@ -106,7 +106,7 @@ def name_along(ax: Axes, name: str) -> None:
     ax.set_xlabel("\n".join(in_lines(name, int(width_of(ax) / LETTER))))
 
 
-def say_in_legend(ax: Axes, words: str) -> None:
+def legend_entry(ax: Axes, words: str) -> None:
     """Let the legend of *ax* say *words*, which are of the whole picture and of no mark in it."""
     ax.plot([], [], linestyle="none", label=words)
 
@@ -215,7 +215,7 @@ def point_styles(fills: Sequence[Fill] = FILLS) -> Iterator[PointStyle]:
         yield PointStyle(color=color, marker=MARKERS[place], fillstyle=fills[turn % len(fills)])
 
 
-def points_of(style: PointStyle) -> PointStyle:
+def marker_style(style: PointStyle) -> PointStyle:
     """Return the style of the marks on a line of *style*, without the line."""
     return PointStyle(color=style["color"], marker=style["marker"], fillstyle=style["fillstyle"])
 

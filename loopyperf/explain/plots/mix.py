@@ -16,7 +16,7 @@ from loopyperf.explain.plots.figures import (
     name_rows,
     point_styles,
 )
-from loopyperf.idg.parallelism import Count, Mix
+from loopyperf.idg.parallelism import Count, InstructionMix
 from loopyperf.models.literature.advice import Advice
 
 Class = str | tuple[str, str]
@@ -26,7 +26,9 @@ MOST = 8
 """classes that are told apart; others are one"""
 
 
-def plot_mix(mixes: Mapping[str, Mix | Mapping[Class, Count]], *, most: int = MOST, ax: Axes | None = None) -> Figure:
+def plot_mix(
+    mixes: Mapping[str, InstructionMix | Mapping[Class, Count]], *, most: int = MOST, ax: Axes | None = None
+) -> Figure:
     """Return stacked bars, a row for each kernel, of what a warp of it executes: shares of its instructions (x, %).
 
     *mixes* are by the kernel's name: a :func:`loopyperf.idg.parallelism.instruction_mix`, or numbers of instructions by
@@ -56,8 +58,8 @@ def plot_mix(mixes: Mapping[str, Mix | Mapping[Class, Count]], *, most: int = MO
     return figure_of(ax)
 
 
-def _by_class(mix: Mix | Mapping[Class, Count]) -> dict[str, float]:
-    if isinstance(mix, Mix):
+def _by_class(mix: InstructionMix | Mapping[Class, Count]) -> dict[str, float]:
+    if isinstance(mix, InstructionMix):
         return {each.name: float(getattr(mix, each.name)) for each in fields(mix)}
     check_drawn(mix, Mapping, WHENCE)
     return {name if isinstance(name, str) else " ".join(name).strip(): float(count) for name, count in mix.items()}

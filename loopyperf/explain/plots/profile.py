@@ -60,7 +60,7 @@ class Rows:
     """size of the names"""
 
 
-def rows_of(ax: Axes, warps: Sequence[int], fills: Mapping[str, Fraction]) -> Rows:
+def timeline_rows(ax: Axes, warps: Sequence[int], fills: Mapping[str, Fraction]) -> Rows:
     """Return the rows of *warps*, and below them those of subsystems, which are filled by *fills* of the time.
 
     Where the subsystems have no room for a name each in their half, those that differ by their number have one
@@ -81,7 +81,7 @@ def rows_of(ax: Axes, warps: Sequence[int], fills: Mapping[str, Fraction]) -> Ro
         subsystems={name: place for middle, band in placed for name, place in _within(band, middle, tall).items()},
         end=len(warps) - 0.5 + len(bands) * tall,
         inches=inches,
-        names=of_warps | {at: f"{together(band)}, {_full(band, fills)}" for at, band in placed[::every]},
+        names=of_warps | {at: f"{band_name(band)}, {_full(band, fills)}" for at, band in placed[::every]},
         print=size,
     )
 
@@ -91,7 +91,7 @@ def bands_of(names: Sequence[str]) -> list[Band]:
     return [tuple(each) for _, each in groupby(names, lambda name: NUMBER.sub("", name))]
 
 
-def together(band: Band) -> str:
+def band_name(band: Band) -> str:
     """Return what *band* is called: the name of one, "4 × alu" of four."""
     return band[0] if len(band) == 1 else f"{len(band)} × {NUMBER.sub('', band[0])}"
 
@@ -169,7 +169,7 @@ def plot_profile(
     seen = [issue for issue in profile.issues if _overlaps(profile, issue, begin, last)]
     used = {issue.instruction.subsystem for issue in seen if issue.time < last and issue.free_again > begin}
     fills = {name: profile.fill[name] for name in profile.scenario.subsystems if name in used}
-    rows = rows_of(ax, sorted({issue.warp for issue in seen}), fills)
+    rows = timeline_rows(ax, sorted({issue.warp for issue in seen}), fills)
     _draw_warps(ax, _waits(profile, seen, rows, begin, last), seen, rows)
     _draw_subsystems(ax, [issue for issue in seen if issue.instruction.subsystem in used], rows)
     ax.set_yticks(list(rows.names), list(rows.names.values()), fontsize=rows.print)
@@ -251,5 +251,5 @@ def _draw(ax: Axes, spans: Spans, styles: Mapping[str, AreaStyle]) -> None:
 
 def _unused(names: Sequence[str]) -> str:
     """Return which subsystems have no row; only how many, where their names would be long."""
-    listed = ", ".join(together(band) for band in bands_of(names))
+    listed = ", ".join(band_name(band) for band in bands_of(names))
     return f"not used: {listed if len(listed) <= SHORT else number_of(len(names), 'subsystem')}" if names else ""

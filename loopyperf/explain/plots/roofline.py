@@ -36,9 +36,9 @@ from loopyperf.explain.plots.figures import (
     in_lines,
     ink,
     legend_above,
+    legend_entry,
     line_weights,
     point_styles,
-    say_in_legend,
     width_of,
 )
 from loopyperf.explain.roofline import MULTIPLY_ADDS, LaunchUnderRoofs, Roofline
@@ -404,7 +404,7 @@ def plot_roofline(roofline: Rooflines, *, measured: Measured | None = None, ax: 
     See :func:`loopyperf.explain.roofline.roofline`. Source: Williams et al., Roofline, 2009; with points for several
     memories, Yang et al., Hierarchical Roofline Analysis for GPUs, 2020.
     """
-    points = launches_of(roofline, measured)
+    points = drawn_launches(roofline, measured)
     drawn = [each for each in points if each.launch.flops]
     ax = axes(ax)
     ax.set(xscale="log", yscale="log", xlabel="intensity (flop/B)", ylabel="performance (flop/s)")
@@ -426,15 +426,15 @@ def plot_roofline(roofline: Rooflines, *, measured: Measured | None = None, ax: 
 def _say_what_is_not_drawn(ax: Axes, launches: int, drawn: int) -> None:
     """Let the legend say how many *launches* are not drawn."""
     if not drawn:
-        say_in_legend(ax, "no launch does floating-point operations")
+        legend_entry(ax, "no launch does floating-point operations")
     elif drawn < launches:
-        say_in_legend(ax, f"without {number_of(launches - drawn, 'launch')} of no such operations")
+        legend_entry(ax, f"without {number_of(launches - drawn, 'launch')} of no such operations")
 
 
 # {{{ what is drawn
 
 
-def launches_of(roofline: Rooflines, measured: Measured | None = None) -> list[RooflinePoint]:
+def drawn_launches(roofline: Rooflines, measured: Measured | None = None) -> list[RooflinePoint]:
     """Return the launches of *roofline*, one or several, as :func:`plot_roofline` numbers and names them.
 
     Raises :class:`ParameterError` as that does.

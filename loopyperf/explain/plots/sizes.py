@@ -18,14 +18,14 @@ from loopyperf.explain.plots.figures import (
     figure_of,
     ink,
     legend_above,
+    legend_entry,
     name_along,
     point_styles,
-    say_in_legend,
     ticker,
     width_of,
 )
 from loopyperf.models.result import Estimate
-from loopyperf.models.workload import column_of
+from loopyperf.models.workload import fit_column
 from loopyperf.predict.by_counts import extrapolates
 from loopyperf.units import number_of
 
@@ -84,7 +84,7 @@ def plot_sizes(
     if fit is not None:
         _hatch(ax, values, _beyond(estimate, fit)[order])
     if left_out:
-        say_in_legend(ax, f"without {number_of(left_out, 'point')} of which size or time is not above 0")
+        legend_entry(ax, f"without {number_of(left_out, 'point')} of which size or time is not above 0")
     legend_above(ax)
     return figure_of(ax)
 
@@ -131,7 +131,7 @@ def _beyond(estimate: Estimate, fit: Fit) -> NDArray[np.bool_]:
     """Return for each size whether the fit is extrapolated there."""
     shares: dict[str, dict[str, Any]] = {}
     for row in estimate.breakdown.rows:
-        shares.setdefault(column_of(row.property), {})[row.source] = row.count
+        shares.setdefault(fit_column(row.property), {})[row.source] = row.count
     return np.broadcast_to(extrapolates(fit, shares), (np.size(estimate.seconds),))
 
 

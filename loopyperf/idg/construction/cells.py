@@ -14,7 +14,7 @@ from pymbolic.mapper.substitutor import SubstitutionMapper
 
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.construction.drafts import CellAccess, Read
-from loopyperf.idg.construction.executed import Executed
+from loopyperf.idg.construction.executed import ExecutedLaunch
 from loopyperf.idg.construction.last_writes import LastWrite, Writes, last_of_each
 from loopyperf.idg.program import Opcode
 from loopyperf.idg.warps.warp_classes import Nest
@@ -174,7 +174,7 @@ Index = tuple[Any, ...]
 class Cells:
     """The accesses of cells by the instructions that a warp executes."""
 
-    def __init__(self, executed: Executed) -> None:
+    def __init__(self, executed: ExecutedLaunch) -> None:
         """Look at what is *executed*."""
         self.executed, self.program = executed, executed.program
         self._indices: dict[tuple[Index, tuple[Nest, ...]], tuple[Index | None, tuple[Affine[str], ...] | None]] = {}

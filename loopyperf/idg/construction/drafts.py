@@ -21,7 +21,7 @@ from loopyperf.device.parts import Pipeline
 from loopyperf.idg.program import Element, Opcode
 from loopyperf.idg.warps.warp_classes import Statement
 from loopyperf.kernel import Kernel
-from loopyperf.kernel.integers import substituted
+from loopyperf.kernel.integers import with_values
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.points import Box, Points
 
@@ -238,7 +238,7 @@ def _written(kernel: Kernel, index: Any) -> Any:
 
     In the code, these are their only value.
     """
-    written = substituted(index, kernel.known_temporaries)
+    written = with_values(index, kernel.known_temporaries)
     values: dict[str, int] = {}
     for name in get_dependencies(written) & kernel.loopy_kernel.all_inames():
         if kernel.hardware_axes.get(name) is not None and (only := kernel.values(name)) is not None and len(only) == 1:

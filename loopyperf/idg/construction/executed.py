@@ -14,7 +14,7 @@ from loopyperf.idg.construction.drafts import Draft, PrivateElements, Value
 from loopyperf.idg.construction.loop_bounds import LoopBounds, Slab, Slabs, WorkItemTests
 from loopyperf.idg.construction.translation import Translator, nodes_of
 from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions
-from loopyperf.idg.warps.warp_classes import Kind, Nest, Statement, iname_values, kinds_of, naming, nest_of
+from loopyperf.idg.warps.warp_classes import Nest, Statement, WarpKind, iname_values, naming, nest_of, warp_kinds
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch
 
@@ -54,7 +54,7 @@ class LaunchProgram:
                 self.of_statement[item.number] = range(first, len(self.translator.drafts))
                 self.places[item.number] = (*around, place)
 
-    def ask_weights(self) -> None:
+    def check_weights(self) -> None:
         """Look up how often conditions on data hold; raises :class:`UncountableError` for what has to be stated."""
         for draft in self.drafts:
             with naming(draft.statement):
@@ -78,10 +78,10 @@ class LaunchProgram:
         return self.translator.drafts
 
 
-def kinds_of_warps(program: LaunchProgram, launch: LaunchExecutions) -> list[Kind]:
+def kinds_of_warps(program: LaunchProgram, launch: LaunchExecutions) -> list[WarpKind]:
     """Return the kinds of warps of the launch of *program*, those of most warps first."""
     executions = [launch.by_place(draft.statement, draft.conditions) for draft in program.drafts]
-    return kinds_of(launch.warps, executions)
+    return warp_kinds(launch.warps, executions)
 
 
 # }}}
@@ -93,10 +93,10 @@ def kinds_of_warps(program: LaunchProgram, launch: LaunchExecutions) -> list[Kin
 SET = isl.dim_type.set
 
 
-class Executed:
+class ExecutedLaunch:
     """The instructions of a launch that warps of one kind execute, as the example of that kind does."""
 
-    def __init__(self, program: LaunchProgram, launch: LaunchExecutions, kind: Kind) -> None:
+    def __init__(self, program: LaunchProgram, launch: LaunchExecutions, kind: WarpKind) -> None:
         """Look at warps of *kind* of the *launch* of *program*."""
         self.program, self.kernel, self.kind = program, program.kernel, kind
         self.launch, self.warp = launch, WarpExecutions(launch, kind.example)

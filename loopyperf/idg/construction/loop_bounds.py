@@ -14,13 +14,13 @@ import numpy as np
 from loopy.codegen.loop import get_slab_decomposition
 from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, VectorizeTag
 
-from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, PassBound
+from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, LoopBound
 from loopyperf.idg.warps.warp_classes import Integers, Loops, Nest
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch
 from loopyperf.polyhedral.affine import Affine, Atom
 from loopyperf.polyhedral.points import Membership, membership
-from loopyperf.polyhedral.sets import SetMemory, interval, projected, tied_to
+from loopyperf.polyhedral.sets import SetMemory, dimension_interval, projected, tied_to
 
 # {{{ parts of the range of a group's number for which Loopy writes programs of their own
 #
@@ -102,10 +102,10 @@ class LoopBounds:
         """Take the loops of *kernel*, and the *slabs* of its groups."""
         self._kernel, self._slabs = kernel, slabs
         self._loops: dict[Loops, tuple[str, frozenset[str], frozenset[str]]] = {}
-        self._found: dict[_Key, PassBound] = {}
+        self._found: dict[_Key, LoopBound] = {}
         self._trips: dict[_Key, _Trips] = {}
 
-    def of(self, loops: Loops, slabs: frozenset[Slab]) -> PassBound:
+    def of(self, loops: Loops, slabs: frozenset[Slab]) -> LoopBound:
         """Return how often the innermost of *loops* is passed through, as its code for *slabs* says."""
         key = self._key(loops, slabs)
         if key not in self._found:
@@ -136,11 +136,11 @@ class LoopBounds:
         iname, bounding, usable = self._loops[loops]
         return iname, bounding, usable, frozenset(slab for slab in slabs if slab[0] in usable)
 
-    def _bound(self, iname: str, bounding: frozenset[str], usable: frozenset[str], slabs: frozenset[Slab]) -> PassBound:
+    def _bound(self, iname: str, bounding: frozenset[str], usable: frozenset[str], slabs: frozenset[Slab]) -> LoopBound:
         """Return how many values *iname* has in the domain of *bounding*, where those that are *usable* are given."""
         domain = self._kernel.loopy_kernel.get_inames_domain(bounding)
-        if (values := interval(domain, iname, usable)) is not None:
-            return PassBound((len(values),))
+        if (values := dimension_interval(domain, iname, usable)) is not None:
+            return LoopBound((len(values),))
         domain = given(self._assumed(tied_to(domain, iname, usable)), usable - {iname})
         domain = self._slabs.within(domain, slabs)
         _, place = domain.get_var_dict()[iname]
@@ -153,7 +153,7 @@ class LoopBounds:
         values = {value.get_constant_val().to_python() for _, value in pieces if value.is_cst()}
         is_known = all(value.is_cst() for _, value in pieces)
         has_or = any(where.n_basic_set() > 1 for where, _ in pieces[:-1])
-        return PassBound(tuple(sorted(values)) if is_known else None, causes, frozenset(names & usable - axes), has_or)
+        return LoopBound(tuple(sorted(values)) if is_known else None, causes, frozenset(names & usable - axes), has_or)
 
     def _assumed(self, domain: isl.BasicSet) -> isl.Set:
         assumed = isl.Set.from_basic_set(self._kernel.assumptions).align_params(domain.get_space())

@@ -26,7 +26,7 @@ from loopyperf.counts.arithmetic import (
     number_type,
     real_functions,
 )
-from loopyperf.counts.conditions import Conditions, Guard, all_of, alternatives, plain_text
+from loopyperf.counts.conditions import Conditions, Guard, alternatives, disjoint_conditions, plain_text
 from loopyperf.counts.generated_code import GeneratedCode
 from loopyperf.counts.item import Access, Direction, Item, MemorySpace, Operation
 from loopyperf.counts.loops import VectorLoop, vector_loop
@@ -147,14 +147,14 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
             case Barrier():
                 self._add(Opcode.BARRIER, "", Pipeline.BARRIER, statement.what.label, frozenset())
             case Guard():
-                for conditions in all_of(statement.what.before, self.kernel.is_known):
+                for conditions in disjoint_conditions(statement.what.before, self.kernel.is_known):
                     value = self.rec(statement.what.predicate, conditions, None)
                     self.guarding.append((statement.what.predicate, value, statement))
             case InstructionBase() as nothing if does_nothing(nothing):
                 pass
             case _:
                 self._vector = vector_loop(self.kernel, statement.what)
-                for conditions in all_of(sorted(statement.what.predicates, key=str), self.kernel.is_known):
+                for conditions in disjoint_conditions(sorted(statement.what.predicates, key=str), self.kernel.is_known):
                     self._translate_instruction(statement.what, conditions)
 
     def _predicates_of(self, statement: Statement) -> Iterator[Value]:
@@ -391,7 +391,9 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         values: list[Value] = []
         for place, child in enumerate(expr.children):
             value = Value(known=child)
-            for undecided in all_of(expr.children[:place], self.kernel.is_known, not isinstance(expr, prim.LogicalOr)):
+            for undecided in disjoint_conditions(
+                expr.children[:place], self.kernel.is_known, not isinstance(expr, prim.LogicalOr)
+            ):
                 value = self.rec(child, conditions | undecided, context)
             values.append(value)
         return self._fold(expr, self._code.chain(expr, context).links, values, conditions)

@@ -15,7 +15,7 @@ from loopyperf.counts.arithmetic import number_type
 from loopyperf.counts.memory import element_strides, element_type, symbolic_strides
 from loopyperf.idg.construction.cells import Cells, Flow, dependences
 from loopyperf.idg.construction.drafts import Draft, Value
-from loopyperf.idg.construction.executed import Executed
+from loopyperf.idg.construction.executed import ExecutedLaunch
 from loopyperf.idg.construction.last_writes import LastWrite, shared_loops
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import NOT, Dependence, Edge, Idle, Instruction, Item, Iteration, Loop, Opcode, Operand
@@ -32,7 +32,7 @@ from loopyperf.polyhedral.polynomial import Polynomial
 # The machine issues some of it all the same (:mod:`loopyperf.compiler.predication`).
 
 
-def idle_part(executed: Executed, instructions: dict[int, Instruction]) -> Idle | None:
+def idle_part(executed: ExecutedLaunch, instructions: dict[int, Instruction]) -> Idle | None:
     """Return the *instructions* that the warp comes by, by their places in the program; None where there are none.
 
     They are issued as often as the warp passes through the loops around them.
@@ -47,7 +47,7 @@ def idle_part(executed: Executed, instructions: dict[int, Instruction]) -> Idle 
     return Idle(tuple(instructions.values()), edges, tuple(zip(after, loops, strict=True)))
 
 
-def come_by(executed: Executed) -> Iterator[tuple[int, int]]:
+def execute(executed: ExecutedLaunch) -> Iterator[tuple[int, int]]:
     """Yield the places of drafts that the warp comes by without executing them, with how often."""
     if not executed.numbers:
         return
@@ -62,7 +62,7 @@ def come_by(executed: Executed) -> Iterator[tuple[int, int]]:
             yield place, number
 
 
-def _operands(executed: Executed, place: int, numbers: dict[int, int]) -> Iterator[Edge]:
+def _operands(executed: ExecutedLaunch, place: int, numbers: dict[int, int]) -> Iterator[Edge]:
     draft = executed.draft(place)
     loops = draft.statement.loops
     names = [nest.iname for nest in loops]
@@ -86,7 +86,7 @@ Piece = tuple[Points, tuple[Iteration, ...], Distance]
 """passes of the loops around the target, those of the loops around the source then, and by how many it is earlier"""
 
 
-def edges(executed: Executed) -> Iterator[Edge]:
+def edges(executed: ExecutedLaunch) -> Iterator[Edge]:
     """Yield the edges between the instructions that are *executed*."""
     for target in executed.numbers:
         yield from _within(executed, target)
@@ -106,7 +106,7 @@ def edges(executed: Executed) -> Iterator[Edge]:
 # {{{ in one pass of one statement
 
 
-def _within(executed: Executed, target: int) -> Iterator[Edge]:
+def _within(executed: ExecutedLaunch, target: int) -> Iterator[Edge]:
     """Yield the edges from what is computed in the pass that *target* is in."""
     draft = executed.draft(target)
     data = [(slot, node) for slot, value in enumerate(draft.operands) for node in executed.nodes_of(value)]
@@ -119,7 +119,7 @@ def _within(executed: Executed, target: int) -> Iterator[Edge]:
 
 
 def _in_same_pass(
-    executed: Executed, source: int, target: int, through: Dependence, operand: int | None = None
+    executed: ExecutedLaunch, source: int, target: int, through: Dependence, operand: int | None = None
 ) -> Edge:
     loops = [nest.iname for nest in executed.draft(source).statement.loops]
     return Edge.within(executed.numbers[source], executed.numbers[target], loops, through, operand)
@@ -131,7 +131,7 @@ def _in_same_pass(
 # {{{ through cells
 
 
-def _of(executed: Executed, found: LastWrite | Flow, operand: int | None) -> Iterator[Edge]:
+def _of(executed: ExecutedLaunch, found: LastWrite | Flow, operand: int | None) -> Iterator[Edge]:
     """Yield the edges that what was *found* makes, to that *operand*."""
     source, target = found.source.node, found.target.node
     ends = executed.numbers[source], executed.numbers[target]
@@ -150,14 +150,16 @@ def _of(executed: Executed, found: LastWrite | Flow, operand: int | None) -> Ite
             yield Edge(*ends, distance, passes, condition, through, operand)
 
 
-def _through(executed: Executed, source: int, target: int) -> Dependence:
+def _through(executed: ExecutedLaunch, source: int, target: int) -> Dependence:
     kinds = executed.draft(source).kind, executed.draft(target).kind
     if Opcode.BARRIER in kinds:
         return Dependence.SYNCHRONIZATION
     return Dependence.MEMORY if kinds[0] == Opcode.STORE else Dependence.DATA
 
 
-def _piece(executed: Executed, found: LastWrite, everywhere: Points) -> tuple[Any, tuple[Iteration, ...], Distance]:
+def _piece(
+    executed: ExecutedLaunch, found: LastWrite, everywhere: Points
+) -> tuple[Any, tuple[Iteration, ...], Distance]:
     """Return when what was *found* holds in the passes that the target makes, which are *everywhere*."""
     names = found.target.variables
     distance: list[int] = []
@@ -175,7 +177,7 @@ def _piece(executed: Executed, found: LastWrite, everywhere: Points) -> tuple[An
     return condition, cast("tuple[Iteration, ...]", found.passes), tuple(distance)
 
 
-def _pieces(executed: Executed, found: Flow) -> Iterator[Piece]:
+def _pieces(executed: ExecutedLaunch, found: Flow) -> Iterator[Piece]:
     before, after = (executed.draft(each.node).statement.loops for each in (found.source, found.target))
     numbered = found.relation.apply_domain(executed.warp.nest(after).numbering(after))
     numbered = numbered.apply_range(executed.warp.nest(before).numbering(before))
@@ -222,15 +224,15 @@ def _distances(where: isl.Set, source: isl.MultiAff, shared: int) -> Iterator[tu
 # {{{ warp graph
 
 
-def warp_graph(executed: Executed) -> Idg:
+def warp_graph(executed: ExecutedLaunch) -> Idg:
     """Return the source graph of warps of which *executed* says what they execute."""
     instructions = tuple(_instruction(executed, place) for place in executed.numbers)
     body = tuple(_body(executed, executed.program.nest, ()))
-    idle = {place: _idle_instruction(executed, place, number) for place, number in come_by(executed)}
+    idle = {place: _idle_instruction(executed, place, number) for place, number in execute(executed)}
     return Idg(instructions, tuple(edges(executed)), body, idle_part(executed, idle))
 
 
-def _body(executed: Executed, nest: Nest, loops: tuple[Nest, ...]) -> Iterator[Item]:
+def _body(executed: ExecutedLaunch, nest: Nest, loops: tuple[Nest, ...]) -> Iterator[Item]:
     for item in nest.body:
         if isinstance(item, Statement):
             places = executed.program.of_statement[item.number]
@@ -249,7 +251,7 @@ def _body(executed: Executed, nest: Nest, loops: tuple[Nest, ...]) -> Iterator[I
 # {{{ instructions
 
 
-def _instruction(executed: Executed, place: int) -> Instruction:
+def _instruction(executed: ExecutedLaunch, place: int) -> Instruction:
     """Return the instruction at *place*: the same for all classes that execute it, and loops around it, alike."""
     draft, run = executed.draft(place), executed.runs[place]
     number: int | Fraction = run.passes.number
@@ -263,7 +265,7 @@ def _instruction(executed: Executed, place: int) -> Instruction:
     return known[key]
 
 
-def _made(executed: Executed, place: int, number: int | Fraction) -> Instruction:
+def _made(executed: ExecutedLaunch, place: int, number: int | Fraction) -> Instruction:
     draft, run = executed.draft(place), executed.runs[place]
     total = number * run.weight * (1 if draft.number is None else draft.number)
     return Instruction(
@@ -291,12 +293,12 @@ def _made(executed: Executed, place: int, number: int | Fraction) -> Instruction
     )
 
 
-def _idle_instruction(executed: Executed, place: int, number: int) -> Instruction:
+def _idle_instruction(executed: ExecutedLaunch, place: int, number: int) -> Instruction:
     """Return the instruction at *place* as one that is come by so often; it accesses nothing."""
     return replace(_instruction(executed, place), executions=number, condition=None, origin=None, is_idle=True)
 
 
-def _operand(executed: Executed, value: Value, draft: Draft) -> Operand:
+def _operand(executed: ExecutedLaunch, value: Value, draft: Draft) -> Operand:
     known = value.known if value.node is None else executed.draft(value.node).expression
     is_integer = isinstance(known, prim.ExpressionNode) and get_dependencies(known) <= executed.kernel.known_names
     known = None if known is None else executed.in_passes(known, draft.statement)
@@ -304,7 +306,7 @@ def _operand(executed: Executed, value: Value, draft: Draft) -> Operand:
     return Operand(known, value.is_negated, element, is_integer)
 
 
-def _predicates(executed: Executed, draft: Draft) -> Iterator[str]:
+def _predicates(executed: ExecutedLaunch, draft: Draft) -> Iterator[str]:
     """Yield the conditions written in the source that decide which work-items execute *draft*."""
     for each in draft.conditions:
         inames = get_dependencies(each.expression) & executed.kernel.loopy_kernel.all_inames()
@@ -314,23 +316,23 @@ def _predicates(executed: Executed, draft: Draft) -> Iterator[str]:
             yield f"{'' if each.holds else NOT}{substitute(each.expression, words)}"
 
 
-def _scalar(executed: Executed, draft: Draft) -> str:
+def _scalar(executed: ExecutedLaunch, draft: Draft) -> str:
     """Return the type of the numbers in the array that *draft* accesses, empty where it accesses none."""
     array = None if draft.reference is None else executed.kernel.arrays.get(draft.reference.array)
     return "" if array is None else number_type(element_type(array)).scalar
 
 
-def _to_passes(executed: Executed, draft: Draft) -> Callable[[Any], Any]:
+def _to_passes(executed: ExecutedLaunch, draft: Draft) -> Callable[[Any], Any]:
     return lambda expression: executed.in_passes(expression, draft.statement)
 
 
-def _address(executed: Executed, draft: Draft) -> Affine[Symbol] | None:
+def _address(executed: ExecutedLaunch, draft: Draft) -> Affine[Symbol] | None:
     """Return how many elements from the first one of its array *draft* accesses; None where data tells."""
     elements = _elements(executed, draft, element_strides)
     return None if elements is None else Affine.around(executed.in_passes(elements, draft.statement))
 
 
-def _symbolic_address(executed: Executed, draft: Draft) -> Polynomial[Symbol] | None:
+def _symbolic_address(executed: ExecutedLaunch, draft: Draft) -> Polynomial[Symbol] | None:
     """Return the address of *draft* with sizes by name; None where data tells it."""
     elements = _elements(executed, draft, symbolic_strides)
     if elements is None:
@@ -343,7 +345,7 @@ def _symbolic_address(executed: Executed, draft: Draft) -> Polynomial[Symbol] | 
     return known.in_terms_of({name: prim.Variable(str(axis)) + first[name] for name, axis in axes.items()} | passes)
 
 
-def _elements(executed: Executed, draft: Draft, strides: Callable[..., Iterable[Any]]) -> Any:
+def _elements(executed: ExecutedLaunch, draft: Draft, strides: Callable[..., Iterable[Any]]) -> Any:
     ref = draft.reference
     if ref is None or not all(get_dependencies(each) <= executed.kernel.known_names for each in ref.index):
         return None

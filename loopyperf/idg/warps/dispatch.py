@@ -13,7 +13,7 @@ from math import isclose, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.idg.warps.warp_classes import Kind
+from loopyperf.idg.warps.warp_classes import WarpKind
 from loopyperf.polyhedral.points import Box, Points, contained, points_listed
 from loopyperf.polyhedral.ranges import LISTED
 from loopyperf.polyhedral.sets import SetMemory
@@ -35,7 +35,7 @@ Composition = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class DispatchRun:
     """Groups of a class that start one after the other."""
 
     group: int
@@ -48,7 +48,7 @@ class Run:
     """the same for the warp with most work in a group"""
 
 
-Order = tuple[Run, ...]
+Order = tuple[DispatchRun, ...]
 """the groups of an execution of a launch, in the order in which they start"""
 
 
@@ -111,11 +111,11 @@ def _middles(number: int) -> Iterator[float]:
     yield from ((each + 0.5) / number for each in range(number))
 
 
-def dispatched(kinds: Sequence[Kind], grid: Grid) -> Dispatch:
+def dispatched(kinds: Sequence[WarpKind], grid: Grid) -> Dispatch:
     """Return the groups of *grid* in the order of dispatch, whose warps are of *kinds*."""
     if len(kinds) == 1 and kinds[0].is_uniform:
         every = sum(times for times, _ in grid.hosts)
-        return Dispatch((((0, grid.warps),),), ((every, (Run(0, grid.groups),)),))
+        return Dispatch((((0, grid.warps),),), ((every, (DispatchRun(0, grid.groups),)),))
     if not kinds:
         return Dispatch((), ())
     places = _Places(kinds, grid)
@@ -144,16 +144,16 @@ class _Counted:
     works: tuple[tuple[int, int], ...] = ()
     """(class of warps, work)"""
 
-    def run(self, means: Mapping[int, float]) -> Run:
+    def run(self, means: Mapping[int, float]) -> DispatchRun:
         """Return it, with the work of its warps relative to the *means* of their classes."""
         found = [work / means[kind] if means[kind] else 1.0 for kind, work in self.works] or [1.0]
-        return Run(self.group, self.number, sum(found) / len(found), max(found))
+        return DispatchRun(self.group, self.number, sum(found) / len(found), max(found))
 
 
 def _at_work(
     order: Sequence[tuple[int, int]],
     classes: Mapping[Composition, int],
-    kinds: Sequence[Kind],
+    kinds: Sequence[WarpKind],
     grid: Grid,
     host: tuple[int, ...],
     places: "_Places",
@@ -195,7 +195,7 @@ def _means(found: Iterable[tuple[float, Iterable[_Counted]]]) -> dict[int, float
 class _Places:
     """Where the warps of each class are."""
 
-    def __init__(self, kinds: Sequence[Kind], grid: Grid) -> None:
+    def __init__(self, kinds: Sequence[WarpKind], grid: Grid) -> None:
         self.kinds, self.grid = kinds, grid
         regions = SetMemory[int]()
         self._regions = [regions.setdefault(kind.places, number) for number, kind in enumerate(kinds)]
@@ -357,14 +357,14 @@ def _joined(order: Iterable[tuple[Composition, int]]) -> list[tuple[Composition,
 # }}}
 
 
-def _merged(runs: Sequence[Run]) -> Order:
+def _merged(runs: Sequence[DispatchRun]) -> Order:
     """Return *runs*, those of a class and in neighbourhood as one where they are too many."""
     at_once = -(-len(runs) // MOST_RUNS)
     if at_once == 1:
         return tuple(runs)
-    found: list[Run] = []
+    found: list[DispatchRun] = []
     for begin in range(0, len(runs), at_once):
-        by_class: dict[int, Run] = {}
+        by_class: dict[int, DispatchRun] = {}
         for each in runs[begin : begin + at_once]:
             before = by_class.get(each.group)
             by_class[each.group] = each if before is None else _together(before, each)
@@ -372,7 +372,7 @@ def _merged(runs: Sequence[Run]) -> Order:
     return tuple(found)
 
 
-def _together(one: Run, other: Run) -> Run:
+def _together(one: DispatchRun, other: DispatchRun) -> DispatchRun:
     number = one.number + other.number
     work = (one.work * one.number + other.work * other.number) / number
     return replace(one, number=number, work=work, longest=max(one.longest, other.longest))

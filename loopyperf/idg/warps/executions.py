@@ -22,7 +22,7 @@ from loopyperf.counts.conditions import ALWAYS, Conditions
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.errors import UnboundedDomainError
 from loopyperf.idg.program import Instruction
-from loopyperf.idg.warps.passes import Lockstep, WarpPasses, condition_on, function_of, lockstep_of
+from loopyperf.idg.warps.passes import Lockstep, WarpIterations, condition_on, function_of, lockstep_of
 from loopyperf.idg.warps.warp_classes import (
     Loops,
     Placement,
@@ -41,7 +41,7 @@ from loopyperf.polyhedral.points import Box, Points, affine_map, at_sizes, boxed
 from loopyperf.polyhedral.sets import SetMemory
 
 
-class LoopPasses:
+class LoopIterations:
     """The passes of loops, for all warps that execute the statements in them with the same values of the loops."""
 
     def __init__(self, kernel: Kernel, values: Mapping[int, Points]) -> None:
@@ -280,7 +280,7 @@ class LaunchExecutions:
         self.instructions: dict[Any, Instruction] = {}
         """what is made of them for one class of warps, and may be for another one"""
         self._points_of = SetMemory[Points]()
-        self._nests: dict[tuple[Loops, tuple[Points, ...]], LoopPasses] = {}
+        self._nests: dict[tuple[Loops, tuple[Points, ...]], LoopIterations] = {}
 
     @cached_property
     def warps(self) -> isl.Set:
@@ -303,7 +303,7 @@ class LaunchExecutions:
             self._of_sites[key] = self._placed(points, loops).intersect(self._anywhere(len(loops))).coalesce()
         return self._of_sites[key]
 
-    def passes(self, site: Site, warp: Warp, host: Mapping[str, int] | None = None) -> WarpPasses:
+    def passes(self, site: Site, warp: Warp, host: Mapping[str, int] | None = None) -> WarpIterations:
         """Return what *warp* executes of *site*, lane by lane, where conditions on data are taken to hold.
 
         *host* are values of loops around the launch; those that are not given are among the sequential ones. Raises
@@ -313,7 +313,7 @@ class LaunchExecutions:
         points, counted = self._points(site), self.counter.loops(site.inames)
         if not points.is_bounded():
             raise UnboundedDomainError(f"{site.source}: its loops ({', '.join(sorted(site.inames))}) have no bounds")
-        return WarpPasses.of(self.kernel, warp, points, counted, self.lockstep(site.inames), self.sizes, host or {})
+        return WarpIterations.of(self.kernel, warp, points, counted, self.lockstep(site.inames), self.sizes, host or {})
 
     def _points(self, site: Site) -> isl.Set:
         """Return the points of *site* over all its inames, whichever warp executes them."""
@@ -377,11 +377,11 @@ class LaunchExecutions:
         """Return *values* as points: the same object for all warps that have these."""
         return self._points_of.setdefault(values, Points(values))
 
-    def nest(self, loops: Loops, values: Mapping[int, Points]) -> LoopPasses:
+    def nest(self, loops: Loops, values: Mapping[int, Points]) -> LoopIterations:
         """Return the passes through *loops*, the outermost one alone or none, where statements run with *values*."""
         key = loops, tuple(values.values())
         if key not in self._nests:
-            self._nests[key] = LoopPasses(self.kernel, values)
+            self._nests[key] = LoopIterations(self.kernel, values)
         return self._nests[key]
 
     def _visited(self, inames: frozenset[str]) -> isl.Set:
@@ -397,7 +397,7 @@ class LaunchExecutions:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class StatementExecutions:
     """How one warp executes a statement under some conditions."""
 
     values: Points
@@ -419,9 +419,9 @@ class WarpExecutions:
         self.kernel, self.sizes = launch.kernel, launch.sizes
         self.warp, self.host = launch.placement.warp(place)
         self._values: dict[tuple[frozenset[str], Conditions, tuple[str, ...]], Points] = {}
-        self._lanes: dict[tuple[frozenset[str], Conditions], WarpPasses] = {}
-        self._runs: dict[Any, Run] = {}
-        self._nests: dict[Loops, LoopPasses] = {}
+        self._lanes: dict[tuple[frozenset[str], Conditions], WarpIterations] = {}
+        self._runs: dict[Any, StatementExecutions] = {}
+        self._nests: dict[Loops, LoopIterations] = {}
 
     def values(self, statement: Statement, conditions: Conditions) -> Points:
         """Return the values of the loops' variables with which *statement* runs under *conditions*, outermost first."""
@@ -432,29 +432,29 @@ class WarpExecutions:
             self._values[key] = self.of_launch.once(here.remove_redundancies().coalesce())
         return self._values[key]
 
-    def lanes(self, site: Site) -> WarpPasses:
+    def lanes(self, site: Site) -> WarpIterations:
         """Return what the warp executes of *site*, lane by lane; see :meth:`LaunchExecutions.passes`."""
         key = site.inames, site.conditions
         if key not in self._lanes:
             self._lanes[key] = self.of_launch.passes(site, self.warp, self.host)
         return self._lanes[key]
 
-    def run(self, statement: Statement, conditions: Conditions) -> Run:
+    def run(self, statement: Statement, conditions: Conditions) -> StatementExecutions:
         """Return how the warp executes *statement* under *conditions*."""
         key = (statement.inames, conditions, statement.loops, statement.name)
         if key not in self._runs:
             self._runs[key] = self._run(statement, conditions)
         return self._runs[key]
 
-    def _run(self, statement: Statement, conditions: Conditions) -> Run:
+    def _run(self, statement: Statement, conditions: Conditions) -> StatementExecutions:
         loops, nest = statement.loops, self.nest(statement.loops)
         values = self.values(statement, conditions)
         if isinstance(statement.what, Barrier) and not values.is_empty:
             values = nest.met(statement.what, loops, values)
         passes, condition = nest.executed(values, loops)
-        return Run(values, passes, self.of_launch.weight(statement, conditions), condition)
+        return StatementExecutions(values, passes, self.of_launch.weight(statement, conditions), condition)
 
-    def nest(self, loops: Loops) -> LoopPasses:
+    def nest(self, loops: Loops) -> LoopIterations:
         """Return the passes that the warp makes through the loops inside the outermost of *loops*."""
         outermost = loops[:1]
         if outermost not in self._nests:

@@ -18,7 +18,7 @@ from loopyperf.idg.warps.warp_classes import Integers, Nest, Warp, iname_values
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch
 from loopyperf.polyhedral.affine import Affine
-from loopyperf.polyhedral.points import Box, Points, fixed, without
+from loopyperf.polyhedral.points import Box, Points, fixed, without_dimensions
 from loopyperf.polyhedral.sets import SetMemory
 
 # {{{ loops that do not start from the same value in all lanes
@@ -124,7 +124,7 @@ class Activity:
 
 
 @dataclass(frozen=True)
-class WarpPasses:
+class WarpIterations:
     """What one warp executes of a site: its passes, by the lanes that are active."""
 
     kernel: Kernel
@@ -152,7 +152,7 @@ class WarpPasses:
         lockstep: Lockstep,
         sizes: Mapping[str, int],
         host: Mapping[str, int],
-    ) -> "WarpPasses":
+    ) -> "WarpIterations":
         """Return what *warp* executes of *points*, with *host* the values of loops around the launch."""
         names: Sequence[str] = points.get_var_names_not_none(SET)
         fixed = {name: np.full(warp.lanes, value) for name, value in host.items() if name in names}
@@ -218,7 +218,7 @@ def _told_apart(points: isl.Set, values: Sequence[Integers | None], lanes: int) 
         points = points.upper_bound_val(SET, place, isl.Val(int(value.max())))
     if points.is_empty():
         return
-    passes = without(points, hardware)
+    passes = without_dimensions(points, hardware)
     if _is_product(points, passes, hardware, by_lane):
         yield Activity(tuple(range(lanes)), Points(passes.remove_redundancies()))
         return
@@ -240,7 +240,7 @@ def _by_passes(points: isl.Set, hardware: Sequence[int], values: Integers) -> li
     """Return the distinct sets of passes in which a lane is active, with the lanes whose set that is."""
     found: list[tuple[frozenset[int], isl.Set]] = []
     for lanes, coordinates in _alike(values):
-        own = without(fixed(points, dict(zip(hardware, coordinates, strict=True))), hardware)
+        own = without_dimensions(fixed(points, dict(zip(hardware, coordinates, strict=True))), hardware)
         same = next((place for place, (_, other) in enumerate(found) if other.is_equal(own)), None)
         if same is None:
             found.append((lanes, own))

@@ -33,8 +33,8 @@ from loopyperf.counts.memory import value_at
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch, is_unrolled
-from loopyperf.polyhedral.points import Points, fixed, points_listed, without
-from loopyperf.polyhedral.ranges import LISTED, ListedNumber, NumberByPlace, number_by_place
+from loopyperf.polyhedral.points import Points, fixed, points_listed, without_dimensions
+from loopyperf.polyhedral.ranges import LISTED, DigitExpansion, ListedNumber, number_by_place
 from loopyperf.polyhedral.sets import SetMemory, groups
 
 Integers = NDArray[np.int64]
@@ -81,7 +81,7 @@ def warps_of_group(shape: Mapping[int, int], size: int = 32) -> int:
     return -(-prod(shape.values()) // size)
 
 
-def warps_until_alike(shape: Mapping[int, int], size: int = 32) -> int:
+def warp_period(shape: Mapping[int, int], size: int = 32) -> int:
     """Return after how many warps of a group of *shape* lanes lie in the same places of the group's rows again."""
     extents = [extent for _, extent in sorted(shape.items())]
     rows = [prod(extents[:axis]) for axis in range(1, len(extents))]
@@ -284,7 +284,7 @@ def naming(statement: Statement) -> Generator[None]:
 
 
 SET = isl.dim_type.set
-Number = NumberByPlace | ListedNumber
+Number = DigitExpansion | ListedNumber
 MOST = 16
 """kinds among these; more are taken as one kind, with the mean of what they execute"""
 
@@ -314,7 +314,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class WarpKind:
     """Warps that execute each statement equally often, or nearly so."""
 
     places: isl.Set
@@ -341,7 +341,7 @@ class Kind:
         return sum(number.at(dict(enumerate(place))) for number in self.numbers)
 
 
-def kinds_of(warps: isl.Set, executions: Sequence[isl.Set]) -> list[Kind]:
+def warp_kinds(warps: isl.Set, executions: Sequence[isl.Set]) -> list[WarpKind]:
     """Return the kinds of *warps*, those of most warps first.
 
     *warps* is the set of their places; each of *executions* is a set of places with the passes in which they run
@@ -365,7 +365,7 @@ def kinds_of(warps: isl.Set, executions: Sequence[isl.Set]) -> list[Kind]:
                 pieces = _cut(pieces, where & part.where)
                 if not is_constant:
                     varying.append((part.where, place))
-    kinds: list[Kind] = []
+    kinds: list[WarpKind] = []
     for piece in pieces:
         # A piece is on one side of each border of the numbers.
         here = dict.fromkeys(place for where, place in varying if piece.is_subset(where))
@@ -413,7 +413,7 @@ def _apart(executions: isl.Set, axes: int) -> _Part:
         if place not in tied:
             depending = depending.drop_constraints_involving_dims(SET, place, 1)
     untied = [place for place in range(axes, executions.dim(SET)) if place not in tied]
-    return _Part(where, without(isl.Set.from_basic_set(depending), untied))
+    return _Part(where, without_dimensions(isl.Set.from_basic_set(depending), untied))
 
 
 def _tied(part: isl.BasicSet, axes: int) -> frozenset[int]:
@@ -430,28 +430,28 @@ def loops_by_place(executions: isl.Set, axes: int) -> frozenset[int]:
     return frozenset(place - axes for place in range(axes, executions.dim(SET)) if place in tied)
 
 
-def _kinds_in(piece: isl.Set, varying: Sequence[Number]) -> Iterator[Kind]:
+def _kinds_in(piece: isl.Set, varying: Sequence[Number]) -> Iterator[WarpKind]:
     """Yield the kinds of warps in *piece*, where some numbers of executions are *varying* from warp to warp."""
     axes = [axis for axis in range(piece.dim(SET)) if any(number.depends_on(axis) for number in varying)]
-    deciding = without(piece, [axis for axis in range(piece.dim(SET)) if axis not in axes])
+    deciding = without_dimensions(piece, [axis for axis in range(piece.dim(SET)) if axis not in axes])
     warps, listed = Points(piece).number, Points(deciding).number if axes else 0
     if not axes or listed > LISTED:
-        yield Kind(piece, warps, _middle(piece), is_uniform=not axes, numbers=tuple(varying) if axes else ())
+        yield WarpKind(piece, warps, _middle(piece), is_uniform=not axes, numbers=tuple(varying) if axes else ())
         return
     alike: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
     for place in sorted(tuple(map(int, row)) for row in points_listed(deciding)):
         found = tuple(number.at(dict(zip(axes, place, strict=True))) for number in varying)
         alike.setdefault(found, []).append(place)
     if len(alike) > MOST:
-        yield Kind(piece, warps, _middle(piece), is_uniform=False, numbers=tuple(varying))
+        yield WarpKind(piece, warps, _middle(piece), is_uniform=False, numbers=tuple(varying))
         return
-    beside = Points(without(piece, axes)).number
+    beside = Points(without_dimensions(piece, axes)).number
     is_product = warps == listed * beside
     for places in alike.values():
         here = (fixed(piece, dict(zip(axes, place, strict=True))) for place in places)
         number = len(places) * beside if is_product else sum(Points(each).number for each in here)
         middle = fixed(piece, dict(zip(axes, places[len(places) // 2], strict=True)))
-        yield Kind(piece, number, _middle(middle), is_uniform=True, axes=tuple(axes), values=tuple(places))
+        yield WarpKind(piece, number, _middle(middle), is_uniform=True, axes=tuple(axes), values=tuple(places))
 
 
 def _middle(places: isl.Set) -> tuple[int, ...]:

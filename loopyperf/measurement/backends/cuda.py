@@ -14,8 +14,8 @@ import numpy as np
 from loopy.diagnostic import LoopyError
 
 from loopyperf.errors import BackendError, MeasurementError
-from loopyperf.measurement.backends.cuda_program import CudaProgram, Extent, Launch, LaunchSequence, Stopwatch
-from loopyperf.measurement.backends.cupy_interface import CudaDevice, CuPy, Memory, Module
+from loopyperf.measurement.backends.cuda_program import CudaLaunch, CudaLaunchSequence, CudaProgram, Extent, Stopwatch
+from loopyperf.measurement.backends.cupy_interface import CudaDevice, CuPy, CupyMemory, Module
 from loopyperf.measurement.backends.interface import (
     BenchmarkCase,
     Binding,
@@ -24,12 +24,12 @@ from loopyperf.measurement.backends.interface import (
     DeviceProgram,
     Grid,
     LatestPrograms,
+    MeasuredTimes,
     Recent,
-    Timing,
     check_parts,
     device_programs,
 )
-from loopyperf.measurement.environment import Array, Configuration, Environment, Limits
+from loopyperf.measurement.environment import Array, Configuration, DeviceLimits, Environment
 
 # {{{ choosing a CUDA device, and what is recorded of it
 
@@ -39,7 +39,7 @@ DRIVER_FILE = Path("/proc/driver/nvidia/version")
 VERSION = re.compile(r"\b\d+\.\d+(?:\.\d+)*\b")
 
 
-def choose_device(cupy: CuPy, name: str | None = None) -> CudaDevice:
+def choose_cuda_device(cupy: CuPy, name: str | None = None) -> CudaDevice:
     """Return the first device in whose name *name* occurs, in upper or lower case; without *name*, the first one.
 
     The environment variable ``CUDA_VISIBLE_DEVICES`` says which devices there are. Raises :class:`BackendError` naming
@@ -61,7 +61,7 @@ def device_name(cupy: CuPy, number: int) -> str:
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
-def describe_environment(cupy: CuPy, device: CudaDevice, driver_file: Path = DRIVER_FILE) -> Environment:
+def cuda_environment(cupy: CuPy, device: CudaDevice, driver_file: Path = DRIVER_FILE) -> Environment:
     """Return the environment of *device*: which runtime and compiler CuPy has, which driver the machine has."""
     runtime, compiler = cupy.cuda.runtime, cupy.cuda.nvrtc.getVersion()
     supported = f"CUDA {_version(runtime.driverGetVersion())}"
@@ -75,14 +75,14 @@ def describe_environment(cupy: CuPy, device: CudaDevice, driver_file: Path = DRI
     )
 
 
-def describe_limits(device: CudaDevice) -> Limits:
+def cuda_limits(device: CudaDevice) -> DeviceLimits:
     """Return the limits of *device*.
 
     All arguments together get a quarter of its memory, as on OpenCL: the same kernels are measured at the same sizes.
     CUDA tells the size of the second cache, and not how long its lines are.
     """
     attributes, (_, memory) = device.attributes, device.mem_info
-    return Limits(
+    return DeviceLimits(
         group_size=attributes["MaxThreadsPerBlock"],
         local_memory=attributes["MaxSharedMemoryPerBlock"],
         global_memory=memory // 4,
@@ -133,13 +133,13 @@ class DeviceRuntime:
     """bytes that a group takes beside its own"""
 
 
-class BoundKernel:
+class CudaBoundKernel:
     """A kernel with its arguments on a device."""
 
     def __init__(
         self,
         module: Module,
-        launches: Sequence[Launch],
+        launches: Sequence[CudaLaunch],
         runtime: DeviceRuntime,
         entering: Callable[[], AbstractContextManager[None]],
     ) -> None:
@@ -152,17 +152,17 @@ class BoundKernel:
         with self._entering():
             return device_programs([(each.function, each.grid, self._saturation(each)) for each in self._launches])
 
-    def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> Timing:
+    def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> MeasuredTimes:
         """Return the seconds of *runs* runs of *program* on *grids*; see :class:`BoundParts`."""
         own = [each for each in self._launches if each.function == program]
         check_parts(program, len(own), grids)
         cut = [launch._replace(grid=_extent(grid)) for launch, grid in zip(own, grids, strict=True)]
         with self._entering():
-            sequence = LaunchSequence(self._module, cut, self._runtime.dynamic_local_memory)
+            sequence = CudaLaunchSequence(self._module, cut, self._runtime.dynamic_local_memory)
             before = partial(self._runtime.cupy.empty(evicted, np.uint8).fill, 0) if evicted else None
             return self._runtime.stopwatch.timing(sequence.enqueue, runs, before)
 
-    def _saturation(self, launch: Launch) -> int:
+    def _saturation(self, launch: CudaLaunch) -> int:
         """Return the groups that reside on all cores at once (``cuOccupancyMaxActiveBlocksPerMultiprocessor``)."""
         function = self._module.get_function(launch.function).kernel.ptr
         on_core = self._runtime.cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
@@ -206,10 +206,10 @@ class CudaBackend:
         """
         self._cupy = load_cupy()
         self._dynamic_local_memory = dynamic_local_memory
-        self._device = choose_device(self._cupy, device)
+        self._device = choose_cuda_device(self._cupy, device)
         try:
-            self._environment = describe_environment(self._cupy, self._device)
-            self._limits = describe_limits(self._device)
+            self._environment = cuda_environment(self._cupy, self._device)
+            self._limits = cuda_limits(self._device)
             with self._device:
                 self._stopwatch = Stopwatch(self._cupy)
         except (RuntimeError, OSError, self._cupy.cuda.compiler.CompileException) as error:
@@ -217,10 +217,10 @@ class CudaBackend:
                 f"CUDA's runtime or compiler does not work with CuPy here ({error}); install the package of CuPy for "
                 "your version of CUDA, and NVRTC: pip install 'loopyperf[cuda]' nvidia-cuda-nvrtc"
             ) from error
-        self._binding = Binding(self._upload, _download, LaunchSequence.enqueue)
+        self._binding = Binding(self._upload, _download, CudaLaunchSequence.enqueue)
         self._programs = LatestPrograms(self._compiled, self._bound)
         self._partial: Recent[Configuration, Compiled] = Recent(1, lambda one, other: one is other)
-        self._flushed: Memory | None = None
+        self._flushed: CupyMemory | None = None
         self._is_cold = False
 
     @property
@@ -229,11 +229,11 @@ class CudaBackend:
         return self._environment
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> DeviceLimits:
         """Return what the device allows a kernel to use."""
         return self._limits
 
-    def time(self, case: BenchmarkCase, runs: int) -> Timing:
+    def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
         """Return the seconds of *runs* runs of *case* by the wall clock, and of as many by the device's.
 
         A run is all launches of the kernel. Before a configuration's first timing it is run once at that size, and what
@@ -246,14 +246,14 @@ class CudaBackend:
         with self._device, self._naming(case):
             return self._stopwatch.timing(self._programs.launches(case).enqueue, runs, before)
 
-    def bound(self, case: BenchmarkCase, contents: Contents) -> BoundKernel:
+    def bound(self, case: BenchmarkCase, contents: Contents) -> CudaBoundKernel:
         """Return *case* with its arguments on the device, of some arrays only the beginning; see :class:`RunsParts`."""
         with self._device, self._naming(case):
             program, module = self._partial.get(case.configuration, self._compiled)
             memory, scalars = self._binding.uploaded(case, program, contents)
             launches = program.launches({**memory, **scalars}, self._zeros)
         runtime = DeviceRuntime(self._cupy, self._stopwatch, self._limits.cores, self._dynamic_local_memory)
-        return BoundKernel(module, launches, runtime, partial(self._entering, case))
+        return CudaBoundKernel(module, launches, runtime, partial(self._entering, case))
 
     def empty_caches(self) -> None:
         """Write more than the device's last cache holds; raises :class:`MeasurementError` if it cannot."""
@@ -270,12 +270,12 @@ class CudaBackend:
         except self._cupy.cuda.memory.OutOfMemoryError as error:
             raise MeasurementError(f"the caches cannot be emptied: {error}") from error
 
-    def _bound(self, case: BenchmarkCase, compiled: Compiled, is_checked: bool) -> LaunchSequence:
+    def _bound(self, case: BenchmarkCase, compiled: Compiled, is_checked: bool) -> CudaLaunchSequence:
         program, module = compiled
 
-        def bind(arguments: Mapping[str, object]) -> LaunchSequence:
+        def bind(arguments: Mapping[str, object]) -> CudaLaunchSequence:
             launches = program.launches(arguments, self._allocate)
-            return LaunchSequence(module, launches, self._dynamic_local_memory)
+            return CudaLaunchSequence(module, launches, self._dynamic_local_memory)
 
         return self._binding.bound(case, program, bind, is_checked)
 
@@ -283,18 +283,18 @@ class CudaBackend:
         program = CudaProgram(configuration.build())
         return program, self._cupy.RawModule(code=program.source, options=program.options)
 
-    def _upload(self, contents: Bytes) -> Memory:
+    def _upload(self, contents: Bytes) -> CupyMemory:
         # As bytes: CuPy has no vectors, and would make some arrays C-contiguous.
         memory = self._allocate(contents.size)
         memory.set(contents)
         return memory
 
-    def _zeros(self, nbytes: int) -> Memory:
+    def _zeros(self, nbytes: int) -> CupyMemory:
         memory = self._allocate(nbytes)
         memory.fill(0)
         return memory
 
-    def _allocate(self, nbytes: int) -> Memory:
+    def _allocate(self, nbytes: int) -> CupyMemory:
         return self._cupy.empty(nbytes, np.uint8)
 
     @contextmanager
@@ -337,7 +337,7 @@ def load_cupy() -> CuPy:
         ) from error
 
 
-def _download(memory: Memory, like: Array) -> Array:
+def _download(memory: CupyMemory, like: Array) -> Array:
     return np.ndarray(like.shape, like.dtype, memory.get(), strides=like.strides)
 
 

@@ -24,7 +24,7 @@ from loopyperf.kernel import VOLATILE
 from loopyperf.kernel.loopy_passes import without_dumps
 from loopyperf.measurement.backends.cuda_target import ALLOCATE, LAUNCH, CompleteCudaTarget
 from loopyperf.measurement.backends.cupy_interface import CuPy, Module
-from loopyperf.measurement.backends.interface import Timing, check_launches, no_garbage_collection
+from loopyperf.measurement.backends.interface import MeasuredTimes, check_launches, no_garbage_collection
 
 Extent = tuple[int, int, int]
 """lengths along x, y and z: Loopy's axes 0, 1 and 2"""
@@ -34,7 +34,7 @@ INLINE = re.compile(r"\bstatic inline (?!__device__)")
 """what Loopy's preambles for C have before a function"""
 
 
-class Launch(NamedTuple):
+class CudaLaunch(NamedTuple):
     """One launch of a device function with its arguments."""
 
     function: str
@@ -76,7 +76,7 @@ class CudaProgram:
         """Return what the kernel asks of the compiler."""
         return tuple(self.kernel.options.build_options)
 
-    def launches(self, arguments: Mapping[str, object], allocate: Callable[[int], object]) -> tuple[Launch, ...]:
+    def launches(self, arguments: Mapping[str, object], allocate: Callable[[int], object]) -> tuple[CudaLaunch, ...]:
         """Return what one run of the kernel launches, given arrays and numbers by argument name.
 
         *allocate* makes a global temporary of so many bytes. Launches without groups are left out. Raises
@@ -113,7 +113,7 @@ class _Recorder:
     """Writes down what the host program launches."""
 
     def __init__(self) -> None:
-        self.launches: list[Launch] = []
+        self.launches: list[CudaLaunch] = []
 
     def launch(self, name: str, counts: tuple[int, ...], sizes: tuple[int, ...], *arguments: object) -> None:
         check_launches(len(self.launches))
@@ -124,7 +124,7 @@ class _Recorder:
                 f"{'x'.join(map(str, MOST_GROUPS))}; map the longest loop to g.0, or measure a smaller size"
             )
         if all(grid):
-            self.launches.append(Launch(name, grid, group, arguments))
+            self.launches.append(CudaLaunch(name, grid, group, arguments))
 
 
 def _extent(lengths: tuple[int, ...]) -> Extent:
@@ -154,10 +154,10 @@ LONGEST_HOLD = 0.2
 """seconds, after which a watchdog is near where the device has a screen; 1000 launches take 10 ms"""
 
 
-class LaunchSequence:
+class CudaLaunchSequence:
     """Everything that one run of a kernel launches, in order."""
 
-    def __init__(self, module: Module, launches: Sequence[Launch], dynamic_local_memory: int = 0) -> None:
+    def __init__(self, module: Module, launches: Sequence[CudaLaunch], dynamic_local_memory: int = 0) -> None:
         """Launch functions of *module*, with *dynamic_local_memory* bytes that a group takes beside its own.
 
         Nobody uses those bytes: they make fewer groups reside on a core.
@@ -187,7 +187,7 @@ class Stopwatch:
         self._enqueue_hold(0.0)  # the first launch of a function loads it
         self._stream.synchronize()
 
-    def timing(self, enqueue: Callable[[], None], runs: int, before: Callable[[], None] | None = None) -> Timing:
+    def timing(self, enqueue: Callable[[], None], runs: int, before: Callable[[], None] | None = None) -> MeasuredTimes:
         """Return the seconds of *runs* runs by the wall clock, and of as many by the device's, after one another.
 
         What the kernel overwrites is not restored between runs. What *before* puts on the stream comes before each run,
@@ -196,7 +196,7 @@ class Stopwatch:
         """
         self._stream.synchronize()
         with no_garbage_collection():
-            return Timing(self._wall(enqueue, runs, before), self._device(enqueue, runs, before))
+            return MeasuredTimes(self._wall(enqueue, runs, before), self._device(enqueue, runs, before))
 
     def _wall(self, enqueue: Callable[[], None], runs: int, before: Callable[[], None] | None) -> tuple[float, ...]:
         samples: list[float] = []

@@ -12,7 +12,7 @@ import numpy as np
 from loopyperf.measurement.backends.interface import Bytes
 
 
-class Memory(Protocol):
+class CupyMemory(Protocol):
     """An array in device memory."""
 
     def get(self) -> Bytes:
@@ -35,7 +35,7 @@ class Function(Protocol):
     """its handle"""
 
 
-class Kernel(Protocol):
+class CupyKernel(Protocol):
     """A device function; called, it is launched on the current stream."""
 
     @property
@@ -56,7 +56,7 @@ class Kernel(Protocol):
 class Module(Protocol):
     """Device functions, compiled when the first of them is asked for."""
 
-    def get_function(self, name: str) -> Kernel:
+    def get_function(self, name: str) -> CupyKernel:
         """Return the function called *name*."""
         ...
 
@@ -73,7 +73,7 @@ class CudaEvent(Protocol):
         ...
 
 
-class Stream(Protocol):
+class CupyStream(Protocol):
     """A queue of launches, worked off in order."""
 
     def synchronize(self) -> None:
@@ -167,7 +167,7 @@ class Cuda(Protocol):
     Device: Callable[[int], CudaDevice]
     Event: Callable[[], CudaEvent]
 
-    def get_current_stream(self) -> Stream:
+    def get_current_stream(self) -> CupyStream:
         """Return the stream that launches go to."""
         ...
 
@@ -185,6 +185,6 @@ class CuPy(Protocol):
         """Return what compiles *code* by NVRTC."""
         ...
 
-    def empty(self, shape: int, dtype: type[np.generic]) -> Memory:
+    def empty(self, shape: int, dtype: type[np.generic]) -> CupyMemory:
         """Return device memory with any contents."""
         ...

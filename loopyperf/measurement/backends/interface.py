@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.arguments import checked_arguments, verify
-from loopyperf.measurement.environment import Arguments, Array, Configuration, Environment, Limits, Sizes
+from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Environment, Sizes
 from loopyperf.measurement.records import Key, Kind
 
 
@@ -37,7 +37,7 @@ class BenchmarkCase:
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class MeasuredTimes:
     """What some runs of a case took, in seconds, in order, and what as many took by the clock of the device.
 
     Whether these are the same runs is the backend's: they are on OpenCL. On CUDA a run that the device's clock is to
@@ -60,10 +60,10 @@ class Timing:
                 f"{len(self.wall)} runs have {len(self.device)} times of the device; give one for each run"
             )
 
-    def followed_by(self, other: Self) -> "Timing":
+    def followed_by(self, other: Self) -> "MeasuredTimes":
         """Return the times of these runs and then of the *other* ones."""
         device = None if self.device is None or other.device is None else self.device + other.device
-        return Timing(self.wall + other.wall, device)
+        return MeasuredTimes(self.wall + other.wall, device)
 
 
 class Backend(Protocol):
@@ -79,11 +79,11 @@ class Backend(Protocol):
         ...
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> DeviceLimits:
         """Return what the device allows a kernel to use."""
         ...
 
-    def time(self, case: BenchmarkCase, runs: int) -> Timing:
+    def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
         """Return the seconds of each of *runs* runs of *case*, in order.
 
         Raises :class:`MeasurementError` if it cannot be run, or computes something wrong, and :class:`BackendError` if
@@ -146,7 +146,7 @@ class BoundParts(Protocol):
         """Return the device programs that have groups in a run, in the order of their first launches."""
         ...
 
-    def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> Timing:
+    def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> MeasuredTimes:
         """Return the seconds of each of *runs* runs of all launches of *program*, with *grids* in place of theirs.
 
         Before each run, as many bytes of other memory as *evicted* says are touched, which is not timed.
@@ -165,7 +165,7 @@ class RunsParts(Protocol):
         ...
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> DeviceLimits:
         """Return what the device allows a kernel to use."""
         ...
 

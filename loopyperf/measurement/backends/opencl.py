@@ -28,13 +28,13 @@ from loopyperf.measurement.backends.interface import (
     DeviceProgram,
     Grid,
     LatestPrograms,
+    MeasuredTimes,
     Recent,
-    Timing,
     check_parts,
     device_programs,
 )
-from loopyperf.measurement.backends.opencl_program import CacheFlush, Launch, LaunchSequence, OpenCLProgram
-from loopyperf.measurement.environment import Array, Configuration, Environment, Limits, Threads
+from loopyperf.measurement.backends.opencl_program import CacheFlush, OpenCLLaunch, OpenCLLaunchSequence, OpenCLProgram
+from loopyperf.measurement.environment import Array, Configuration, DeviceLimits, Environment, Threads
 
 # {{{ choosing an OpenCL device, and what is recorded of it
 
@@ -52,7 +52,7 @@ POCL_THREADS = "POCL_MAX_PTHREAD_COUNT"
 """The environment variable that PoCL reads when its platform is first looked at."""
 
 
-def choose_device(name: str | None = None) -> cl.Device:
+def choose_opencl_device(name: str | None = None) -> cl.Device:
     """Return the first device in whose name, or platform's name, *name* occurs, in upper or lower case.
 
     Without *name* it is the one that pyopencl chooses (the first of the first platform, or what ``PYOPENCL_CTX``
@@ -93,7 +93,7 @@ def available_devices() -> tuple[cl.Device, ...]:
     return tuple(device for platform in platforms for device in _devices_of(platform))
 
 
-def describe_environment(device: cl.Device) -> Environment:
+def opencl_environment(device: cl.Device) -> Environment:
     """Return the environment of *device*; warns where its times will not repeat."""
     threads = pocl_threads(device)
     if threads == "unset":
@@ -113,13 +113,13 @@ def describe_environment(device: cl.Device) -> Environment:
     )
 
 
-def describe_limits(device: cl.Device) -> Limits:
+def opencl_limits(device: cl.Device) -> DeviceLimits:
     """Return the limits of *device*.
 
     All arguments together get a quarter of its memory: what OpenCL guarantees for a single buffer, and it leaves room
     for NumPy's copies where the device is the processor.
     """
-    return Limits(
+    return DeviceLimits(
         group_size=device.max_work_group_size,
         local_memory=device.local_mem_size,
         global_memory=device.global_mem_size // 4,
@@ -193,12 +193,12 @@ def _full_name(device: cl.Device) -> str:
 # {{{ parts of a kernel on an OpenCL device: its own device programs, launched with fewer groups
 
 
-class BoundKernel:
+class OpenCLBoundKernel:
     """A kernel with its arguments on a device."""
 
     def __init__(
         self,
-        launches: LaunchSequence,
+        launches: OpenCLLaunchSequence,
         queue: cl.CommandQueue,
         naming: Callable[[], AbstractContextManager[None]],
         evict: Callable[[int], None],
@@ -213,16 +213,16 @@ class BoundKernel:
             [(each.kernel.function_name, each.groups, self._saturation(each)) for each in self._launches.launches]
         )
 
-    def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> Timing:
+    def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> MeasuredTimes:
         """Return the seconds of *runs* runs of *program* on *grids*; see :class:`BoundParts`."""
         own = [each for each in self._launches.launches if each.kernel.function_name == program]
         check_parts(program, len(own), grids)
         cut = tuple(launch.of_groups(grid) for launch, grid in zip(own, grids, strict=True))
         before = partial(self._evict, evicted) if evicted else None
         with self._naming():
-            return LaunchSequence(cut, self._launches.arguments).time(self._queue, runs, before)
+            return OpenCLLaunchSequence(cut, self._launches.arguments).time(self._queue, runs, before)
 
-    def _saturation(self, launch: Launch) -> int:
+    def _saturation(self, launch: OpenCLLaunch) -> int:
         return groups_at_once(self._queue.device, launch.kernel, prod(launch.local_size))
 
 
@@ -248,10 +248,10 @@ class OpenCLBackend:
         Raises :class:`BackendError` if there is no such device, or if its driver compiles nothing; warns if PoCL was
         not told how many threads to use.
         """
-        chosen = choose_device(device)
+        chosen = choose_opencl_device(device)
         self._dynamic_local_memory = dynamic_local_memory
-        self._environment = describe_environment(chosen)
-        self._limits = describe_limits(chosen)
+        self._environment = opencl_environment(chosen)
+        self._limits = opencl_limits(chosen)
         self._context = cl.Context([chosen])
         check_compiler(self._context)
         self._queue = cl.CommandQueue(self._context, properties=cl.command_queue_properties.PROFILING_ENABLE)
@@ -266,11 +266,11 @@ class OpenCLBackend:
         return self._environment
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> DeviceLimits:
         """Return what the device allows a kernel to use."""
         return self._limits
 
-    def time(self, case: BenchmarkCase, runs: int) -> Timing:
+    def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
         """Return the seconds of each of *runs* runs of *case*, in order, by the wall clock and by the device's.
 
         A run is all launches of the kernel, from the first enqueue until the queue is empty; by the device's clock from
@@ -281,7 +281,7 @@ class OpenCLBackend:
         with self._naming(case):
             return self._programs.launches(case).time(self._queue, runs)
 
-    def bound(self, case: BenchmarkCase, contents: Contents) -> BoundKernel:
+    def bound(self, case: BenchmarkCase, contents: Contents) -> OpenCLBoundKernel:
         """Return *case* with its arguments on the device, of some arrays only the beginning; see :class:`RunsParts`."""
         with self._naming(case):
             program = self._partial.get(case.configuration, self._compiled)
@@ -290,7 +290,7 @@ class OpenCLBackend:
             for temporary in launches.temporaries:
                 cl.enqueue_fill_buffer(self._queue, temporary, np.zeros(1, np.uint8), 0, temporary.size)
             self._queue.finish()
-        return BoundKernel(launches, self._queue, partial(self._naming, case), self._evict)
+        return OpenCLBoundKernel(launches, self._queue, partial(self._naming, case), self._evict)
 
     def empty_caches(self) -> None:
         """Read and write more than the device's last cache holds; raises :class:`MeasurementError` if it cannot."""
@@ -304,10 +304,10 @@ class OpenCLBackend:
             self._flush = CacheFlush(self._context)
         self._flush.run(self._queue, nbytes)
 
-    def _bound(self, case: BenchmarkCase, program: OpenCLProgram, is_checked: bool) -> LaunchSequence:
+    def _bound(self, case: BenchmarkCase, program: OpenCLProgram, is_checked: bool) -> OpenCLLaunchSequence:
         return self._binding.bound(case, program, program.bind, is_checked)
 
-    def _run(self, launches: LaunchSequence) -> None:
+    def _run(self, launches: OpenCLLaunchSequence) -> None:
         launches.run(self._queue)
 
     def _compiled(self, configuration: Configuration) -> OpenCLProgram:

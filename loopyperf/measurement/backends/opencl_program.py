@@ -23,7 +23,7 @@ from loopy.translation_unit import TranslationUnit
 
 from loopyperf.errors import MeasurementError
 from loopyperf.kernel.loopy_passes import without_dumps
-from loopyperf.measurement.backends.interface import Timing, check_launches, no_garbage_collection
+from loopyperf.measurement.backends.interface import MeasuredTimes, check_launches, no_garbage_collection
 
 # {{{ emptying the caches of an OpenCL device: more bytes than they hold are read and written
 
@@ -94,7 +94,7 @@ class OpenCLProgram:
         self._host_code = code.host_code()
         self._host_name = code.host_programs[self.kernel.name].name
 
-    def bind(self, arguments: Mapping[str, object]) -> "LaunchSequence":
+    def bind(self, arguments: Mapping[str, object]) -> "OpenCLLaunchSequence":
         """Return what one run of the kernel launches, given buffers and scalars by argument name.
 
         Raises :class:`MeasurementError` if it launches more than 1000 times.
@@ -103,7 +103,7 @@ class OpenCLProgram:
         host = self._host_program(recorder)
         passed = {name: arguments[name] for name in signature(host).parameters if name in arguments}
         host(_FreshKernels(self._program, self._dynamic_local_memory), None, **passed, allocator=recorder.allocate)
-        return LaunchSequence(tuple(recorder.launches), tuple(arguments.values()), tuple(recorder.temporaries))
+        return OpenCLLaunchSequence(tuple(recorder.launches), tuple(arguments.values()), tuple(recorder.temporaries))
 
     def _host_program(self, recorder: "_Recorder") -> HostProgram:
         # The names that Loopy's host programs use; `pack` without a prefix is for scalars that pyopencl cannot pack.
@@ -112,7 +112,7 @@ class OpenCLProgram:
         return namespace[self._host_name]
 
 
-class Launch(NamedTuple):
+class OpenCLLaunch(NamedTuple):
     """One device program with its arguments set, and its grid in work-items."""
 
     kernel: cl.Kernel
@@ -124,17 +124,17 @@ class Launch(NamedTuple):
         """Return the groups along each axis."""
         return tuple(every // each for every, each in zip(self.global_size, self.local_size, strict=True))
 
-    def of_groups(self, groups: tuple[int, ...]) -> "Launch":
+    def of_groups(self, groups: tuple[int, ...]) -> "OpenCLLaunch":
         """Return the launch of so many *groups* along each axis in place of its own."""
         sizes = tuple(count * size for count, size in zip(groups, self.local_size, strict=True))
         return self._replace(global_size=sizes)
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchSequence:
+class OpenCLLaunchSequence:
     """Everything that one run of a kernel launches, in order."""
 
-    launches: tuple[Launch, ...]
+    launches: tuple[OpenCLLaunch, ...]
     arguments: tuple[object, ...]
     """buffers that the launches use: OpenCL does not keep them alive"""
     temporaries: tuple[cl.Buffer, ...] = ()
@@ -149,7 +149,7 @@ class LaunchSequence:
         queue.finish()
         return () if first is None or last is None else (first, last)
 
-    def time(self, queue: cl.CommandQueue, runs: int, before: Callable[[], None] | None = None) -> Timing:
+    def time(self, queue: cl.CommandQueue, runs: int, before: Callable[[], None] | None = None) -> MeasuredTimes:
         """Return the seconds of each of *runs* runs, from the first enqueue to the end of the last launch.
 
         Those by the device's clock are there if *queue* keeps them, and begin when the first launch does. What the
@@ -166,7 +166,7 @@ class LaunchSequence:
                 wall.append(perf_counter() - start)
                 device.append(_between(*events) if events else 0.0)
         told = tuple(seconds for seconds in device if seconds is not None)
-        return Timing(tuple(wall), told if len(told) == runs else None)
+        return MeasuredTimes(tuple(wall), told if len(told) == runs else None)
 
 
 def _between(first: cl.Event, last: cl.Event) -> float | None:
@@ -218,7 +218,7 @@ class _Recorder:
 
     def __init__(self, context: cl.Context) -> None:
         self._context = context
-        self.launches: list[Launch] = []
+        self.launches: list[OpenCLLaunch] = []
         self.temporaries: list[cl.Buffer] = []
 
     def enqueue_nd_range_kernel(
@@ -234,7 +234,7 @@ class _Recorder:
         counts, group = zip(*zip_longest(group_counts, group_sizes, fillvalue=1), strict=True)
         sizes = tuple(count * size for count, size in zip(counts, group, strict=True))
         if all(sizes):  # OpenCL before 2.1 refuses to launch nothing
-            self.launches.append(Launch(kernel, sizes, group))
+            self.launches.append(OpenCLLaunch(kernel, sizes, group))
 
     def allocate(self, size: int) -> cl.Buffer | None:
         if not size:

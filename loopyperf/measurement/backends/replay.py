@@ -6,8 +6,8 @@ from pathlib import Path
 
 from loopyperf.errors import ArchiveError, MeasurementError
 from loopyperf.measurement.archive import read_archive
-from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
-from loopyperf.measurement.environment import Environment, Limits
+from loopyperf.measurement.backends.interface import BenchmarkCase, MeasuredTimes
+from loopyperf.measurement.environment import DeviceLimits, Environment
 from loopyperf.measurement.records import Key, Measurement
 
 Place = tuple[int, int]
@@ -40,11 +40,11 @@ class ReplayBackend:
         return self._run.environment
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> DeviceLimits:
         """Return the limits of the device that they were taken on."""
         return self._run.limits
 
-    def time(self, case: BenchmarkCase, runs: int) -> Timing:
+    def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
         """Return the next *runs* recorded samples of *case*, of its probe first if that was taken first.
 
         A take that has fewer left is passed over; after the last one comes the first one again. Raises
@@ -72,6 +72,6 @@ def _of_any_kind(key: Key) -> Key:
     return key._replace(kind="measurement")
 
 
-def _part(take: Measurement, runs: slice) -> Timing:
+def _part(take: Measurement, runs: slice) -> MeasuredTimes:
     device = None if take.device_samples is None else take.device_samples[runs]
-    return Timing(take.samples[runs], device)
+    return MeasuredTimes(take.samples[runs], device)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from loopyperf.device.description import CoreLimits, Device, Instruction, MemoryLevel, Throughput
+from loopyperf.device.description import CoreLimits, Device, InstructionTiming, MemoryLevel, Throughput
 from loopyperf.device.lambdas import DRAM, Lambdas
 from loopyperf.device.parts import Lanes, Per, Quantity, SharedPipeline
 from loopyperf.errors import MeasurementError
@@ -17,20 +17,37 @@ from loopyperf.idg.graph import Idg
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends import opened
 from loopyperf.measurement.backends.interface import Backend
-from loopyperf.measurement.campaign import EMPTY_KERNEL, ProgressReport, keep, measure, tell_stage, unfinished_archive
+from loopyperf.measurement.campaign import EMPTY_KERNEL, ProgressReport, keep, measure, report_stage, unfinished_archive
 from loopyperf.measurement.environment import Configuration
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.measurement.microbenchmarks.instructions import (
     BARRIER,
     LOCAL_LOAD,
     Latencies,
-    Mix,
+    MeasuredMix,
     Refusal,
-    instruction_mix,
     instructions,
+    measured_mix,
 )
-from loopyperf.measurement.microbenchmarks.memory import BANKS, CHASE, WORD, Memory, conflict_cost, has_banks, memories
-from loopyperf.measurement.microbenchmarks.pace import FULL, SHORT, Core, Estimated, Pace, core_of, paces, shortened
+from loopyperf.measurement.microbenchmarks.memory import (
+    BANKS,
+    CHASE,
+    WORD,
+    MemoryBenchmarks,
+    conflict_cost,
+    has_banks,
+    memories,
+)
+from loopyperf.measurement.microbenchmarks.pace import (
+    FULL,
+    SHORT,
+    Core,
+    Estimated,
+    Pace,
+    core_of,
+    paces,
+    with_smaller_arrays,
+)
 from loopyperf.measurement.records import Run
 from loopyperf.pipeline import Execution, simulate
 
@@ -52,7 +69,7 @@ PASSES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class BarrierCheck:
     """Predicted and measured cycles of a multiply-add and its barrier, for each division of the warps."""
 
     predicted: tuple[float, ...]
@@ -65,7 +82,7 @@ class Prediction:
         return sum(errors) / len(errors)
 
 
-def iterative_barrier(recording: Recording, core: Core, found: Sequence[Latencies]) -> Prediction | None:
+def iterative_barrier(recording: Recording, core: Core, found: Sequence[Latencies]) -> BarrierCheck | None:
     """Return the prediction of the iterative barrier kernel; None where it or one of the latencies is missing."""
     known = {each.name: each for each in found}
     timing = {part: lambdas for part, name in KINDS.items() if (lambdas := _lambdas(known, name)) is not None}
@@ -73,7 +90,7 @@ def iterative_barrier(recording: Recording, core: Core, found: Sequence[Latencie
     if not taken or set(timing) != set(KINDS):
         return None
     predicted = tuple(_simulated(pace, core, timing) for pace in taken)
-    return Prediction(predicted, tuple(core.cycles_each(pace) for pace in taken))
+    return BarrierCheck(predicted, tuple(core.cycles_each(pace) for pace in taken))
 
 
 def _lambdas(known: Mapping[str, Latencies], name: str) -> Lambdas | None:
@@ -118,17 +135,17 @@ Numbers = list[tuple[str, Quantity]]
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class MeasuredDescription:
     """A device as it was measured."""
 
     device: Device
     refusals: tuple[Refusal, ...]
     """what is absent, and why"""
-    prediction: Prediction | None
+    prediction: BarrierCheck | None
     """of the iterative barrier kernel, simulated with what was found"""
 
 
-def describe(recording: Recording, clock: float | None = None) -> Described:
+def describe(recording: Recording, clock: float | None = None) -> MeasuredDescription:
     """Return the device that *recording* was measured on, in cycles of *clock* Hz or of the clock that is reported.
 
     Raises :class:`MeasurementError` where nothing was measured, or no clock is known.
@@ -151,7 +168,7 @@ class _Description:
             self.refusals.append(Refusal("caches", "the pointer chase takes no steady time from the smallest sizes on"))
         self.mix = self._mix()
 
-    def described(self) -> Described:
+    def described(self) -> MeasuredDescription:
         environment = self.run.environment
         device = Device(
             slug=self.slug,
@@ -167,7 +184,7 @@ class _Description:
             memory=tuple(self._levels()),
         ).stating(**dict(self._own()))
         prediction = iterative_barrier(self.recording, self.core, list(self.latencies.values()))
-        return Described(device, tuple(self.refusals), prediction)
+        return MeasuredDescription(device, tuple(self.refusals), prediction)
 
     # {{{ the device's own numbers
 
@@ -207,14 +224,14 @@ class _Description:
 
     # {{{ instructions
 
-    def _instructions(self) -> Iterator[Instruction]:
+    def _instructions(self) -> Iterator[InstructionTiming]:
         for name, found in [*self.latencies.items(), *self._global_loads()]:
             fields = {"issue": found.issue, "completion": found.completion}
             numbers = {
                 field: self._cycles(number, found, field) for field, number in fields.items() if number is not None
             }
             if numbers:
-                yield Instruction(slug=self.slug, place=f"instructions.{name}").stating(**numbers)
+                yield InstructionTiming(slug=self.slug, place=f"instructions.{name}").stating(**numbers)
             else:
                 self.refusals.append(Refusal(name, f"neither latency is above its error ({found.how})"))
 
@@ -235,11 +252,11 @@ class _Description:
                     Latencies("load global b32", issue, memory.level.latency, "pointer chase and streaming from DRAM"),
                 )
 
-    def _mix(self) -> Mix | None:
+    def _mix(self) -> MeasuredMix | None:
         taken = paces(self.recording, MIX)
         try:
             each = [self.core.cycles_each(pace) / self.core.warps(pace) for pace in taken]
-            return instruction_mix([pace.sizes["beta"] for pace in taken], each) if taken else None
+            return measured_mix([pace.sizes["beta"] for pace in taken], each) if taken else None
         except MeasurementError as error:
             self.refusals.append(Refusal("issue limit", str(error)))
             return None
@@ -270,7 +287,7 @@ class _Description:
             yield "banks", Quantity(BANKS, "banks", source)
             yield "bank_width", Quantity(WORD, "B", source)
 
-    def _level(self, memory: Memory) -> Iterator[tuple[str, Quantity]]:
+    def _level(self, memory: MemoryBenchmarks) -> Iterator[tuple[str, Quantity]]:
         level = memory.level
         if memory.name == DRAM:
             yield from self._own_memory()
@@ -336,7 +353,7 @@ def microbenchmark(
     clock: float | None = None,
     quick: bool = False,
     progress: ProgressReport | None = None,
-) -> Described:
+) -> MeasuredDescription:
     """Return the description of a device, from microbenchmarks that are run now.
 
     Every raw sample goes into *archive* (by default in the user data folder, where an interrupted run is resumed and a
@@ -351,7 +368,7 @@ def microbenchmark(
     """
     machine = opened(backend, device)
     files = load_kernel_files(bundled_folder(KERNELS))
-    chosen, protocol = (shortened(files), SHORT) if quick else (files, FULL)
+    chosen, protocol = (with_smaller_arrays(files), SHORT) if quick else (files, FULL)
     purpose = "quick-microbenchmarks" if quick else "microbenchmarks"
     path = unfinished_archive(machine, purpose) if archive is None else Path(archive)
     failures: list[Refusal] = []
@@ -360,14 +377,14 @@ def microbenchmark(
         failures.append(Refusal(f"{kernel_class}, {failed.label}", str(error)))
 
     recording = measure(machine, chosen, path, protocol, progress, on_failure)
-    tell_stage("evaluating", progress)
+    report_stage("evaluating", progress)
     described = describe(recording, clock)
     if archive is None:
         keep(path)
     return replace(described, refusals=(*described.refusals, *failures))
 
 
-def described_by(archive: str | os.PathLike[str], clock: float | None = None) -> Described:
+def described_by(archive: str | os.PathLike[str], clock: float | None = None) -> MeasuredDescription:
     """Return the description of the device that *archive* was recorded on; no device is needed."""
     recording: Recording = read_archive(archive)
     return describe(recording, clock)

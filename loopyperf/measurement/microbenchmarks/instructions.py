@@ -23,7 +23,7 @@ ONE_SIGMA = 0.8413
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LinearFit:
     """y = intercept + slope·x."""
 
     intercept: Estimated
@@ -32,7 +32,7 @@ class Line:
     """largest relative deviation of a value from the line"""
 
 
-def straight_line(x: Sequence[float], y: Sequence[float]) -> Line:
+def straight_line(x: Sequence[float], y: Sequence[float]) -> LinearFit:
     """Return the line that fits the *y*, all above 0, best in relative terms.
 
     Raises :class:`MeasurementError` for fewer than three values of *x*, or a *y* that is not above 0.
@@ -54,7 +54,7 @@ def straight_line(x: Sequence[float], y: Sequence[float]) -> Line:
     factor = float(cast("Any", stats.t).ppf(ONE_SIGMA, freedom))
     errors = factor * np.sqrt(np.diag(np.linalg.inv(weighted.T @ weighted)) * variance)
     intercept, slope = (Estimated(float(value), float(error)) for value, error in zip(line, errors, strict=True))
-    return Line(intercept, slope, float(np.abs(left).max()))
+    return LinearFit(intercept, slope, float(np.abs(left).max()))
 
 
 # }}}
@@ -83,7 +83,7 @@ SLOWER = 1.05
 
 
 @dataclass(frozen=True, slots=True)
-class Mix:
+class MeasuredMix:
     """What a mix tells."""
 
     slope: Estimated
@@ -104,7 +104,7 @@ class Mix:
         return Estimated(1 / self.slope.value, self.slope.error / self.slope.value**2)
 
 
-def instruction_mix(betas: Sequence[int], cycles: Sequence[float]) -> Mix:
+def measured_mix(betas: Sequence[int], cycles: Sequence[float]) -> MeasuredMix:
     """Return what the *cycles* of a core for a round of one warp tell, over *betas*.
 
     Raises :class:`MeasurementError` for fewer than three of them, or a time that is not above 0.
@@ -122,8 +122,8 @@ def instruction_mix(betas: Sequence[int], cycles: Sequence[float]) -> Mix:
     residual = float(np.abs(deviations(shape)).max())
     if residual < BETTER * line.residual and len(places) - len(rising) >= 2 <= len(rising) and slope > 0:
         spread = float(np.std(deviations(shape)) * values.max() / max(np.ptp(rising), 1))
-        return Mix(Estimated(float(slope), spread), True, residual)
-    return Mix(line.slope, False if line.residual < STRAIGHT else None, line.residual)
+        return MeasuredMix(Estimated(float(slope), spread), True, residual)
+    return MeasuredMix(line.slope, False if line.residual < STRAIGHT else None, line.residual)
 
 
 # }}}

@@ -9,7 +9,7 @@ import numpy as np
 from loopyperf.device.lambdas import DRAM
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Recording
-from loopyperf.measurement.environment import Limits
+from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.microbenchmarks.pace import Core, Estimated, Pace, Values, paces, robust_fit
 from loopyperf.units import in_percent
 
@@ -29,7 +29,7 @@ POINTS, FEWEST = 3, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class Plateau:
     """A step of the staircase."""
 
     latency: Estimated
@@ -40,7 +40,7 @@ class Level:
     """the next larger number of bytes that was tried, which does take longer; None where there is none"""
 
 
-def memory_levels(times: Mapping[int, float]) -> tuple[Level, ...]:
+def memory_levels(times: Mapping[int, float]) -> tuple[Plateau, ...]:
     """Return the levels, nearest first, from the *times* of a load by the bytes that were visited.
 
     There are none if the times of the smallest sizes already differ.
@@ -78,13 +78,13 @@ def _merged(steps: Sequence[Step]) -> list[Step]:
     return found
 
 
-def _level(step: Step, points: Step) -> Level:
+def _level(step: Step, points: Step) -> Plateau:
     typical = _typical(step)
     times = np.array([time for _, time in step])
     holds = max(nbytes for nbytes, time in step if time <= ALIKE * typical)
     larger = [nbytes for nbytes, _ in points if nbytes > holds]
     error = float(times.std(ddof=1)) / len(step) ** 0.5
-    return Level(Estimated(typical, error), holds, min(larger, default=None))
+    return Plateau(Estimated(typical, error), holds, min(larger, default=None))
 
 
 def _typical(step: Step) -> float:
@@ -229,17 +229,17 @@ BANKS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryBenchmarks:
     """A level of memory."""
 
     name: str
-    level: Level
+    level: Plateau
     bandwidth: Estimated | None = None
     """B/s of all cores together, at stride 1"""
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class StreamBenchmark:
     """How fast an array is read by all cores together."""
 
     stride: int
@@ -249,7 +249,7 @@ class Stream:
     """B/s of what is used"""
 
 
-def memories(recording: Recording, core: Core) -> tuple[Memory, ...]:
+def memories(recording: Recording, core: Core) -> tuple[MemoryBenchmarks, ...]:
     """Return the levels of global memory, nearest first, with latencies in cycles; none where nothing was measured.
 
     Caches are the steps of the staircase, called L1, L2, ... by their order. What is several times as large as the
@@ -264,12 +264,12 @@ def memories(recording: Recording, core: Core) -> tuple[Memory, ...]:
     streamed = streams(recording)
     below = [0, *(level.holds for level in found.values())]
     return tuple(
-        Memory(name, level, _bandwidth(streamed, smaller, name, level))
+        MemoryBenchmarks(name, level, _bandwidth(streamed, smaller, name, level))
         for (name, level), smaller in zip(found.items(), below[:-1], strict=True)
     )
 
 
-def _own_memory(chased: Sequence[Pace], limits: Limits, core: Core) -> Level | None:
+def _own_memory(chased: Sequence[Pace], limits: DeviceLimits, core: Core) -> Plateau | None:
     """Return the device's own memory, from the largest arrays; None where all of them may be in a cache."""
     largest = max(map(_visited, chased), default=0)
     if limits.cache is None or largest < BEYOND[limits.warp_size > 1] * limits.cache:
@@ -278,10 +278,10 @@ def _own_memory(chased: Sequence[Pace], limits: Limits, core: Core) -> Level | N
     times = [core.cycles_each(pace) for pace in far]
     typical = float(np.median(times))
     scatter = typical * max(pace.error / pace.seconds for pace in far)
-    return Level(Estimated(typical, max(float(np.ptp(times)) / 2, scatter)), largest, None)
+    return Plateau(Estimated(typical, max(float(np.ptp(times)) / 2, scatter)), largest, None)
 
 
-def streams(recording: Recording) -> tuple[Stream, ...]:
+def streams(recording: Recording) -> tuple[StreamBenchmark, ...]:
     """Return how fast arrays were read, by stride and size."""
     return tuple(_stream(pace) for pace in paces(recording, STREAM))
 
@@ -307,15 +307,15 @@ def _visited(pace: Pace) -> int:
     return pace.sizes["n"] * WORD
 
 
-def _stream(pace: Pace) -> Stream:
+def _stream(pace: Pace) -> StreamBenchmark:
     sizes = pace.sizes
     loaded = WORD * sizes["groups"] * sizes["lanes"] * pace.steps
     rate = loaded / pace.seconds
     nbytes = WORD * sizes["chunks"] * sizes["steps"] * sizes["lanes"] * sizes["stride"]
-    return Stream(sizes["stride"], nbytes, Estimated(rate, rate * pace.error / pace.seconds))
+    return StreamBenchmark(sizes["stride"], nbytes, Estimated(rate, rate * pace.error / pace.seconds))
 
 
-def _bandwidth(streamed: tuple[Stream, ...], below: int, name: str, level: Level) -> Estimated | None:
+def _bandwidth(streamed: tuple[StreamBenchmark, ...], below: int, name: str, level: Plateau) -> Estimated | None:
     """Return the fastest of the arrays that fit a level and not the one below; of memory, the largest array."""
     plain = [stream for stream in streamed if stream.stride == 1 and stream.nbytes > below]
     if name == DRAM:

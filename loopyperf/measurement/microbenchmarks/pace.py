@@ -14,7 +14,7 @@ from scipy import optimize
 
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Recording
-from loopyperf.measurement.environment import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, DeviceLimits
 from loopyperf.measurement.kernel_files import KernelFile
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Measurement
@@ -97,12 +97,12 @@ MOST_MEMORY = 2**24
 """bytes of the largest arrays"""
 
 
-def shortened(files: Sequence[KernelFile]) -> tuple[KernelFile, ...]:
+def with_smaller_arrays(files: Sequence[KernelFile]) -> tuple[KernelFile, ...]:
     """Return *files* with arrays of at most :data:`MOST_MEMORY`."""
     return tuple(replace(file, configurations=partial(_in_little_memory, file)) for file in files)
 
 
-def _in_little_memory(file: KernelFile, limits: Limits) -> list[Configuration]:
+def _in_little_memory(file: KernelFile, limits: DeviceLimits) -> list[Configuration]:
     return file.configurations(replace(limits, global_memory=min(limits.global_memory, MOST_MEMORY)))
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from math import isclose
 from typing import Any
 
-from loopyperf.display import Sheet, Shown, Table
+from loopyperf.display import ReportText, Shown, Table
 from loopyperf.idg.program import Opcode
-from loopyperf.models.demand import is_floating_point, once
+from loopyperf.models.demand import cached_for_launch, is_floating_point
 from loopyperf.models.literature.gpuperf import Analysis
 from loopyperf.models.literature.gpuperf_rows import SPECIAL, LaunchInputs, MemoryRequest
 from loopyperf.models.workload import LAUNCHES, START
@@ -87,12 +87,12 @@ class Advice(Shown):
         """Return the benefits that are more than a hundredth of the time."""
         return tuple(each for each in self.benefits if each.seconds >= SMALL * self.seconds)
 
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ReportText:
         """Return what may be gained, where it is and what to try."""
         found, clock = self.analysis, self.clock
         parts = {"Tcomp": found.t_comp, "Tmem": found.t_mem, "Toverlap": found.t_overlap}
         times = ", ".join(f"{name} {duration(float(cycles) / clock)}" for name, cycles in parts.items())
-        return Sheet(
+        return ReportText(
             asked=self.launch,
             answer=f"{duration(self.seconds)}, bound by {self.bound} ({times})",
             tables=[Table(("what would help", "", "at most"), self.gains(), text=2)],
@@ -148,7 +148,7 @@ def advice_on(launch: TimedLaunch) -> Advice:
 
     Raises :class:`MissingNumberError` for what the device's description does not state.
     """
-    seen = once(launch, LaunchInputs)
+    seen = cached_for_launch(launch, LaunchInputs)
     found = seen.analysis
     clock = launch.device.needed("clock")
     # Whatever computation is saved, memory takes its time: what it hides of computation already is not gained.

@@ -12,10 +12,10 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.parallelism import ilp, mlp
 from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.memory.sectors import LINE, SECTOR
-from loopyperf.models.demand import MEMORY, is_floating_point, is_memory, once
+from loopyperf.models.demand import MEMORY, cached_for_launch, is_floating_point, is_memory
 from loopyperf.models.literature.gpuperf import Analysis, Inputs, Parameters, analyse
-from loopyperf.models.result import Row
-from loopyperf.models.timing import Timing
+from loopyperf.models.result import BreakdownRow
+from loopyperf.models.timing import InstructionTimes
 from loopyperf.pipeline.timed_graph import Timed
 from loopyperf.pipeline.timed_program import Served, TimedLaunch
 
@@ -61,7 +61,7 @@ class MemoryRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Executed:
+class OtherInstruction:
     """An instruction other than such an access."""
 
     executions: float
@@ -80,7 +80,7 @@ class LaunchInputs:
 
     def __init__(self, launch: TimedLaunch) -> None:
         """Take the launch; what is asked for is found then."""
-        self.launch, self.timing = launch, Timing(launch.device)
+        self.launch, self.timing = launch, InstructionTimes(launch.device)
 
     @cached_property
     def analysis(self) -> Analysis:
@@ -100,7 +100,7 @@ class LaunchInputs:
         ]
 
     @cached_property
-    def others(self) -> Sequence[Executed]:
+    def others(self) -> Sequence[OtherInstruction]:
         """Return all other instructions."""
         return [
             self._executed(executions, instruction, times[0])
@@ -108,7 +108,7 @@ class LaunchInputs:
             if not is_memory(instruction)
         ]
 
-    def _executed(self, executions: float, instruction: Instruction, time: Timed) -> Executed:
+    def _executed(self, executions: float, instruction: Instruction, time: Timed) -> OtherInstruction:
         """Return the instruction, with what its bank conflicts take told apart: beyond a pass for each 32 bits."""
         issue, completion = float(time.issue), float(time.completion)
         conflicts = 0.0
@@ -116,7 +116,7 @@ class LaunchInputs:
             words = max(1, instruction.bits // 32)
             alone = self.timing.local_memory(words)
             conflicts = max(0.0, issue - float(alone.issue))
-        return Executed(executions, instruction, issue - conflicts, completion - conflicts, conflicts)
+        return OtherInstruction(executions, instruction, issue - conflicts, completion - conflicts, conflicts)
 
     @property
     def every(self) -> Iterator[tuple[float, Instruction]]:
@@ -124,7 +124,7 @@ class LaunchInputs:
         yield from ((executions, instruction) for executions, instruction, _ in self.launch.executed())
 
     @cached_property
-    def computing(self) -> Sequence[Executed]:
+    def computing(self) -> Sequence[OtherInstruction]:
         """Return the arithmetic that the SIMD units execute: neither barriers, special functions, nor local memory."""
         elsewhere = (Opcode.BARRIER, SPECIAL, Opcode.LOAD, Opcode.STORE)
         return [each for each in self.others if each.instruction.kind not in elsewhere]
@@ -276,22 +276,22 @@ Costs = dict[tuple[str, str], tuple[float, float]]
 """property and source -> how often a core executes it, and the cycles that it costs"""
 
 
-def rows(launch: TimedLaunch) -> Iterator[Row]:
+def gpuperf_rows(launch: TimedLaunch) -> Iterator[BreakdownRow]:
     """Yield what *launch* costs by GPUPerf, in seconds: computation, serialization, memory that nothing hides."""
     clock = launch.device.needed("clock")
     for (name, source), (number, cycles) in _costs(launch).items():
         seconds = float(cycles / clock)  # GPUPerf's are NumPy's
-        yield Row(name, source, number, seconds / number, seconds)
+        yield BreakdownRow(name, source, number, seconds / number, seconds)
 
 
-def notes(launch: TimedLaunch) -> Iterator[str]:
+def gpuperf_notes(launch: TimedLaunch) -> Iterator[str]:
     """Yield what GPUPerf assumes of *launch*."""
-    if once(launch, LaunchInputs).inputs.sync_insts:
+    if cached_for_launch(launch, LaunchInputs).inputs.sync_insts:
         yield "what warps wait for each other at barriers is left out of GPUPerf: see docs/models.md"
 
 
 def _costs(launch: TimedLaunch) -> Costs:
-    seen = once(launch, LaunchInputs)
+    seen = cached_for_launch(launch, LaunchInputs)
     found = seen.analysis
     warps = launch.warps_of_core
     each_instruction = found.w_parallel / (seen.inputs.insts * warps)

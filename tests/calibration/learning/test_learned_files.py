@@ -9,22 +9,22 @@ from learning_table import MADE_UP
 
 from loopyperf.calibration.fits import Fit, load_fit
 from loopyperf.calibration.learned import (
-    Learned,
     Record,
+    ResidualModel,
     Score,
-    Taught,
-    find_learned,
-    load_learned,
-    own_learned,
-    save_learned,
+    TrainingRecord,
+    find_residual_model,
+    load_residual_model,
+    own_residual_models,
+    save_residual_model,
 )
 from loopyperf.errors import FitFileError
 
 
 @pytest.fixture
-def learned() -> Learned:
+def learned() -> ResidualModel:
     origin = {name: getattr(MADE_UP, name) for name in MADE_UP.__struct_fields__} | {"model": "learned"}
-    return Learned(
+    return ResidualModel(
         Record(
             **origin,
             base="overlap",
@@ -35,31 +35,31 @@ def learned() -> Learned:
             amounts=("f32 add in a group",),
             scores={"base": Score(0.3, 0.0), "svr": Score(0.2, 0.5)},
             errors=(0.1, 0.2),
-            rows=(Taught("a", "", 1e-3, 0.5, (0.1, 2.0)), Taught("b", "", 2e-3, -0.5, (0.7, 0.0))),
+            rows=(TrainingRecord("a", "", 1e-3, 0.5, (0.1, 2.0)), TrainingRecord("b", "", 2e-3, -0.5, (0.7, 0.0))),
         )
     )
 
 
-def test_what_is_saved_is_loaded(learned: Learned, tmp_path: Path):
-    save_learned(learned, tmp_path / "some" / "model.json")
-    assert load_learned(tmp_path / "some" / "model.json") == learned
+def test_what_is_saved_is_loaded(learned: ResidualModel, tmp_path: Path):
+    save_residual_model(learned, tmp_path / "some" / "model.json")
+    assert load_residual_model(tmp_path / "some" / "model.json") == learned
     assert json.loads((tmp_path / "some" / "model.json").read_text())["schema"] == 1
 
 
-def test_a_persons_own_model_is_found_by_its_device(learned: Learned):
+def test_a_persons_own_model_is_found_by_its_device(learned: ResidualModel):
     with pytest.raises(FitFileError, match="no learned model of the device 'made-up'; give the path of"):
-        find_learned("Made Up")
-    save_learned(learned, own_learned("Made Up"))
-    assert find_learned("made-up") == learned
+        find_residual_model("Made Up")
+    save_residual_model(learned, own_residual_models("Made Up"))
+    assert find_residual_model("made-up") == learned
 
 
-def test_of_several_backends_the_one_that_is_asked_for_is_found(learned: Learned):
-    through_cuda = Learned(msgspec.structs.replace(learned.record, backend="cuda"))
-    save_learned(through_cuda, own_learned("Made Up", "cuda"))
-    assert find_learned("made-up") == find_learned("made-up", "cuda") == through_cuda
-    save_learned(learned, own_learned("Made Up", "opencl"))
-    assert find_learned("made-up") == find_learned("made-up", "opencl") == learned
-    assert find_learned("made-up", "cuda") == through_cuda
+def test_of_several_backends_the_one_that_is_asked_for_is_found(learned: ResidualModel):
+    through_cuda = ResidualModel(msgspec.structs.replace(learned.record, backend="cuda"))
+    save_residual_model(through_cuda, own_residual_models("Made Up", "cuda"))
+    assert find_residual_model("made-up") == find_residual_model("made-up", "cuda") == through_cuda
+    save_residual_model(learned, own_residual_models("Made Up", "opencl"))
+    assert find_residual_model("made-up") == find_residual_model("made-up", "opencl") == learned
+    assert find_residual_model("made-up", "cuda") == through_cuda
 
 
 @pytest.mark.parametrize(
@@ -71,18 +71,20 @@ def test_of_several_backends_the_one_that_is_asked_for_is_found(learned: Learned
         ({"scores": {}}, "no score of base and svr"),
     ],
 )
-def test_a_damaged_model_is_refused_as_it_is_loaded(learned: Learned, tmp_path: Path, changes: object, words: str):
+def test_a_damaged_model_is_refused_as_it_is_loaded(
+    learned: ResidualModel, tmp_path: Path, changes: object, words: str
+):
     path = tmp_path / "model.json"
-    save_learned(learned, path)
+    save_residual_model(learned, path)
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     with pytest.raises(FitFileError, match=words):
-        load_learned(path)
+        load_residual_model(path)
 
 
-def test_files_of_something_else_are_refused(learned: Learned, tmp_path: Path):
+def test_files_of_something_else_are_refused(learned: ResidualModel, tmp_path: Path):
     path = tmp_path / "model.json"
     with pytest.raises(FitFileError, match="cannot read the learned model file"):
-        load_learned(path)
+        load_residual_model(path)
     for text, problem in (
         ("{", "is corrupt"),
         ("[]", "does not hold a learned model"),
@@ -91,23 +93,23 @@ def test_files_of_something_else_are_refused(learned: Learned, tmp_path: Path):
     ):
         path.write_text(text)
         with pytest.raises(FitFileError, match=problem):
-            load_learned(path)
-    save_learned(learned, path)
+            load_residual_model(path)
+    save_residual_model(learned, path)
     with pytest.raises(FitFileError):
         load_fit(path)
 
 
-def test_a_table_with_a_number_missing_is_refused(learned: Learned, tmp_path: Path):
-    save_learned(learned, tmp_path / "model.json")
+def test_a_table_with_a_number_missing_is_refused(learned: ResidualModel, tmp_path: Path):
+    save_residual_model(learned, tmp_path / "model.json")
     document = json.loads((tmp_path / "model.json").read_text())
     document["rows"][1]["features"] = [0.7]
     (tmp_path / "model.json").write_text(json.dumps(document))
     with pytest.raises(FitFileError, match="'b' has 1 features, but 2 are named"):
-        load_learned(tmp_path / "model.json")
+        load_residual_model(tmp_path / "model.json")
 
 
-def test_a_number_that_is_none_is_not_saved(learned: Learned, tmp_path: Path):
+def test_a_number_that_is_none_is_not_saved(learned: ResidualModel, tmp_path: Path):
     record = learned.record
     fields = {name: getattr(record, name) for name in record.__struct_fields__} | {"errors": (float("inf"),)}
     with pytest.raises(FitFileError, match=r"the learned model for .* holds a number that is not finite"):
-        save_learned(Learned(Record(**fields)), tmp_path / "model.json")
+        save_residual_model(ResidualModel(Record(**fields)), tmp_path / "model.json")

@@ -10,15 +10,15 @@ import pytest
 from learning_table import CLASSES, MADE_UP, examples
 
 from loopyperf.calibration import learned as regressors
-from loopyperf.calibration.learned import RECIPES, Learned
+from loopyperf.calibration.learned import RECIPES, ResidualModel
 from loopyperf.calibration.problem import Observation, Vector
 from loopyperf.calibration.training import (
     Answers,
     Example,
     FittedBase,
     Lesson,
-    Stated,
-    judge,
+    UnfittedBase,
+    cross_validated,
     learn,
     out_of_fold,
     scores,
@@ -28,15 +28,15 @@ from loopyperf.errors import CalibrationError, LoopyperfError, ModelInputError
 from loopyperf.models.learned import Features
 
 GridSearchCV = pytest.importorskip("sklearn.model_selection", reason="the extra learn").GridSearchCV
-STATED = Stated("made up")
+STATED = UnfittedBase("made up")
 
 
 @pytest.fixture(scope="module")
-def learned() -> Learned:
+def learned() -> ResidualModel:
     return learn(MADE_UP, STATED, examples())
 
 
-def test_what_there_is_to_learn_is_learned(learned: Learned):
+def test_what_there_is_to_learn_is_learned(learned: ResidualModel):
     found = learned.record.scores
     assert (found["base"].explained, found["base"].median_log_error > 0.3) == (0.0, True)
     assert found["svr"].explained > 0.85
@@ -45,7 +45,7 @@ def test_what_there_is_to_learn_is_learned(learned: Learned):
     assert found["svr"].median_log_error < min(0.15, found["trees"].median_log_error)
 
 
-def test_a_kernel_that_nobody_has_seen_is_corrected(learned: Learned):
+def test_a_kernel_that_nobody_has_seen_is_corrected(learned: ResidualModel):
     for row in examples(seed=9, number=12):
         wanted = np.log(row.observation.seconds / row.base)
         assert learned.correction(row.features) == pytest.approx(wanted, abs=0.3)
@@ -60,7 +60,7 @@ def test_shuffling_targets_between_kernels_destroys_the_score():
         replace(row, observation=replace(row.observation, seconds=row.base * moved[place]))
         for row, place in zip(rows, order, strict=True)
     ]
-    found = scores(shuffled, judge(STATED, shuffled, ["svr"]))
+    found = scores(shuffled, cross_validated(STATED, shuffled, ["svr"]))
     assert found["svr"].explained < 0.05
     assert found["svr"].median_log_error > 0.9 * found["base"].median_log_error
 
@@ -75,7 +75,7 @@ def test_a_class_tells_nothing_of_another_by_what_it_is_called():
         )
         for place, row in enumerate(examples())
     ]
-    assert scores(rows, judge(STATED, rows, ["svr"]))["svr"].explained < 0.05
+    assert scores(rows, cross_validated(STATED, rows, ["svr"]))["svr"].explained < 0.05
 
 
 def test_hyper_parameters_are_searched_for_on_classes_that_are_left_out(monkeypatch: pytest.MonkeyPatch):
@@ -127,7 +127,7 @@ class Spy:
 def test_a_base_is_never_asked_about_a_class_that_it_was_fitted_to():
     rows = examples()
     assert out_of_fold(Spy(), rows).tolist() == [row.base for row in rows]
-    judge(Spy(), rows, ["svr"])
+    cross_validated(Spy(), rows, ["svr"])
     Lesson.of(Spy(), rows)
 
 
@@ -169,28 +169,30 @@ def test_trees_are_hardly_a_matter_of_chance(monkeypatch: pytest.MonkeyPatch):
     assert scatter(regressors.BOOSTERS) < 0.45 * scatter(1)
 
 
-def test_the_same_is_learned_again(learned: Learned):
+def test_the_same_is_learned_again(learned: ResidualModel):
     asked = examples(seed=5, number=3)[0].features
-    again = Learned(learned.record)
+    again = ResidualModel(learned.record)
     assert again.correction(asked) == learned.correction(asked)
     assert pickle.loads(pickle.dumps(learned)) == learned
 
 
-def test_features_beyond_the_training_set_are_named(learned: Learned):
+def test_features_beyond_the_training_set_are_named(learned: ResidualModel):
     (note,) = learned.doubts(Features({"u": 7.0, "idle": 0.0}))
     assert note == "beyond the kernels of the training set in u"
     (note,) = learned.doubts(Features({"u": 0.0, "idle": 0.0}, {"f32 special in a group": 1.0, "none": 0.0}))
     assert note == "no kernel of the training set has any f32 special in a group: not seen by the correction"
 
 
-def test_where_nothing_was_gained_it_is_said(learned: Learned):
+def test_where_nothing_was_gained_it_is_said(learned: ResidualModel):
     record = learned.record
     poor = {**record.scores, "svr": record.scores["base"]}
-    doubts = Learned(type(record)(**{**{f: getattr(record, f) for f in record.__struct_fields__}, "scores": poor}))
+    doubts = ResidualModel(
+        type(record)(**{**{f: getattr(record, f) for f in record.__struct_fields__}, "scores": poor})
+    )
     assert "predicted no better than by made up alone" in doubts.doubts(Features({"u": 0.0, "idle": 0.0}))[0]
 
 
-def test_a_missing_feature_is_named(learned: Learned):
+def test_a_missing_feature_is_named(learned: ResidualModel):
     with pytest.raises(ModelInputError, match=r"asks for the features idle, which the kernel comes without"):
         learned.correction(Features({"u": 0.0}))
 
@@ -212,10 +214,10 @@ def test_an_unknown_recipe_is_refused_naming_those_there_are():
         learn(MADE_UP, STATED, examples(), "network")
 
 
-def test_without_scikit_learn_it_is_said_how_to_install_it(learned: Learned, monkeypatch: pytest.MonkeyPatch):
+def test_without_scikit_learn_it_is_said_how_to_install_it(learned: ResidualModel, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "sklearn.svm", None)
     with pytest.raises(LoopyperfError, match=r"learned models need scikit-learn .* pip install 'loopyperf\[learn\]'"):
-        _ = Learned(learned.record).regressor
+        _ = ResidualModel(learned.record).regressor
 
 
 def test_a_base_that_says_nothing_is_refused():

@@ -9,7 +9,7 @@ import pymbolic.primitives as prim
 import pytest
 from counts.small_kernels import array, kernel, lanes, sizes
 
-from loopyperf.counts.conditions import Condition, all_of, alternatives, parts, probability
+from loopyperf.counts.conditions import Condition, alternatives, disjoint_conditions, parts, probability
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import load_kernel
@@ -93,5 +93,5 @@ def test_too_many_parts_that_depend_on_each_other_are_refused() -> None:
 
 def test_ways_to_hold_are_written_down_while_they_are_few() -> None:
     each = [prim.LogicalOr((prim.Variable(f"x{place}"), prim.Variable(f"y{place}"))) for place in range(5)]
-    assert len(list(all_of(each[:4], nothing_is_known))) == 2**4
-    assert [len(way) for way in all_of(each, nothing_is_known)] == [5]
+    assert len(list(disjoint_conditions(each[:4], nothing_is_known))) == 2**4
+    assert [len(way) for way in disjoint_conditions(each, nothing_is_known)] == [5]

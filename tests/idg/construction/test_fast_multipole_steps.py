@@ -11,12 +11,12 @@ import pytest
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg.graph import Idg
 from loopyperf.kernel import load_kernel
-from loopyperf.measurement.environment import Configuration, Limits
+from loopyperf.measurement.environment import Configuration, DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 
 LEAVES, PAIRS = 27, 27 * 256
-LIMITS = Limits(group_size=256, local_memory=2**15, global_memory=2**30, warp_size=32)
+LIMITS = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**30, warp_size=32)
 
 
 @cache
@@ -31,7 +31,7 @@ def forms() -> dict[str, Configuration]:
 
 @cache
 def graph(label: str) -> Idg:
-    (launch,) = kernel_profile(load_kernel(forms()[label].build()), {"leaves": 4}, Typical({})).launches
+    (launch,) = source_profile(load_kernel(forms()[label].build()), {"leaves": 4}, Typical({})).launches
     (kind,) = launch.classes
     return kind.graph
 
@@ -85,7 +85,7 @@ def test_a_pair_is_a_root_and_a_division_or_the_reciprocal_of_a_root(label: str)
 
 
 def test_the_lanes_of_a_warp_load_the_same_source() -> None:
-    (kind,) = kernel_profile(load_kernel(forms()["vecpack"].build()), {"leaves": 4}, Typical({})).launches[0].classes
+    (kind,) = source_profile(load_kernel(forms()["vecpack"].build()), {"leaves": 4}, Typical({})).launches[0].classes
     (place,) = (place for place, each in enumerate(kind.graph.instructions) if each.dtype == "b128")
     # 16 bytes of one sector, whichever source it is.
     assert {access.sectors for access in kind.access(place).executions} == {1}

@@ -10,14 +10,14 @@ from machine_code.kernels import n_body, tiled_multiplication
 from machine_code.varied_kernels import bounded_tiles, line_stencil, scaled_sum, small_products, sums_of_rows
 
 from loopyperf.counts.sizes import Typical
-from loopyperf.idg.program import WORK_GROUP, Loop, PassBound
+from loopyperf.idg.program import WORK_GROUP, Loop, LoopBound
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 from test_kernels.finite_difference import finite_difference
 
 
 def loops_of(unit: Any, **sizes: int) -> dict[str, Loop]:
-    graph = kernel_profile(load_kernel(unit), sizes, Typical({})).graph
+    graph = source_profile(load_kernel(unit), sizes, Typical({})).graph
     return {loop.name: loop for loops in graph.loops_around for loop in loops}
 
 
@@ -34,7 +34,7 @@ def loops_of(unit: Any, **sizes: int) -> dict[str, Loop]:
     ],
 )
 def test_lanes_part_where_bounds_depend_on_the_work_item(unit: Any, sizes: dict[str, int], parting: set[str]) -> None:
-    assert {name for name, loop in loops_of(unit, **sizes).items() if loop.lanes_part} == parting
+    assert {name for name, loop in loops_of(unit, **sizes).items() if loop.lanes_diverge} == parting
 
 
 def test_the_number_of_passes_is_known_where_sizes_do_not_tell() -> None:
@@ -58,7 +58,7 @@ def text_of(unit: lp.TranslationUnit) -> str:
 def test_bounds_that_move_with_the_group_may_be_a_constant_number_of_passes() -> None:
     unit = stores(["[n] -> {[i]: 0 <= i < n}", "[i] -> {[j]: i - 1 <= j <= i + 1}"], "i:g.0")
     assert "for (int j = -1 + gid(0); j <= 1 + gid(0); ++j)" in text_of(unit)
-    assert loops_of(unit, n=9)["j"].bound == PassBound((3,))
+    assert loops_of(unit, n=9)["j"].bound == LoopBound((3,))
 
 
 # j of 0, ..., 3 is in the domain of work-item i if j <= i
@@ -68,13 +68,13 @@ TRIANGLE = ["{[j]: 0 <= j < 4}", "[j] -> {[i]: j <= i < 32}"]
 def test_conditions_inside_a_loop_are_no_bounds() -> None:
     unit = stores(TRIANGLE, "i:l.0")
     assert "for (int j = 0; j <= 3; ++j)\n    if (" in text_of(unit)
-    assert loops_of(unit, n=9)["j"].bound == PassBound((4,))
+    assert loops_of(unit, n=9)["j"].bound == LoopBound((4,))
 
 
 def test_copies_that_loopy_writes_are_under_the_conditions_of_what_is_in_them() -> None:
     unit = stores(TRIANGLE, "i:l.0,j:unr")
     assert text_of(unit).count("if (") == 3  # nothing is to be tested for j = 0
-    assert loops_of(unit, n=9)["j"].lanes_part
+    assert loops_of(unit, n=9)["j"].lanes_diverge
 
 
 def test_a_bound_that_is_one_of_several_constants_names_what_it_depends_on() -> None:
@@ -88,12 +88,12 @@ def test_a_bound_that_is_one_of_several_constants_names_what_it_depends_on() -> 
 def test_a_kernel_that_visits_nothing_at_a_size_has_an_empty_graph() -> None:
     unit = stores(["[n] -> {[i]: 2 <= i <= n}", "[n, i] -> {[j]: i < j <= n}"], "j:for")
     unit = lp.split_iname(unit, "i", 2, outer_tag="g.0", inner_tag="l.0")
-    assert kernel_profile(load_kernel(lp.assume(unit, "0 <= n <= 64")), {"n": 0}, Typical({})).graph.executed == 0
+    assert source_profile(load_kernel(lp.assume(unit, "0 <= n <= 64")), {"n": 0}, Typical({})).graph.executed == 0
 
 
 @pytest.mark.parametrize(("is_bounded", "number"), [(False, 0), (True, 1)])
 def test_a_bound_that_is_no_multiple_of_the_group_is_tested(is_bounded: bool, number: int) -> None:
-    graph = kernel_profile(load_kernel(scaled_sum(is_bounded)), {"n": 1024}, Typical({})).graph
+    graph = source_profile(load_kernel(scaled_sum(is_bounded)), {"n": 1024}, Typical({})).graph
     assert {len(each.tests) for each in graph.instructions} == {number}
 
 
@@ -107,7 +107,7 @@ def test_a_slab_has_bounds_of_its_own() -> None:
     units = [lp.split_iname(stores(ROWS, ""), "i", 8, outer_tag="g.0", slabs=slabs) for slabs in SLABS]
     whole, bulk = (loops_of(unit, n=100)["i_inner"].bound for unit in units)
     assert whole.values is None
-    assert bulk == PassBound((8,))
+    assert bulk == LoopBound((8,))
     assert "for (int i_inner = 0; i_inner <= 7; ++i_inner)" in text_of(units[1])
 
 
@@ -116,7 +116,7 @@ def test_in_the_bulk_of_the_groups_nothing_is_tested() -> None:
     tests = {}
     for slabs in SLABS:
         unit = lp.split_iname(stores(ROWS, ""), "i", 8, outer_tag="g.0", inner_tag="l.0", slabs=slabs)
-        graph = kernel_profile(load_kernel(unit), {"n": 100}, Typical({})).graph
+        graph = source_profile(load_kernel(unit), {"n": 100}, Typical({})).graph
         (tests[slabs],) = {each.tests for each in graph.instructions if each.kind == "store"}
     assert tests[0, 0]
     assert not tests[0, 1]
@@ -137,7 +137,7 @@ def calls_in_graphs(statements: int, in_loop: str) -> int:
 
     sys.setprofile(count)
     try:
-        kernel_profile(kernel, {}, Typical({}))
+        source_profile(kernel, {}, Typical({}))
     finally:
         sys.setprofile(None)
     return calls

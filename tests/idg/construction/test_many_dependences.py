@@ -15,13 +15,13 @@ import loopyperf as lpp
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.idg.construction import cells
-from loopyperf.idg.construction.executed import Executed, LaunchProgram, kinds_of_warps
+from loopyperf.idg.construction.executed import ExecutedLaunch, LaunchProgram, kinds_of_warps
 from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.copies import copied
 from loopyperf.idg.program import loops_in
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 
 pytestmark = pytest.mark.usefixtures("fresh_kernels")
 
@@ -53,16 +53,16 @@ def nest(loops: str, updates: Sequence[Update], trips: int = TRIPS) -> lp.Transl
     return lp.tag_inames(unit, {"t": "l.0"})
 
 
-def executed(unit: lp.TranslationUnit) -> Executed:
+def executed(unit: lp.TranslationUnit) -> ExecutedLaunch:
     """Return what the one warp of *unit* executes."""
     kernel = load_kernel(unit)
     program = LaunchProgram(kernel, kernel.launches[0], Typical({}))
     launch = LaunchExecutions(program.counter, program.launch, {})
     (kind,) = kinds_of_warps(program, launch)
-    return Executed(program, launch, kind)
+    return ExecutedLaunch(program, launch, kind)
 
 
-def bounded_graph(warp: Executed) -> Idg:
+def bounded_graph(warp: ExecutedLaunch) -> Idg:
     """Return the graph of *warp* where isl is allowed nothing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cells, "MOST_OPERATIONS", 1)
@@ -89,7 +89,7 @@ def test_seven_loops_with_twelve_conditional_updates_are_answered_within_seconds
 
 
 def test_nothing_is_said_of_dependences_that_are_found_exactly() -> None:
-    (launch,) = kernel_profile(load_kernel(nest("ab", [("a < b", "(a + b) % 3", "b")])), {}, Typical({})).launches
+    (launch,) = source_profile(load_kernel(nest("ab", [("a < b", "(a + b) % 3", "b")])), {}, Typical({})).launches
     assert not launch.assumed
 
 

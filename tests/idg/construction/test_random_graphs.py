@@ -20,13 +20,13 @@ from loopyperf.compiler.value_numbering import without_common_subexpressions, wi
 from loopyperf.counts.sizes import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.idg import Edge, Idg
-from loopyperf.idg.construction.executed import Executed, LaunchProgram, kinds_of_warps
+from loopyperf.idg.construction.executed import ExecutedLaunch, LaunchProgram, kinds_of_warps
 from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.copies import copied
 from loopyperf.idg.program import loops_in
 from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions
 from loopyperf.kernel import Kernel
-from loopyperf.memory.source_launch import kernel_profile, source_pattern
+from loopyperf.memory.source_launch import source_pattern, source_profile
 
 pytestmark = pytest.mark.usefixtures("fresh_kernels")
 
@@ -57,7 +57,7 @@ def test_graphs_execute_what_is_counted_and_what_a_replay_does(description: Rand
             expected = counted(kernel, sizes, WARP)
         except UncountableError:
             reject()
-        assert expected == executed(kernel_profile(kernel, sizes, Typical({}), WARP).graph), sizes
+        assert expected == executed(source_profile(kernel, sizes, Typical({}), WARP).graph), sizes
     _check_flat_graphs(kernel, description.sizes[len(description.sizes) // 3])
 
 
@@ -66,7 +66,7 @@ def _check_flat_graphs(kernel: Kernel, sizes: Mapping[str, int]) -> None:
         program = LaunchProgram(kernel, launch, Typical({}))
         executions = LaunchExecutions(program.counter, launch, sizes, WARP)
         for kind in kinds_of_warps(program, executions):
-            executed_by_warp = Executed(program, executions, kind)
+            executed_by_warp = ExecutedLaunch(program, executions, kind)
             graph = warp_graph(executed_by_warp)
             if kind.is_uniform:
                 _check_accesses(executed_by_warp, graph)
@@ -79,7 +79,7 @@ def _check_flat_graphs(kernel: Kernel, sizes: Mapping[str, int]) -> None:
                 _check_passes(graph, flat)
 
 
-def _check_accesses(executed_by_warp: Executed, graph: Idg) -> None:
+def _check_accesses(executed_by_warp: ExecutedLaunch, graph: Idg) -> None:
     """As accesses see them, lane by lane, the warp makes as many passes as all lanes together do."""
     for instruction in graph.instructions:
         if instruction.origin is not None:

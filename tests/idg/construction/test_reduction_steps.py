@@ -12,13 +12,13 @@ import pytest
 
 from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
-from loopyperf.measurement.environment import Limits
+from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.memory.kernel_profile import LaunchProfile
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 
 GROUP, WARP, LEVELS = 128, 32, 7
-LIMITS = Limits(group_size=GROUP, local_memory=2**15, global_memory=2**30, warp_size=WARP)
+LIMITS = DeviceLimits(group_size=GROUP, local_memory=2**15, global_memory=2**30, warp_size=WARP)
 
 ACTIVE: Mapping[str, Callable[[int, int], bool]] = {
     "K0": lambda lane, level: lane % (2 * 2**level) == 0,
@@ -43,7 +43,7 @@ def launch(step: str) -> LaunchProfile:
     form = next(each for each in file.configurations(LIMITS) if each.label == f"{step}, group {GROUP}")
     smallest = form.sizes[0]
     assert smallest["n"] == 2**16
-    (only,) = kernel_profile(load_kernel(form.build()), smallest, Typical({})).launches
+    (only,) = source_profile(load_kernel(form.build()), smallest, Typical({})).launches
     return only
 
 

@@ -14,7 +14,7 @@ from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.idg.live_values import live_registers
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 
 QUADS = lp.GlobalArg("a,out", np.float32, shape=(32, 4), dim_tags="N0,vec")
 DOMAIN = "{[i,v]: 0<=i<32 and 0<=v<4}"
@@ -47,7 +47,7 @@ WIDTHS += [(3, np.float64), (4, np.float64)]
 def sums(width: int, rows: int | str, dtype: type, *, in_vectors: bool = True) -> Idg:
     """Return the source graph of sums of 8 terms of *rows* vectors."""
     unit = kernels.vector_sums(width, rows, 8, dtype=dtype, in_vectors=in_vectors)
-    return kernel_profile(load_kernel(unit), {"n": 8, "r": 4}, Typical({})).graph
+    return source_profile(load_kernel(unit), {"n": 8, "r": 4}, Typical({})).graph
 
 
 def numbers(graph: Idg, kind: str, array: str) -> float:

@@ -4,7 +4,7 @@ from idg.paper_graphs import CORNELIS, LEMEIRE, MEMORY
 from pymbolic import parse
 
 from loopyperf.idg import Idg, Instruction, Loop
-from loopyperf.idg.parallelism import Mix, basic_blocks, executions_by_subsystem, instruction_mix
+from loopyperf.idg.parallelism import InstructionMix, basic_blocks, executions_by_subsystem, instruction_mix
 
 
 def tiled() -> Idg:
@@ -17,13 +17,13 @@ def tiled() -> Idg:
 
 def test_example_kernel_has_two_computations_to_a_memory_operation() -> None:
     mix = instruction_mix(LEMEIRE, MEMORY)
-    assert (mix, mix.total) == (Mix(4, 2, 0), 6)
+    assert (mix, mix.total) == (InstructionMix(4, 2, 0), 6)
 
 
 def test_memory_is_global_memory_unless_said_otherwise() -> None:
     # 1 + 64 computations; 4 stores and 64 loads of local memory; 4 loads and 1 store of global memory; 4 barriers
-    assert instruction_mix(tiled()) == Mix(1 + 64 + 4 + 64, 5, 4)
-    assert instruction_mix(tiled(), ("global", "local")) == Mix(65, 5 + 68, 4)
+    assert instruction_mix(tiled()) == InstructionMix(1 + 64 + 4 + 64, 5, 4)
+    assert instruction_mix(tiled(), ("global", "local")) == InstructionMix(65, 5 + 68, 4)
     assert executions_by_subsystem(tiled()) == {"alu": 65, "global": 5, "local": 68, "barrier": 4}
 
 

@@ -14,7 +14,7 @@ from loopyperf.idg import Idg
 from loopyperf.idg.parallelism import ilp, instruction_mix, mlp, work_flow_graph
 from loopyperf.idg.pictures import dot, listing
 from loopyperf.kernel import load_kernel
-from loopyperf.memory.source_launch import kernel_profile
+from loopyperf.memory.source_launch import source_profile
 from loopyperf.pipeline import intervals, warp_latency
 
 TURING = {
@@ -30,7 +30,7 @@ TURING = {
 @pytest.fixture(params=CATALOG, scope="module")
 def graph(request: pytest.FixtureRequest) -> Idg:
     entry = CATALOG[request.param]
-    return kernel_profile(load_kernel(entry.program()), entry.sizes, Typical({})).graph
+    return source_profile(load_kernel(entry.program()), entry.sizes, Typical({})).graph
 
 
 def test_warp_takes_as_long_rolled_as_unrolled(graph: Idg) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from loopyperf.measurement.campaign import plan
-from loopyperf.measurement.environment import Limits
+from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 
-LIMITS = Limits(
+LIMITS = DeviceLimits(
     group_size=1024,
     local_memory=48 * 1024,
     global_memory=20 * 2**30,

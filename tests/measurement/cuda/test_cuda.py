@@ -12,7 +12,7 @@ import pytest
 from loopyperf.errors import BackendError, MeasurementError
 from loopyperf.measurement.backends import cuda_program, open_backend
 from loopyperf.measurement.backends.cuda import CudaBackend
-from loopyperf.measurement.backends.cuda_program import SHORTEST_HOLD, CudaProgram, LaunchSequence
+from loopyperf.measurement.backends.cuda_program import SHORTEST_HOLD, CudaLaunchSequence, CudaProgram
 from loopyperf.measurement.backends.interface import BenchmarkCase
 
 from ..launched_kernels import RELAXATION, REVERSAL, make, reversal
@@ -175,7 +175,7 @@ def test_fewer_groups_reside_where_each_takes_more_local_memory(machine: FakeCuP
     program = CudaProgram(reversal())
     launches = program.launches({"a": 0, "b": 0, "s": 0.25, "n": 64}, machine.empty_bytes)
     module = machine.RawModule(code=program.source)
-    LaunchSequence(module, launches, dynamic_local_memory=100_000).enqueue()
+    CudaLaunchSequence(module, launches, dynamic_local_memory=100_000).enqueue()
     assert [launch[4] for launch in machine.launched] == [100_000, 100_000]
     # without this, CUDA allows 48 KiB
     assert [function.max_dynamic_shared_size_bytes for function in machine.functions.values()] == [100_000, 100_000]

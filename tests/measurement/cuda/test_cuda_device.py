@@ -6,7 +6,7 @@ import pytest
 
 from loopyperf.errors import BackendError
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.cuda import choose_device, describe_environment, module_version
+from loopyperf.measurement.backends.cuda import choose_cuda_device, cuda_environment, module_version
 
 from .fake_cupy import MEMORY, CUDARuntimeError, FakeCuPy
 
@@ -17,7 +17,7 @@ MODULE = (
 
 
 def test_a_device_is_found_by_part_of_its_name(machine: FakeCuPy) -> None:
-    assert [choose_device(machine, name).id for name in (None, "a100", "H100 80GB")] == [0, 0, 1]
+    assert [choose_cuda_device(machine, name).id for name in (None, "a100", "H100 80GB")] == [0, 0, 1]
 
 
 def test_a_missing_device_is_answered_with_those_there_are(machine: FakeCuPy) -> None:
@@ -57,7 +57,7 @@ def test_the_limits_are_the_devices(machine: FakeCuPy) -> None:
 def test_the_environment_names_runtime_compiler_and_driver(machine: FakeCuPy, tmp_path: Path) -> None:
     file = tmp_path / "version"
     file.write_text(MODULE)
-    environment = describe_environment(machine, choose_device(machine, "H100"), file)
+    environment = cuda_environment(machine, choose_cuda_device(machine, "H100"), file)
     assert environment.backend == "cuda"
     assert (environment.device, environment.slug) == ("NVIDIA H100 80GB HBM3", "nvidia-h100-80gb-hbm3")
     assert environment.platform == "CUDA 13.2, NVRTC 13.2"
@@ -65,7 +65,7 @@ def test_the_environment_names_runtime_compiler_and_driver(machine: FakeCuPy, tm
 
 
 def test_without_the_modules_version_the_driver_is_what_it_supports(machine: FakeCuPy, tmp_path: Path) -> None:
-    environment = describe_environment(machine, choose_device(machine), tmp_path / "none")
+    environment = cuda_environment(machine, choose_cuda_device(machine), tmp_path / "none")
     assert environment.driver == "CUDA 13.0"
     (tmp_path / "empty").write_text("")
     assert module_version(tmp_path / "empty") is None

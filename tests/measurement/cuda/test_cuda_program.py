@@ -9,7 +9,7 @@ from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 
 from loopyperf.compiler.resources import compilation_log, library
 from loopyperf.errors import MeasurementError
-from loopyperf.measurement.backends.cuda_program import HOLD, CudaProgram, Launch
+from loopyperf.measurement.backends.cuda_program import HOLD, CudaLaunch, CudaProgram
 from loopyperf.measurement.backends.interface import written
 
 from ..launched_kernels import calling, in_groups, make, pairs, pointwise, reduced, relaxation, reversal, table
@@ -64,8 +64,8 @@ def test_every_launch_has_its_own_grid_and_arguments() -> None:
     launches = program.launches({"a": "a", "b": "b", "s": 0.25, "n": 1000}, allocate)
     # 1000 elements are 63 groups of 16 and 32 groups of 32; of 4 bytes each
     assert launches == (
-        Launch("reversal", (63, 1, 1), (16, 1, 1), ("a", 1000, "t")),
-        Launch("reversal_0", (32, 1, 1), (32, 1, 1), ("b", 0.25, 1000, "t")),
+        CudaLaunch("reversal", (63, 1, 1), (16, 1, 1), ("a", 1000, "t")),
+        CudaLaunch("reversal_0", (32, 1, 1), (32, 1, 1), ("b", 0.25, 1000, "t")),
     )
     assert allocated == [4000]
     assert written(program.kernel) == {"b"}

@@ -23,13 +23,13 @@ def names_of(protocol: type) -> list[str]:
 def the_real(cupy: Any) -> dict[type, Any]:
     return {
         declared.CuPy: cupy,
-        declared.Memory: cupy.ndarray,
-        declared.Kernel: cupy.RawKernel,
+        declared.CupyMemory: cupy.ndarray,
+        declared.CupyKernel: cupy.RawKernel,
         declared.Module: cupy.RawModule,
         declared.Cuda: cupy.cuda,
         declared.CudaDevice: cupy.cuda.Device,
         declared.CudaEvent: cupy.cuda.Event,
-        declared.Stream: cupy.cuda.Stream,
+        declared.CupyStream: cupy.cuda.Stream,
         declared.Runtime: cupy.cuda.runtime,
         declared.Driver: cupy.cuda.driver,
         declared.Compiler: cupy.cuda.compiler,

@@ -11,13 +11,13 @@ from functools import cache
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
-from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
-from loopyperf.measurement.environment import Environment, Limits
+from loopyperf.measurement.backends.interface import BenchmarkCase, MeasuredTimes
+from loopyperf.measurement.environment import DeviceLimits, Environment
 from loopyperf.measurement.watch import YARDSTICK
 from loopyperf.pipeline import Execution, simulate
 from measurement.synthetic import environment
 
-LIMITS = Limits(
+LIMITS = DeviceLimits(
     group_size=1024,
     local_memory=48 * 1024,
     global_memory=2**28,
@@ -62,14 +62,14 @@ BANDWIDTH = {2**20: 400e9, 2**40: 100e9}
 class SimulatedCore:
     """The backend, each of whose runs of a case takes as long."""
 
-    limits: Limits = LIMITS
+    limits: DeviceLimits = LIMITS
     environment: Environment = field(default_factory=environment)
     separate: bool = True
     """whether special functions have a pipeline of their own"""
     issue_limit: float | None = None
 
-    def time(self, case: BenchmarkCase, runs: int) -> Timing:
-        return Timing((LAUNCH + self.cycles(case) / LIMITS.clock,) * runs)
+    def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
+        return MeasuredTimes((LAUNCH + self.cycles(case) / LIMITS.clock,) * runs)
 
     def cycles(self, case: BenchmarkCase) -> float:
         sizes, kind = dict(case.sizes), case.configuration.label.partition(",")[0]

@@ -13,7 +13,12 @@ from loopyperf.device.description import Device
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends.replay import ReplayBackend
-from loopyperf.measurement.microbenchmarks.description import Described, describe, described_by, microbenchmark
+from loopyperf.measurement.microbenchmarks.description import (
+    MeasuredDescription,
+    describe,
+    described_by,
+    microbenchmark,
+)
 from loopyperf.measurement.microbenchmarks.instructions import Latencies, instructions
 from loopyperf.measurement.microbenchmarks.pace import SHORT, core_of
 
@@ -32,12 +37,12 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def described(archive: Path) -> Described:
+def described(archive: Path) -> MeasuredDescription:
     return described_by(archive)
 
 
 @pytest.fixture(scope="module")
-def device(described: Described) -> Device:
+def device(described: MeasuredDescription) -> Device:
     return described.device
 
 
@@ -121,7 +126,7 @@ def test_the_launch_is_there(device: Device) -> None:
     assert device.launch_overhead == pytest.approx(LAUNCH)
 
 
-def test_the_iterative_barrier_kernel_is_predicted(described: Described) -> None:
+def test_the_iterative_barrier_kernel_is_predicted(described: MeasuredDescription) -> None:
     # Simulated once with the latencies that are there, and once with those that were found
     assert len(described.prediction.measured) == 10
     assert described.prediction.error < FINITE
@@ -143,7 +148,7 @@ def test_without_a_clock_there_are_no_cycles(archive: Path) -> None:
         describe(Recording((silent,), recording.measurements))
 
 
-def test_a_replayed_archive_tells_the_same(archive: Path, described: Described, tmp_path: Path) -> None:
+def test_a_replayed_archive_tells_the_same(archive: Path, described: MeasuredDescription, tmp_path: Path) -> None:
     again = microbenchmark(ReplayBackend(archive), archive=tmp_path / "again.jsonl", quick=True)
     assert again == described
 

@@ -7,7 +7,7 @@ import pytest
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import MeasurementError
 from loopyperf.idg import Idg
-from loopyperf.measurement.microbenchmarks.instructions import instruction_mix
+from loopyperf.measurement.microbenchmarks.instructions import measured_mix
 from loopyperf.measurement.microbenchmarks.pace import Estimated
 from loopyperf.pipeline import Execution, simulate
 
@@ -28,14 +28,14 @@ def cycles(beta: int, subsystems: tuple[str, str], limit: float | None = None) -
 
 
 def test_one_pipeline_takes_longer_with_every_instruction() -> None:
-    mix = instruction_mix(BETAS, [cycles(beta, ("alu", "alu")) for beta in BETAS])
+    mix = measured_mix(BETAS, [cycles(beta, ("alu", "alu")) for beta in BETAS])
     assert mix.separate is False
     # The pipeline fills and drains once in 30 rounds.
     assert mix.slope.value == pytest.approx(1, rel=0.01)
 
 
 def test_two_pipelines_hide_the_shorter_work() -> None:
-    mix = instruction_mix(BETAS, [cycles(beta, ("alu", "sfu")) for beta in BETAS])
+    mix = measured_mix(BETAS, [cycles(beta, ("alu", "sfu")) for beta in BETAS])
     assert mix.separate is True
     assert mix.slope.value == pytest.approx(1, rel=0.05)
     # The first kind alone takes as much of a cycle: no limit is seen.
@@ -44,7 +44,7 @@ def test_two_pipelines_hide_the_shorter_work() -> None:
 
 def test_an_issue_limit_is_seen_where_it_is_slower_than_the_pipeline() -> None:
     # The pipeline would take two multiply-adds in a cycle, the core issues one instruction.
-    mix = instruction_mix(BETAS, [cycles(beta, ("alu", "sfu"), limit=1.0) for beta in BETAS])
+    mix = measured_mix(BETAS, [cycles(beta, ("alu", "sfu"), limit=1.0) for beta in BETAS])
     limit = mix.issue_limit(Estimated(0.5, 0.005))
     assert limit.value == pytest.approx(1, rel=0.05)
     assert abs(limit.value - 1) < 4 * limit.error
@@ -52,16 +52,16 @@ def test_an_issue_limit_is_seen_where_it_is_slower_than_the_pipeline() -> None:
 
 def test_instructions_that_the_compiler_adds_only_move_the_line() -> None:
     times = [max(6, (beta + 3) * 1.0) for beta in BETAS]
-    mix = instruction_mix(BETAS, times)
+    mix = measured_mix(BETAS, times)
     assert (mix.separate, mix.slope.value) == (True, pytest.approx(1))
 
 
 def test_times_that_tell_neither_are_said_to_tell_neither() -> None:
-    mix = instruction_mix((1, 2, 4, 8, 16), (5, 9, 7, 20, 18))
+    mix = measured_mix((1, 2, 4, 8, 16), (5, 9, 7, 20, 18))
     assert mix.separate is None
     assert mix.issue_limit(Estimated(0.1, 0.01)) is None
 
 
 def test_too_few_mixes_are_refused() -> None:
     with pytest.raises(MeasurementError, match="three places"):
-        instruction_mix((1, 2), (3, 4))
+        measured_mix((1, 2), (3, 4))

@@ -9,12 +9,12 @@ from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.campaign import EMPTY_KERNEL
-from loopyperf.measurement.environment import Limits
+from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
 from loopyperf.measurement.microbenchmarks.description import KERNELS
-from loopyperf.measurement.microbenchmarks.pace import shortened
+from loopyperf.measurement.microbenchmarks.pace import with_smaller_arrays
 
-LIMITS = Limits(group_size=256, local_memory=2**15, global_memory=2**20, cores=2, warp_size=4, cache_line=128)
+LIMITS = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**20, cores=2, warp_size=4, cache_line=128)
 FILES = {file.name: file for file in load_kernel_files(bundled_folder(KERNELS))}
 FORMS = {
     # One size of groups for each kind, the largest.
@@ -84,12 +84,13 @@ def test_arrays_grow_up_to_the_memory_and_no_further(name):
 def test_a_shorter_run_has_all_kinds_and_smaller_arrays():
     limits = replace(LIMITS, global_memory=2**28)
     files = tuple(FILES.values())
-    for file, shorter in zip(files, shortened(files), strict=True):
+    for file, shorter in zip(files, with_smaller_arrays(files), strict=True):
         everything, some = configurations_of(file, limits), configurations_of(shorter, limits)
         assert [form.label for form in everything] == [form.label for form in some]
         assert all(len(short.ladders) <= len(full.ladders) for full, short in zip(everything, some, strict=True))
     full, short = (
-        configurations_of(file, limits)[0] for file in (FILES["pointer chase"], *shortened([FILES["pointer chase"]]))
+        configurations_of(file, limits)[0]
+        for file in (FILES["pointer chase"], *with_smaller_arrays([FILES["pointer chase"]]))
     )
     assert full.ladders[-1][0]["n"] * 4 == 2**28
     assert short.ladders[-1][0]["n"] * 4 == 2**24

@@ -11,10 +11,10 @@ import pytest
 import loopyperf as lpp
 from loopyperf.device.description import MemoryLevel
 from loopyperf.memory.kernel_profile import LaunchProfile
-from loopyperf.models.traffic import CachedGroups, Residence, Way, steps_between
+from loopyperf.models.traffic import ArrayStream, CachedGroups, Residence, steps_between
 
 L2 = lpp.load_device("nvidia-v100").level("L2")
-TABLE = Way("t", "load")
+TABLE = ArrayStream("t", "load")
 
 
 def of_bytes(size: int) -> MemoryLevel:
@@ -47,16 +47,20 @@ def looked_up(groups: int) -> LaunchProfile:
     ],
 )
 def test_what_all_rounds_read_is_fetched_as_often_as_there_is_no_room(lines: int, fetched: float) -> None:
-    found = CachedGroups(looked_up(640), of_bytes(128 * lines), Residence(1, 64, 64)).moved([TABLE, Way("b", "store")])
+    found = CachedGroups(looked_up(640), of_bytes(128 * lines), Residence(1, 64, 64)).moved(
+        [TABLE, ArrayStream("b", "store")]
+    )
     assert found[TABLE] * 640 == pytest.approx(fetched)
-    assert found[Way("b", "store")] * 640 == pytest.approx(640 * 32)
+    assert found[ArrayStream("b", "store")] * 640 == pytest.approx(640 * 32)
 
 
 def test_streams_have_nothing_of_the_round_before() -> None:
     floats = lp.GlobalArg("a,b", np.float32, shape="n")
     stream = launch("{[i]: 0<=i<n}", "b[i] = a[i]", floats, n=256 * 640)
-    found = CachedGroups(stream, of_bytes(2**18), Residence(1, 64, 64)).moved([Way("a", "load"), Way("b", "store")])
-    assert found == {Way("a", "load"): 32, Way("b", "store"): 32}
+    found = CachedGroups(stream, of_bytes(2**18), Residence(1, 64, 64)).moved(
+        [ArrayStream("a", "load"), ArrayStream("b", "store")]
+    )
+    assert found == {ArrayStream("a", "load"): 32, ArrayStream("b", "store"): 32}
 
 
 def test_a_halo_between_rounds_is_fetched_once() -> None:
@@ -64,8 +68,10 @@ def test_a_halo_between_rounds_is_fetched_once() -> None:
     code = "b[i] = a[i] + a[i + 16384] + a[i + 32768]"
     arguments = (lp.GlobalArg("a", np.float32, shape="n + 32768"), lp.GlobalArg("b", np.float32, shape="n"))
     stencil = launch("{[i]: 0<=i<n}", code, *arguments, n=256 * 6400)
-    found = CachedGroups(stencil, of_bytes(2**19), Residence(1, 64, 64)).moved([Way("a", "load"), Way("b", "store")])
-    assert found[Way("a", "load")] == pytest.approx(32, rel=0.03)
+    found = CachedGroups(stencil, of_bytes(2**19), Residence(1, 64, 64)).moved(
+        [ArrayStream("a", "load"), ArrayStream("b", "store")]
+    )
+    assert found[ArrayStream("a", "load")] == pytest.approx(32, rel=0.03)
 
 
 def test_rows_of_groups_that_share_a_panel_fetch_it_once() -> None:
@@ -80,7 +86,7 @@ def test_rows_of_groups_that_share_a_panel_fetch_it_once() -> None:
     unit = lp.split_iname(unit, "i", 16, outer_tag="g.1", inner_tag="l.1")
     unit = lp.split_iname(unit, "j", 16, outer_tag="g.0", inner_tag="l.0")
     (product,) = lpp.instruction_graph(unit, n=1024).launches
-    ways = [Way("a", "load"), Way("b", "load"), Way("c", "store")]
+    ways = [ArrayStream("a", "load"), ArrayStream("b", "load"), ArrayStream("c", "store")]
     found = CachedGroups(product, L2, Residence(4, 320, 80)).moved(ways)
     assert [found[way] * 4096 * 32 for way in ways] == pytest.approx([2**22] * 3, rel=0.02)
     # Where only a tenth of both rounds fits, most is fetched in each of 12.8 rounds.
@@ -98,16 +104,16 @@ def test_groups_of_a_core_fetch_a_table_once() -> None:
     # 64 cores and 640 groups that all read the same 1024 lines: nine of ten find them there.
     table = looked_up(640)
     for on_core in (1, 4):
-        found = CachedGroups(table, L1, Residence(on_core, 64 * on_core, 64)).moved([TABLE, Way("b", "store")])
+        found = CachedGroups(table, L1, Residence(on_core, 64 * on_core, 64)).moved([TABLE, ArrayStream("b", "store")])
         assert found[TABLE] == pytest.approx(64 / 640 * 4 * 1024, rel=0.01)
-        assert found[Way("b", "store")] == 32
+        assert found[ArrayStream("b", "store")] == 32
 
 
 def test_groups_of_a_core_share_no_stream() -> None:
     floats = lp.GlobalArg("a,b", np.float32, shape="n")
     stream = launch("{[i]: 0<=i<n}", "b[i] = a[i]", floats, n=256 * 640)
-    found = CachedGroups(stream, L1, Residence(4, 256, 64)).moved([Way("a", "load"), Way("b", "store")])
-    assert found == {Way("a", "load"): 32, Way("b", "store"): 32}
+    found = CachedGroups(stream, L1, Residence(4, 256, 64)).moved([ArrayStream("a", "load"), ArrayStream("b", "store")])
+    assert found == {ArrayStream("a", "load"): 32, ArrayStream("b", "store"): 32}
 
 
 @pytest.mark.parametrize("grid", [{0: 7}, {0: 4, 1: 6}, {0: 3, 1: 2, 2: 5}])

@@ -7,7 +7,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.device.library import a_processor
 from loopyperf.models.pipeline_shares import pipeline_shares
-from loopyperf.models.timing import Timing
+from loopyperf.models.timing import InstructionTimes
 from loopyperf.models.workload import shown
 from loopyperf.stages.stages import staged
 
@@ -28,7 +28,7 @@ def column_sums() -> lp.TranslationUnit:
 
 
 def test_one_pipeline_is_for_local_memory_and_the_cache_that_it_is_part_of() -> None:
-    timing = Timing(V100)
+    timing = InstructionTimes(V100)
     assert timing.pipeline_of("local") == timing.pipeline_of("L1") == "load/store"
 
 
@@ -36,7 +36,7 @@ def test_one_pipeline_is_for_local_memory_and_the_cache_that_it_is_part_of() -> 
 def test_local_memory_of_its_own_is_called_what_it_is(slug: str) -> None:
     device = lpp.load_device(slug)
     assert not any(level.holds_local_memory for level in device.memory)
-    assert Timing(device).pipeline_of("local") == "local memory"
+    assert InstructionTimes(device).pipeline_of("local") == "local memory"
 
 
 @pytest.mark.parametrize("model", ["pipeline", "roofline", "volkov"])
@@ -66,7 +66,7 @@ def test_files_of_fits_of_processors_keep_their_columns() -> None:
     )
     unit = lp.tag_inames(unit, {"g": "g.0", "l": "l.0"})
     processor = a_processor()
-    assert Timing(processor).pipeline_of("local") == "local memory"
+    assert InstructionTimes(processor).pipeline_of("local") == "local memory"
     graphs = lpp.kernel_profile(unit, n=2**14, warp_size=processor.warp_size)
     named = [name for name in pipeline_shares(staged(graphs, processor).timed) if name.startswith("lo")]
     assert named

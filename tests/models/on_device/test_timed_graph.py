@@ -12,7 +12,7 @@ from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.library import load_device
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg import Idg, Instruction
-from loopyperf.models.timing import Asked, Timing
+from loopyperf.models.timing import InstructionTimes, NeededNumbers
 from loopyperf.pipeline import Execution, simulate
 from loopyperf.pipeline.timed_graph import Shared, Timed, TimedGraph
 from loopyperf.pipeline.timed_program import Served
@@ -39,14 +39,14 @@ def test_warps_are_as_slow_as_the_slowest_level() -> None:
 
 
 def test_levels_move_the_shares_that_reach_them() -> None:
-    timing = Timing(load_device("v100"))
-    coalesced, strided = (timing.memory("load", SERVED, Asked(8, lines)) for lines in (2, 8))
+    timing = InstructionTimes(load_device("v100"))
+    coalesced, strided = (timing.memory("load", SERVED, NeededNumbers(8, lines)) for lines in (2, 8))
     assert [each.pipeline for each in coalesced] == ["load/store", "L2", "DRAM"]
     # 256 bytes at 128 a cycle; a line a cycle where the lanes are far apart, and the rest is the same.
     assert [each[0].lambdas.issue for each in (coalesced, strided)] == [2, 8]
     assert coalesced[1:] == strided[1:]
     whole = Served(dict.fromkeys(SERVED.asked, 1.0), SERVED.waited)
-    moved = [each.lambdas.issue for each in timing.memory("load", whole, Asked(8, 2))]
+    moved = [each.lambdas.issue for each in timing.memory("load", whole, NeededNumbers(8, 2))]
     assert [each.lambdas.issue for each in coalesced] == pytest.approx([moved[0], moved[1] / 2, moved[2] / 4])
     assert len({each.lambdas.completion for each in coalesced}) == 1
 
@@ -62,7 +62,7 @@ def test_levels_move_the_shares_that_reach_them() -> None:
 def test_an_access_of_local_memory_takes_the_slower_of_its_addresses_and_its_data(
     device: str, cycles: tuple[int, ...]
 ) -> None:
-    timing = Timing(load_device(device))
+    timing = InstructionTimes(load_device(device))
     alone, *others = (timing.local_memory(passes) for passes in (1, 2, 4))
     assert tuple(each.issue for each in (alone, *others)) == cycles
     a_pass = cycles[-1] / 4
@@ -71,8 +71,8 @@ def test_an_access_of_local_memory_takes_the_slower_of_its_addresses_and_its_dat
 
 def test_a_load_that_was_timed_tells_what_one_without_conflicts_takes() -> None:
     known = load_device("rtx-3090")
-    timed = described.Instruction(slug=known.slug, place="instructions.load local b32", issue=3.0)
-    timing = Timing(replace(known, instructions=(*known.instructions, timed)))
+    timed = described.InstructionTiming(slug=known.slug, place="instructions.load local b32", issue=3.0)
+    timing = InstructionTimes(replace(known, instructions=(*known.instructions, timed)))
     assert [timing.local_memory(passes).issue for passes in (1, 2, 4)] == [3, 3, 4]
 
 
@@ -81,17 +81,17 @@ def test_a_load_that_was_timed_tells_what_one_without_conflicts_takes() -> None:
     [("v100", (1, 1, 2, 4)), ("rtx-2080-ti", (2, 2, 4, 8)), ("rtx-3090", (2, 2, 2, 4))],
 )
 def test_a_load_that_hits_takes_the_slower_of_its_addresses_and_its_data(device: str, cycles: tuple[int, ...]) -> None:
-    timing, hits = Timing(load_device(device)), Served({"L1": 1.0}, {"L1": 1.0})
+    timing, hits = InstructionTimes(load_device(device)), Served({"L1": 1.0}, {"L1": 1.0})
     # a word for all lanes, a word for each, 8 bytes by half warps, 16 bytes by quarters
-    asked = (Asked(1, 1, 1), Asked(4, 1, 1), Asked(8, 2, 2), Asked(16, 4, 4))
+    asked = (NeededNumbers(1, 1, 1), NeededNumbers(4, 1, 1), NeededNumbers(8, 2, 2), NeededNumbers(16, 4, 4))
     assert tuple(each.issue for (each,) in (timing.memory("load", hits, one) for one in asked)) == cycles
 
 
 def test_what_is_stored_reaches_all_caches_and_what_hits_goes_no_further() -> None:
-    timing = Timing(load_device("v100"))
+    timing = InstructionTimes(load_device("v100"))
     hits = Served({"L1": 1.0, "L2": 0.0, "DRAM": 0.0}, SERVED.waited)
-    assert [each.pipeline for each in timing.memory("load", hits, Asked(8, 2))] == ["load/store"]
-    assert [each.pipeline for each in timing.memory("store", hits, Asked(8, 2))] == ["load/store", "L2"]
+    assert [each.pipeline for each in timing.memory("load", hits, NeededNumbers(8, 2))] == ["load/store"]
+    assert [each.pipeline for each in timing.memory("store", hits, NeededNumbers(8, 2))] == ["load/store", "L2"]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_what_is_stored_reaches_all_caches_and_what_hits_goes_no_further() -> No
     [("v100", "integer"), ("rtx-2070", "integer"), ("rtx-3090", "integer"), ("h100", "integer"), ("gtx-1060", "alu")],
 )
 def test_integers_have_lanes_of_their_own_since_volta_but_for_multiplications(device: str, integers: str) -> None:
-    timing = Timing(load_device(device))
+    timing = InstructionTimes(load_device(device))
     pipelines = {
         (kind, dtype): timing.arithmetic(Instruction(kind, dtype, "alu")).pipeline
         for kind, dtype in [("add", "f32"), ("fma", "f32"), ("mul", "i32"), ("fma", "u32")]
@@ -132,7 +132,7 @@ def test_what_all_cores_share_is_asked_for_by_the_groups_there_are(groups: int, 
     assert found.moved["DRAM"] == 256 * groups * 8
     if groups > 1:  # one group takes longer to be issued
         assert found.seconds == pytest.approx(found.moved["DRAM"] / roofline.bandwidths["DRAM"], rel=0.01)
-    every = Timing(load_device("v100")).memory("load", SERVED, Asked(8, 2))
+    every = InstructionTimes(load_device("v100")).memory("load", SERVED, NeededNumbers(8, 2))
     timings = [every, [each.balanced(balance, {}) for each in every]]
     assert timings[0][0] == timings[1][0]
     for level, share in ((1, 1 / 2), (2, 1 / 4)):  # a line a cycle is the most that a core takes
@@ -142,9 +142,11 @@ def test_what_all_cores_share_is_asked_for_by_the_groups_there_are(groups: int, 
 
 def test_groups_begin_at_the_rate_of_the_device_and_after_others_on_their_places() -> None:
     # 80 cores, half a group a cycle: a core begins one every 160 cycles, each of its 4 warps after 40.
-    assert Timing(load_device("v100")).start(4) == Timed("start", 40, 350, shared=Shared("", 40, 1 / 64))
-    assert Timing(load_device("h100-pcie")).start(4) == Timed("start", 1 / 64, 437, shared=Shared("", 0, 1 / 64))
-    assert Timing(load_device("gtx-280")).start(4) is None
+    assert InstructionTimes(load_device("v100")).start(4) == Timed("start", 40, 350, shared=Shared("", 40, 1 / 64))
+    assert InstructionTimes(load_device("h100-pcie")).start(4) == Timed(
+        "start", 1 / 64, 437, shared=Shared("", 0, 1 / 64)
+    )
+    assert InstructionTimes(load_device("gtx-280")).start(4) is None
     graph = Idg.from_edges(["alu"], [])
     timed = TimedGraph.of(graph, [[ALU]], Timed("start", 40, 350))
     found = simulate(timed.graph, timed.lambdas, Execution(4, 32, 1000))
@@ -154,11 +156,11 @@ def test_groups_begin_at_the_rate_of_the_device_and_after_others_on_their_places
 def test_what_is_assumed_of_an_access_is_recorded_with_its_share_of_the_latency() -> None:
     device = load_device("rtx-3090")
     near = {"L1": 1.0, "L2": 0.0, "DRAM": 0.0}
-    timing = Timing(device)
-    (hit,) = timing.memory("load", Served(near, near), Asked(8, 2))
+    timing = InstructionTimes(device)
+    (hit,) = timing.memory("load", Served(near, near), NeededNumbers(8, 2))
     assert (list(timing.substituted), hit.assumed_latency) == ([], 0)
     half = {"L1": 1.0, "L2": 0.5, "DRAM": 0.5}
-    (*_, farthest) = timing.memory("load", Served(half, half), Asked(8, 2))
+    (*_, farthest) = timing.memory("load", Served(half, half), NeededNumbers(8, 2))
     here, there = device.level("L1").latency, load_device("a40").level("DRAM").latency
     assert farthest.lambdas.completion == pytest.approx(0.5 * here + 0.5 * there)
     assert farthest.assumed_latency == pytest.approx(0.5 * there / (0.5 * here + 0.5 * there))
@@ -169,7 +171,7 @@ def test_what_is_assumed_of_an_access_is_recorded_with_its_share_of_the_latency(
 def test_arithmetic_that_nobody_timed_takes_as_long_as_additions_and_is_recorded() -> None:
     # Lemeire's table 5 has multiplications of integers, but no additions.
     device = load_device("tesla-c2050")
-    timing = Timing(device)
+    timing = InstructionTimes(device)
     (addition, product) = (timing.arithmetic(Instruction(kind, "i32", "alu")) for kind in ("add", "mul"))
     assert addition.lambdas == Lambdas(1, device.completion_latency("mul", "f32"))
     assert product.lambdas == Lambdas(2, 18)
@@ -178,7 +180,7 @@ def test_arithmetic_that_nobody_timed_takes_as_long_as_additions_and_is_recorded
 
 
 def test_the_reciprocal_and_the_conversions_in_a_division_of_integers_are_those_of_floats() -> None:
-    timing = Timing(load_device("tesla-c2050"))
+    timing = InstructionTimes(load_device("tesla-c2050"))
     for kind in ("mufu", "convert"):
         integer, real = (timing.arithmetic(Instruction(kind, dtype, "alu")) for dtype in ("i32", "f32"))
         assert integer.lambdas == real.lambdas
@@ -186,4 +188,4 @@ def test_the_reciprocal_and_the_conversions_in_a_division_of_integers_are_those_
 
 def test_what_is_no_arithmetic_of_the_lanes_needs_a_latency_of_its_own() -> None:
     with pytest.raises(MissingNumberError, match="'pow f32'"):
-        Timing(load_device("tesla-c2050")).arithmetic(Instruction("pow", "f32", "sfu"))
+        InstructionTimes(load_device("tesla-c2050")).arithmetic(Instruction("pow", "f32", "sfu"))

@@ -8,7 +8,7 @@ import loopyperf as lpp
 from loopyperf.compiler import lowered
 from loopyperf.memory.kernel_profile import LaunchProfile
 from loopyperf.memory.private_reuse import StackReuse
-from loopyperf.models.traffic import Residence, Way, levels_that_serve, levels_that_serve_stacks
+from loopyperf.models.traffic import ArrayStream, Residence, levels_that_serve, levels_that_serve_stacks
 from loopyperf.pipeline.timed_program import Served
 
 V100 = lpp.load_device("nvidia-v100")
@@ -27,7 +27,7 @@ def launch(domain: str, code: str, *arguments: object, order: str = "", **sizes:
 
 def served(found: LaunchProfile, residence: Residence = ALL, *, b: float, **loaded: float) -> dict[str, Served]:
     """Return how far the loads of each array go, and the stores to *b*."""
-    ways = {Way("b", "store"): b} | {Way(array, "load"): number for array, number in loaded.items()}
+    ways = {ArrayStream("b", "store"): b} | {ArrayStream(array, "load"): number for array, number in loaded.items()}
     return {way.array: each for way, each in levels_that_serve(found, V100, residence, ways).items()}
 
 
@@ -91,7 +91,7 @@ NEIGHBOURS = "a[i] = a[i + n + 256] + a[i + n + 257] + a[i + n + 258]"
 def test_what_is_stored_is_moved_beside_what_is_loaded(code: str, loaded: float, moved: dict[str, float]) -> None:
     # A group of 256 floats: 32 sectors. Those that it has in common with its neighbours, L2 fetches once.
     found = launch("{[i]: 0<=i<n}", code, floats("a", "2*n + 260"), n=2**26)
-    asked = {Way("a", "load"): loaded, Way("a", "store"): 32.0}
+    asked = {ArrayStream("a", "load"): loaded, ArrayStream("a", "store"): 32.0}
     for way, each in levels_that_serve(found, V100, ALL, asked).items():
         assert each.asked["DRAM"] * asked[way] == pytest.approx(moved[way.kind], rel=0.02)
         assert each.waited["DRAM"] == pytest.approx(1, rel=0.05)
@@ -100,7 +100,7 @@ def test_what_is_stored_is_moved_beside_what_is_loaded(code: str, loaded: float,
 def test_time_steps_of_one_array_load_the_one_and_store_the_other() -> None:
     code = "u[1,i] = u[0,i] + u[0,i+1] + u[0,i+2]"
     found = launch("{[i]: 0<=i<n}", code, lp.GlobalArg("u", np.float32, shape="2, n + 2"), n=2**26)
-    asked = {Way("u", "load"): 98.0, Way("u", "store"): 32.0}
+    asked = {ArrayStream("u", "load"): 98.0, ArrayStream("u", "store"): 32.0}
     of = {way.kind: each for way, each in levels_that_serve(found, V100, ALL, asked).items()}
     assert of["load"].asked["DRAM"] == pytest.approx(32 / 98, rel=0.02)
     assert of["store"].asked["DRAM"] == pytest.approx(1, rel=0.02)

@@ -19,7 +19,7 @@ from loopyperf.errors import MissingNumberError, ParameterError
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.result import ModelTime
 from loopyperf.pipeline.timed_program import TimedProgram
-from loopyperf.predict.on_device import in_words, together, with_alternatives
+from loopyperf.predict.on_device import arrays_in_words, batched_alternatives, with_alternatives
 from loopyperf.stages.stages import Stages, staged
 
 V100 = lpp.load_device("nvidia-v100")
@@ -127,7 +127,7 @@ def test_a_size_at_which_it_is_sure_takes_the_same_otherwise() -> None:
     sure = DEVICE_MODELS["roofline"].time(stages(kernels.copied(8)).timed)
     model, other = DEVICE_MODELS["roofline"], stages(unsure())
     doubtful = with_alternatives(model.time(other.timed), other, model.time)
-    (found,) = together([sure, doubtful, sure], (3,))
+    (found,) = batched_alternatives([sure, doubtful, sure], (3,))
     assert np.asarray(found.seconds).tolist() == [sure.seconds, doubtful.alternatives[0].seconds, sure.seconds]
     assert (found.arrays, found.reason) == (("a",), REASON)
 
@@ -207,5 +207,5 @@ def test_models_side_by_side_say_both_times() -> None:
 
 
 def test_of_many_arrays_a_sentence_names_some() -> None:
-    assert in_words(["a", "b"]) == "the private arrays a, b are"
-    assert in_words(["a", "b", "c", "d", "e"]) == "the private arrays a, b, c and 2 more are"
+    assert arrays_in_words(["a", "b"]) == "the private arrays a, b are"
+    assert arrays_in_words(["a", "b", "c", "d", "e"]) == "the private arrays a, b, c and 2 more are"

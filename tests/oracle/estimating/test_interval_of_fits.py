@@ -10,7 +10,7 @@ from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.models.linear import sensitivity_of
 from loopyperf.predict import by_counts
-from loopyperf.predict.by_counts import extrapolations, interval
+from loopyperf.predict.by_counts import extrapolations, prediction_interval
 
 
 def novelty(fit: Fit, names: tuple[str, ...], amounts: np.ndarray) -> np.ndarray:
@@ -38,7 +38,7 @@ def fit_of(candidate: str) -> Fit:
 def width(fit: Fit, **amounts: float) -> float:
     """Return how many times the prediction the upper end is."""
     shares = {name.replace("_", " "): {"": amount} for name, amount in amounts.items()}
-    found, _ = interval(fit, shares, 1.0)
+    found, _ = prediction_interval(fit, shares, 1.0)
     assert found is not None
     return float(found[1])
 
@@ -78,10 +78,10 @@ def test_the_interval_of_an_extrapolated_kernel_is_wider(counted: Fit):
 
 
 def test_without_a_weight_for_what_it_does_there_is_no_interval(counted: Fit):
-    found, notes = interval(counted, {"f32 add": {"": 1e6}, "f64 div": {"": 1e5}}, 1.0)
+    found, notes = prediction_interval(counted, {"f32 add": {"": 1e6}, "f64 div": {"": 1e5}}, 1.0)
     assert found is None
     assert notes == ("no prediction interval: nothing is known of what f64 div cost",)
-    assert interval(counted, {"f32 add": {"": 1e6}, "f64 div": {"": 1.0}}, 1.0)[0] is not None
+    assert prediction_interval(counted, {"f32 add": {"": 1e6}, "f64 div": {"": 1.0}}, 1.0)[0] is not None
 
 
 def test_a_pipeline_without_a_weight_is_as_unsure_as_the_description_is_trusted(piped: Fit):
@@ -103,6 +103,6 @@ def test_a_width_beyond_all_numbers_is_none(counted: Fit, monkeypatch: pytest.Mo
     far = intervals.Widths(half=np.array([1e4]), leverage=np.array([1e6]), priceless=())
     monkeypatch.setattr(by_counts, "widths", lambda *_: far)
     with np.errstate(over="raise"):
-        found, notes = interval(counted, {"f32 add": {"": 1e6}}, 1.0)
+        found, notes = prediction_interval(counted, {"f32 add": {"": 1e6}}, 1.0)
     assert found is None
     assert notes[0].startswith("no prediction interval: ")

@@ -8,12 +8,12 @@ import pytest
 from kernels import outer_product, triangle
 from reports.questions import two_launches
 
-from loopyperf.explain.source_view import Line, listing_of
+from loopyperf.explain.source_view import SourceLine, listing_of
 from loopyperf.kernel import load_kernel
-from loopyperf.measurement.environment import Limits
+from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 
-LIMITS = Limits(group_size=256, local_memory=2**16, global_memory=2**30)
+LIMITS = DeviceLimits(group_size=256, local_memory=2**16, global_memory=2**30)
 FILES = {each.name: each for each in load_kernel_files(bundled_folder("test_kernels"))}
 
 
@@ -31,10 +31,10 @@ def test_of_several_axes_a_sum_is_in_parentheses():
 def test_launches_are_listed_with_their_grids_and_hold_their_instructions():
     grid = "(127 + n) // 128 groups of 128 work-items"
     assert listing_of(load_kernel(two_launches())) == (
-        Line("launch", 0, f"launch chain: {grid}", "launch of chain"),
-        Line("instruction", 1, "b[i_inner + i_outer*128] = 2*a[i_inner + i_outer*128]", "first"),
-        Line("launch", 0, f"launch chain_0: {grid}", "launch of chain_0"),
-        Line(
+        SourceLine("launch", 0, f"launch chain: {grid}", "launch of chain"),
+        SourceLine("instruction", 1, "b[i_inner + i_outer*128] = 2*a[i_inner + i_outer*128]", "first"),
+        SourceLine("launch", 0, f"launch chain_0: {grid}", "launch of chain_0"),
+        SourceLine(
             "instruction",
             1,
             "c[j_inner + j_outer*128] = b[j_inner + j_outer*128] + b[n + -1 + (-1)*(j_inner + j_outer*128)]",

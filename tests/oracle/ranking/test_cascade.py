@@ -11,7 +11,7 @@ from kernels import doubled
 
 from loopyperf.models.result import Breakdown, Estimate
 from loopyperf.search.cascade import Beaten, Cascade, order_of_asking
-from loopyperf.search.in_flight import Questions
+from loopyperf.search.in_flight import TaskRunner
 from loopyperf.search.task import LOOKED_AT, Task, Unanswered
 from loopyperf.search.variants import Variant
 
@@ -42,7 +42,7 @@ def asked(task: Task) -> Estimate | Unanswered:
 
 def answered(predictors: list[Stated], names: list[str], top: int | None) -> Cascade:
     cascade = Cascade(predictors, [Variant(name, KERNEL) for name in names], {}, None, top)
-    for question, answer in Questions(asked).about(cascade.tasks()):
+    for question, answer in TaskRunner(asked).about(cascade.tasks()):
         cascade.take(question, answer)
     return cascade
 

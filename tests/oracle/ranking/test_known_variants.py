@@ -34,7 +34,7 @@ def no_passes(monkeypatch):
     """Return what makes each of Loopy's passes fail from then on, and forgets what is in memory."""
 
     def forbid() -> None:
-        recent.forget()
+        recent.clear_memory()
         for name in PASSES:
             monkeypatch.setattr(lp, name, lambda *_, **__: pytest.fail("a pass of Loopy's"))
 

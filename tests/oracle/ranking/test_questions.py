@@ -15,7 +15,7 @@ import pytest
 from loopyperf.errors import ParameterError
 from loopyperf.executors import Processes
 from loopyperf.search import in_flight as workers
-from loopyperf.search.in_flight import Questions, Workers, number_of_workers
+from loopyperf.search.in_flight import TaskRunner, Workers, number_of_workers
 from loopyperf.search.task import Unanswered, failed
 
 
@@ -65,19 +65,19 @@ def ended(number: int) -> int:
     return number
 
 
-def told(questions: Questions, things: list[int]) -> dict[int, object]:
+def told(questions: TaskRunner, things: list[int]) -> dict[int, object]:
     found = list(questions.about(things))
     assert sorted(thing for thing, _ in found) == sorted(things)
     return dict(found)
 
 
 def test_without_an_executor_answers_come_in_order():
-    assert list(Questions(doubled).about([3, 1, 2])) == [(3, 6), (1, 2), (2, 4)]
+    assert list(TaskRunner(doubled).about([3, 1, 2])) == [(3, 6), (1, 2), (2, 4)]
 
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_worker_that_dies_in_any_way_is_an_answer(number):
-    found = told(Questions(dying, Processes(number)), list(range(8)))
+    found = told(TaskRunner(dying, Processes(number)), list(range(8)))
     assert found[0] == 0
     assert found[7] == 7
     assert all(found[each].reason.startswith("the process that worked it out died") for each in ENDINGS)
@@ -85,7 +85,7 @@ def test_a_worker_that_dies_in_any_way_is_an_answer(number):
 
 @pytest.mark.parametrize("executor", [lambda: None, lambda: Processes(2), lambda: ThreadPoolExecutor(2)])
 def test_what_ends_a_program_is_an_answer_where_no_signal_came(executor):
-    found = told(Questions(raising, executor()), list(range(5)))
+    found = told(TaskRunner(raising, executor()), list(range(5)))
     assert [found[each].reason for each in range(3)] == ["KeyboardInterrupt", "GeneratorExit", "SystemExit"]
     assert (found[3], found[4]) == (3, 4)
 
@@ -99,7 +99,7 @@ def test_an_interruption_by_a_signal_ends_all_and_its_handler_stays():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     try:
         with pytest.raises(KeyboardInterrupt):
-            list(Questions(interrupting).about([1, 2]))
+            list(TaskRunner(interrupting).about([1, 2]))
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
@@ -108,7 +108,7 @@ def test_an_interruption_by_a_signal_ends_all_and_its_handler_stays():
 @pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
 def test_any_executor_gives_the_same_answers(pool):
     with pool(2) as executor:
-        assert told(Questions(doubled, executor), list(range(50))) == {each: 2 * each for each in range(50)}
+        assert told(TaskRunner(doubled, executor), list(range(50))) == {each: 2 * each for each in range(50)}
 
 
 def test_no_more_is_asked_at_a_time_than_was_said():
@@ -127,7 +127,7 @@ def test_no_more_is_asked_at_a_time_than_was_said():
             return future
 
     done: list[int] = []
-    for thing, _ in Questions(doubled, Slow(), at_once=3).about(numbers()):
+    for thing, _ in TaskRunner(doubled, Slow(), at_once=3).about(numbers()):
         done.append(thing)
     assert len(done) == 20
 
@@ -137,16 +137,16 @@ def test_what_takes_too_long_is_stopped_and_the_rest_goes_on(is_parallel):
     things = [1, 3, 2]
     if is_parallel:
         with ProcessPoolExecutor(1) as executor:
-            found = told(Questions(tenth, executor, limit=0.5), things)
+            found = told(TaskRunner(tenth, executor, limit=0.5), things)
     else:
-        found = told(Questions(tenth, limit=0.5), things)
+        found = told(TaskRunner(tenth, limit=0.5), things)
     assert found == {1: 0.1, 2: 0.2, 3: Unanswered("no answer within 0.5 s")}
 
 
 def test_what_swallows_the_alarm_is_stopped_at_the_next(monkeypatch):
     monkeypatch.setattr("loopyperf.search.in_flight.GRACE", 0.5)
     with ProcessPoolExecutor(1) as executor:
-        questions = Questions(ended, executor, limit=0.5)
+        questions = TaskRunner(ended, executor, limit=0.5)
         found = told(questions, [1, 3])
     assert found[1] == 1
     assert found[3] == Unanswered("no answer within 0.5 s")  # in a process of our own, which is ended
@@ -155,7 +155,7 @@ def test_what_swallows_the_alarm_is_stopped_at_the_next(monkeypatch):
 
 def test_a_process_that_dies_takes_no_other_answer_with_it():
     with ProcessPoolExecutor(2) as executor:
-        questions = Questions(tenth, executor)
+        questions = TaskRunner(tenth, executor)
         found = told(questions, [1, 2, 4, 5, 6, 7, 8])
     assert found.pop(4) == Unanswered("the process that worked it out died (exit status 7)")
     assert found == {each: each / 10 for each in (1, 2, 5, 6, 7, 8)}
@@ -167,14 +167,14 @@ def test_a_process_that_dies_takes_no_other_answer_with_it():
 def test_an_executor_that_was_shut_down_is_done_without():
     executor = ProcessPoolExecutor(1)
     executor.shutdown()
-    questions = Questions(doubled, executor)
+    questions = TaskRunner(doubled, executor)
     assert told(questions, [1, 2]) == {1: 2, 2: 4}
     assert len(questions.notes) == 1
 
 
 def test_workers_that_are_threads_keep_the_limit_and_go_on():
     with ThreadPoolExecutor(1) as executor:
-        questions = Questions(tenth, executor, limit=0.5)
+        questions = TaskRunner(tenth, executor, limit=0.5)
         found = told(questions, [3, 1, 2])
     assert found == {1: 0.1, 2: 0.2, 3: Unanswered("no answer within 0.5 s")}
     assert questions.notes == []
@@ -182,7 +182,7 @@ def test_workers_that_are_threads_keep_the_limit_and_go_on():
 
 def test_a_thread_keeps_the_limit_without_an_executor():
     found: dict[int, object] = {}
-    thread = Thread(target=lambda: found.update(told(Questions(tenth, limit=0.5), [3, 1])))
+    thread = Thread(target=lambda: found.update(told(TaskRunner(tenth, limit=0.5), [3, 1])))
     thread.start()
     thread.join()
     assert found == {1: 0.1, 3: Unanswered("no answer within 0.5 s")}
@@ -204,7 +204,7 @@ class Silent(Executor):
 
 def test_workers_that_fall_silent_are_given_up(monkeypatch):
     monkeypatch.setattr("loopyperf.search.in_flight.GRACE", 0.2)
-    questions = Questions(doubled, Silent(2), limit=0.3)
+    questions = TaskRunner(doubled, Silent(2), limit=0.3)
     assert told(questions, list(range(6))) == {each: 2 * each for each in range(6)}
     assert questions.notes == ["no worker of the executor answered within 0.5 s: it is given up"]
 
@@ -212,7 +212,7 @@ def test_workers_that_fall_silent_are_given_up(monkeypatch):
 def test_workers_have_longer_for_their_first_answer(monkeypatch):
     monkeypatch.setattr("loopyperf.search.in_flight.GRACE", 0.2)
     monkeypatch.setattr("loopyperf.search.in_flight.START", 1.0)
-    questions = Questions(doubled, Silent(0), limit=0.3)
+    questions = TaskRunner(doubled, Silent(0), limit=0.3)
     assert told(questions, [1, 2]) == {1: 2, 2: 4}
     assert questions.notes == ["no worker of the executor answered within 1.5 s: it is given up"]
 
@@ -244,7 +244,7 @@ KilledWorker = type("KilledWorker", (Exception,), {"__doc__": "Called like dask'
 @pytest.mark.parametrize("lost", [CancelledError(), KilledWorker("worker 3")], ids=lambda error: type(error).__name__)
 def test_what_an_executor_loses_is_asked_elsewhere_and_it_does_the_rest(lost):
     executor = Forgetful(lost)
-    questions = Questions(doubled, executor)
+    questions = TaskRunner(doubled, executor)
     assert told(questions, [1, 2, 3]) == {1: 2, 2: 4, 3: 6}
     assert executor.done == [2, 3]
     name = type(lost).__name__
@@ -259,7 +259,7 @@ class Closed(Executor):
 
 
 def test_an_executor_that_refuses_in_its_own_way_is_done_without():
-    questions = Questions(doubled, Closed())
+    questions = TaskRunner(doubled, Closed())
     assert told(questions, list(range(20))) == {each: 2 * each for each in range(20)}
     assert questions.notes == ["the executor died (OSError): what it had left was asked in other processes"]
 
@@ -283,7 +283,7 @@ def unlocked(thing: object) -> bool:
 
 def test_what_cannot_be_sent_is_named_and_the_rest_goes_on():
     things: list[object] = [Lock() for _ in range(20)]
-    found = dict(Questions(unlocked, Particular(), at_once=2).about([*things, 1]))
+    found = dict(TaskRunner(unlocked, Particular(), at_once=2).about([*things, 1]))
     assert found[1] is True
     reason = Unanswered("it cannot be sent to a worker: TypeError: cannot pickle '_thread.lock' object")
     assert [found[each] for each in things] == 20 * [reason]
@@ -335,14 +335,14 @@ def test_workers_that_come_are_counted_after_a_while(monkeypatch):
 
 def test_what_cannot_be_sent_to_a_process_is_named():
     with ProcessPoolExecutor(1) as executor:
-        found = told(Questions(lambda number: number, executor), [1])
+        found = told(TaskRunner(lambda number: number, executor), [1])
     assert "pickle" in found[1].reason.lower()
 
 
 @pytest.mark.parametrize("limit", [0, -1.0, float("nan")])
 def test_a_limit_that_is_no_time_is_refused(limit):
     with pytest.raises(ParameterError, match="seconds above 0"):
-        Questions(doubled, limit=limit)
+        TaskRunner(doubled, limit=limit)
 
 
 def test_an_error_of_time_without_a_limit_is_the_workers_own():

@@ -10,7 +10,7 @@ from kernels import summed
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.errors import ParameterError
-from loopyperf.search.cascade import DEVIATIONS, Candidate, errors_of, shortlisted, tied
+from loopyperf.search.cascade import DEVIATIONS, ShortlistCandidate, errors_of, shortlisted, tied
 
 NORMAL: tuple[float, ...] = ()
 """errors of a fit that does not tell them"""
@@ -18,8 +18,8 @@ KERNELS = [(f"{terms}", summed(terms), (1 + 3 * (terms % 2)) * terms * 1e-9) for
 """class, kernel, and seconds for each of its elements"""
 
 
-def candidates(*seconds: float, spread: float | None = 0.2) -> list[Candidate]:
-    return [Candidate(f"v{place}", each, spread) for place, each in enumerate(seconds)]
+def candidates(*seconds: float, spread: float | None = 0.2) -> list[ShortlistCandidate]:
+    return [ShortlistCandidate(f"v{place}", each, spread) for place, each in enumerate(seconds)]
 
 
 def test_of_two_the_first_is_the_faster_with_the_probability_of_the_normal_distribution():
@@ -76,10 +76,10 @@ def test_without_intervals_there_is_no_shortlist():
 
 
 def test_a_shortlist_has_none_that_was_not_ranked():
-    beaten = [Candidate(f"b{place}", 1.05, 0.2, is_ranked=False) for place in range(20)]
+    beaten = [ShortlistCandidate(f"b{place}", 1.05, 0.2, is_ranked=False) for place in range(20)]
     with pytest.raises(ParameterError, match="larger top"):
         shortlisted([*candidates(1.0), *beaten], NORMAL, 0.0, 0.9)
-    far = [Candidate("b", 100.0, 0.2, is_ranked=False)]
+    far = [ShortlistCandidate("b", 100.0, 0.2, is_ranked=False)]
     assert shortlisted([*candidates(1.0), *far], NORMAL, 0.0, 0.9).names == ("v0",)
 
 

@@ -9,7 +9,7 @@ from measurement.synthetic import SyntheticBackend
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError
-from loopyperf.search.task import LOOKED_AT, sizes_taken
+from loopyperf.search.task import LOOKED_AT, accepted_sizes
 
 
 @pytest.fixture
@@ -108,4 +108,4 @@ def test_numbers_that_are_no_integers_are_no_sizes():
         name="scaled",
         lang_version=(2018, 2),
     )
-    assert sizes_taken(knl, {"n": 4, "alpha": 5, "m": 6}) == {"n": 4}
+    assert accepted_sizes(knl, {"n": 4, "alpha": 5, "m": 6}) == {"n": 4}

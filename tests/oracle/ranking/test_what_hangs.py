@@ -15,7 +15,7 @@ from kernels import doubled
 import loopyperf as lpp
 from loopyperf import executors as own_processes
 from loopyperf.executors import Processes
-from loopyperf.search.in_flight import Questions
+from loopyperf.search.in_flight import TaskRunner
 
 ROOT = Path(__file__).parents[3]
 QUESTION = {"n": 4096, "device": "nvidia-titan-v", "model": "roofline"}
@@ -61,7 +61,7 @@ def hanging(group: int) -> lp.TranslationUnit:
 
 def test_what_cannot_be_pickled_is_asked_here():
     asked: list[int] = []
-    found = dict(Questions(lambda number: asked.append(number) or 2 * number, limit=10).about([1, 2]))
+    found = dict(TaskRunner(lambda number: asked.append(number) or 2 * number, limit=10).about([1, 2]))
     assert found == {1: 2, 2: 4}
     assert asked == [1, 2]  # of this process
 
@@ -79,11 +79,11 @@ def test_where_no_process_may_be_started_the_alarm_is_left(reason, monkeypatch):
     else:
         monkeypatch.setattr(own_processes.multiprocessing, "get_start_method", lambda **_: "spawn")
     monkeypatch.setattr("loopyperf.search.in_flight.process_pool", None)
-    assert dict(Questions(abs, limit=10).about([-1, 2])) == {-1: 1, 2: 2}
+    assert dict(TaskRunner(abs, limit=10).about([-1, 2])) == {-1: 1, 2: 2}
 
 
 def test_so_many_processes_of_our_own_answer_without_a_limit():
-    assert dict(Questions(abs, Processes(2)).about(range(-9, 1))) == {-each: each for each in range(10)}
+    assert dict(TaskRunner(abs, Processes(2)).about(range(-9, 1))) == {-each: each for each in range(10)}
 
 
 def test_the_command_ends_although_a_worker_hangs(tmp_path):

@@ -14,7 +14,7 @@ from kernels import doubled, summed
 from ranking_sets.matrix_multiplication import FORMS, matrix_multiplication
 
 import loopyperf as lpp
-from loopyperf.calibration.fit import observe, stated_provenance
+from loopyperf.calibration.fit import given_provenance, observe
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.validation import possible
 from loopyperf.search.task import Task, predicted
@@ -45,7 +45,7 @@ def predictors() -> dict[str, lpp.Predictor]:
         for number, each in enumerate(observations)
     ]
     candidates = [each for each in possible(timed, "overlap") if each.basis == "pipelines"]
-    fit = fit_observations(stated_provenance(device, device, "executed", "made up"), timed, candidates)[0]
+    fit = fit_observations(given_provenance(device, device, "executed", "made up"), timed, candidates)[0]
     assert fit.basis == "pipelines"
     return {
         "the bundled fit": lpp.predictor(device="amd-r9-fury"),

@@ -156,7 +156,7 @@ def test_what_may_not_be_removed_stays_and_others_go_in_its_place(folder, monkey
 
 def test_a_file_that_vanishes_under_its_reader_is_a_miss(folder, monkeypatch):
     counted = str(lpp.count(doubled()))
-    recent.forget()
+    recent.clear_memory()
     read_bytes = Path.read_bytes
 
     def too_late(path: Path) -> bytes:
@@ -171,7 +171,7 @@ def test_a_file_that_vanishes_under_its_reader_is_a_miss(folder, monkeypatch):
 
 def test_a_file_that_vanishes_once_it_is_read_is_a_hit(folder, monkeypatch):
     counted = str(lpp.count(doubled()))
-    recent.forget()
+    recent.clear_memory()
     read_bytes = Path.read_bytes
 
     def then_it_goes(path: Path) -> bytes:
@@ -186,7 +186,7 @@ def test_a_file_that_vanishes_once_it_is_read_is_a_hit(folder, monkeypatch):
 
 def test_a_folder_that_can_only_be_read_is_read(folder, monkeypatch):
     counted = str(lpp.count(doubled()))
-    recent.forget()
+    recent.clear_memory()
 
     def refuse(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")

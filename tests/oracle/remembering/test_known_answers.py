@@ -48,7 +48,7 @@ def test_an_equal_kernel_is_answered_the_same_without_its_graphs(name, forgets, 
     assert first.alternatives
     forbid()
     if forgets:
-        recent.forget()
+        recent.clear_memory()
     again = lpp.estimate(unsure(), n=N, **QUESTIONS[name])
     assert whole(again) == whole(first)
     assert str(again) == str(first)
@@ -86,7 +86,7 @@ def test_a_ranking_that_comes_by_the_same_variants_asks_for_nothing(folder, forb
     for question in ({"model": "roofline", "device": V100}, {"fit": FIT}):
         first = lpp.rank(variants, n=N, **question)
         with pytest.MonkeyPatch.context() as patch:
-            recent.forget()
+            recent.clear_memory()
             patch.setattr(case, "load_kernel", lambda *_: pytest.fail("a pass of Loopy's"))
             again = lpp.rank(variants, n=N, **question)
         assert not again.failures
@@ -134,7 +134,7 @@ def test_any_other_question_is_answered_anew(folder, built):
     assert numbers == list(range(1, len(OTHERS) + 1))
     for forgets in (False, True):
         if forgets:
-            recent.forget()
+            recent.clear_memory()
         assert [whole(other()) for other in OTHERS.values()] == answers
     assert len(built) == len(OTHERS)
     with lp.CacheMode(False):
@@ -196,7 +196,7 @@ def test_kernels_that_are_fitted_again_are_not_looked_at_again(forgets, folder, 
     first = lpp.fit(rows(), device=V100)
     forbid()
     if forgets:
-        recent.forget()
+        recent.clear_memory()
     again = lpp.fit(rows(), device=V100)
     assert msgspec.structs.replace(again, created=first.created) == first
 
@@ -208,7 +208,7 @@ def test_a_fit_that_was_made_again_answers_the_same_without_graphs(forgets, fold
     answer = ask(model=None, device=None, fit=first)
     forbid()
     if forgets:
-        recent.forget()
+        recent.clear_memory()
     assert whole(ask(model=None, device=None, fit=again)) == whole(answer)
 
 
@@ -252,7 +252,7 @@ def test_a_damaged_file_is_a_miss_and_is_replaced(folder, built):
     damages = list(damaged(entry.path))
     for each in damages:
         entry.path.write_bytes(each)
-        recent.forget()
+        recent.clear_memory()
         assert whole(ask()) == first
         assert entry.path.read_bytes() == undamaged
     assert len(built) == 1 + len(damages)

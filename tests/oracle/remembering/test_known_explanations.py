@@ -22,7 +22,7 @@ from loopyperf.explain.explanation import Explanation
 from loopyperf.predict.compare import OccupancyComparison
 from loopyperf.stages import cache as cache_files
 from loopyperf.stages import cache as recent
-from loopyperf.stages.cache import entries, kind_of_json
+from loopyperf.stages.cache import entries, json_result_kind
 
 TESTS = Path(__file__).parents[2]
 
@@ -76,7 +76,7 @@ def test_an_equal_question_has_an_equal_answer_without_passes_of_loopys_and_grap
     first = QUESTIONS[name]()
     forbid()
     if forgets:
-        recent.forget()
+        recent.clear_memory()
     again = QUESTIONS[name]()
     assert all_of(again) == all_of(first)
     assert whole(again) == whole(first)
@@ -94,7 +94,7 @@ def test_a_new_question_needs_passes_of_loopys_and_graphs(name, folder, forbid):
 def test_what_explain_has_found_serves_roofline_advise_and_estimate(folder, forbid):
     explanation = QUESTIONS["explain"]()
     forbid()
-    recent.forget()
+    recent.clear_memory()
     (on,) = explanation.devices
     assert QUESTIONS["roofline"]() == on.roofline
     assert tuple(QUESTIONS["advise"]()) == on.advice
@@ -140,7 +140,7 @@ def test_files_that_make_no_sense_are_misses_and_are_replaced(other, folder):
     undamaged = {each.path: each.path.read_bytes() for each in entries(folder)}
     for path in undamaged:
         path.write_bytes(cache_files._digest(path, other) + b"\n" + other)
-    recent.forget()
+    recent.clear_memory()
     assert QUESTIONS["report"]() == first
     assert {each.path: each.path.read_bytes() for each in entries(folder)} == undamaged
 
@@ -153,7 +153,7 @@ def test_files_that_make_no_sense_are_misses_and_are_replaced(other, folder):
 
 @pytest.mark.parametrize("found", [math.inf, {"a": math.nan}, np.float64(0.1), 1j])
 def test_what_json_does_not_hold_is_kept_in_memory_alone(found, folder):
-    kind = kind_of_json("odd", 2, Any)
+    kind = json_result_kind("odd", 2, Any)
     with pytest.raises(msgspec.ValidationError):
         kind.transcribed(found)
     assert recent.recalled(kind, "key", lambda: found) is found

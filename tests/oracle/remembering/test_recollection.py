@@ -131,17 +131,17 @@ def test_files_are_written_to_the_users_cache_folder_unless_they_are_turned_off(
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
     for off in ("0", "no", "off", "False"):
         monkeypatch.setenv("LOOPYPERF_CACHE", off)
-        recent.forget()
+        recent.clear_memory()
         lpp.count(doubled())
     assert list(tmp_path.iterdir()) == []
     monkeypatch.delenv("LOOPYPERF_CACHE")
-    recent.forget()
+    recent.clear_memory()
     lpp.count(doubled())
     (path,) = files(tmp_path / "loopyperf" / "analyses")
     for on in ("", "1", "yes", "on", "True"):
         path.unlink()
         monkeypatch.setenv("LOOPYPERF_CACHE", on)
-        recent.forget()
+        recent.clear_memory()
         lpp.count(doubled())
         assert files(tmp_path / "loopyperf" / "analyses") == [path]
 
@@ -149,7 +149,7 @@ def test_files_are_written_to_the_users_cache_folder_unless_they_are_turned_off(
 def test_files_that_are_turned_off_are_not_read(folder, prepared, monkeypatch):
     lpp.count(doubled())
     monkeypatch.setenv("LOOPYPERF_CACHE", "0")
-    recent.forget()
+    recent.clear_memory()
     lpp.count(doubled())
     assert len(prepared) == 2
 
@@ -164,7 +164,7 @@ def test_a_user_without_a_home_has_answers_and_no_files(tmp_path, monkeypatch):
 
 def test_a_program_that_is_in_a_file_is_not_prepared(folder, prepared):
     counted = lpp.count(outer_product())
-    recent.forget()
+    recent.clear_memory()
     restored = lpp.count(outer_product())
     assert len(prepared) == 1
     assert restored is not counted
@@ -178,7 +178,7 @@ def test_an_estimate_from_a_file_is_the_same_with_its_notes(folder, make_fit):
     ways = [{}, {"counting": "paper"}, {"on_unknown": "report"}]
     first = [lpp.estimate(foreign_code(), n=64, fit=fit, on_unknown="report")]
     first += [lpp.estimate(doubled(), n=64, fit=fit, **options) for options in ways]
-    recent.forget()
+    recent.clear_memory()
     second = [lpp.estimate(foreign_code(), n=64, fit=fit, on_unknown="report")]
     second += [lpp.estimate(doubled(), n=64, fit=fit, **options) for options in ways]
     assert any("left out" in note for note in second[0].notes)
@@ -203,7 +203,7 @@ def test_a_damaged_file_is_a_miss_and_is_replaced(folder, prepared):
     damages = list(altered(whole))
     for damaged in damages:
         path.write_bytes(damaged)
-        recent.forget()
+        recent.clear_memory()
         assert str(lpp.count(doubled())) == counted
         assert path.read_bytes() == whole
     assert len(prepared) == 1 + len(damages)
@@ -215,7 +215,7 @@ def test_a_file_of_another_schema_is_a_miss(folder, prepared, monkeypatch):
     _, _, transcript = path.read_bytes().partition(b"\n")
     other = transcript.replace(b'"schema":3', b'"schema":2')
     path.write_bytes(cache_files._digest(path, other) + b"\n" + other)
-    recent.forget()
+    recent.clear_memory()
     lpp.count(doubled())
     assert len(prepared) == 2
 
@@ -224,7 +224,7 @@ def test_a_file_of_another_schema_is_a_miss(folder, prepared, monkeypatch):
 def test_what_other_versions_counted_is_not_found(other, folder, prepared, monkeypatch):
     lpp.count(doubled())
     monkeypatch.setattr(cache_files, "_versions", lambda: other)
-    recent.forget()
+    recent.clear_memory()
     lpp.count(doubled())
     assert len(prepared) == len(files(folder)) == 2
 
@@ -356,7 +356,7 @@ def test_a_file_that_is_whole_and_makes_no_sense_is_a_miss_and_is_replaced(what,
     HOSTILE[what](document)
     transcript = json.dumps(document).encode()
     path.write_bytes(cache_files._digest(path, transcript) + b"\n" + transcript)
-    recent.forget()
+    recent.clear_memory()
     assert str(lpp.count(doubled())) == counted
     assert path.read_bytes() == whole
     assert len(prepared) == 2
@@ -369,7 +369,7 @@ def test_a_file_under_the_name_of_another_question_is_a_miss(folder, prepared):
     (second,) = set(files(folder)) - {first}
     kept = second.read_bytes()
     second.write_bytes(first.read_bytes())
-    recent.forget()
+    recent.clear_memory()
     lpp.count(doubled(group=32))
     assert second.read_bytes() == kept
     assert len(prepared) == 3

@@ -13,11 +13,11 @@ from parts_backend import HOST, TICK, WholeAndParts, alike
 from small_campaign import seconds, write_kernel_files
 
 import loopyperf as lpp
-from loopyperf.calibration.learned import own_learned
+from loopyperf.calibration.learned import own_residual_models
 from loopyperf.errors import BackendError, CalibrationError, LoopyperfWarning, MeasurementError, ParameterError
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.interface import BenchmarkCase, Contents, Timing
+from loopyperf.measurement.backends.interface import BenchmarkCase, Contents, MeasuredTimes
 from loopyperf.measurement.kernel_files import load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Run
@@ -73,7 +73,7 @@ def without(recording: Recording, *labels: str) -> Recording:
     return replace(recording, sampled=tuple(each for each in recording.sampled if labels and each.label not in labels))
 
 
-def trained(recording: Recording, kernels: Path, base: str | None = None) -> lpp.Learned:
+def trained(recording: Recording, kernels: Path, base: str | None = None) -> lpp.ResidualModel:
     pytest.importorskip("sklearn", reason="learned models are in the extra learn")
     return train_recordings([recording], load_kernel_files(kernels), base=base)
 
@@ -177,12 +177,12 @@ class SlowOnce(WholeAndParts):
     takes: int = 0
     slow: bool = False
 
-    def time(self, case: BenchmarkCase, runs: int) -> Timing:
+    def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
         timing = super().time(case, runs)
         if case.kernel_class != YARDSTICK or not self.slow:
             return timing
         self.slow = False
-        return Timing(tuple(2 * each for each in timing.wall))
+        return MeasuredTimes(tuple(2 * each for each in timing.wall))
 
     def bound(self, case: BenchmarkCase, contents: Contents) -> Any:
         is_meant = case.configuration.label == self.label and tuple(case.sizes.items()) == self.sizes
@@ -249,14 +249,14 @@ def test_what_is_said_of_samples_is_said_of_their_correction_too(recording: Reco
 def test_the_backends_own_learned_model_is_meant(recording: Recording, kernels: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LOOPYPERF_DEVICE", "nvidia-v100")
     learned = trained(recording, kernels)
-    lpp.save_learned(learned, own_learned(learned.record.slug))
+    lpp.save_residual_model(learned, own_residual_models(learned.record.slug))
     found = lpp.estimate(doubled(), n=2**18, model="learned", backend=WholeAndParts())
     assert found == replace(lpp.estimate(doubled(), n=2**18, fit=learned, backend=WholeAndParts()), notes=found.notes)
 
 
 def test_learned_models_split_a_kernel_between_backends(recording: Recording, kernels: Path):
     learned = trained(recording, kernels)
-    lpp.save_learned(learned, own_learned(learned.record.slug))
+    lpp.save_residual_model(learned, own_residual_models(learned.record.slug))
     devices = [WholeAndParts(), WholeAndParts()]
     found = lpp.split(doubled(), devices=devices, model="learned", n=2**18)
     assert found.devices == (learned.record.slug,) * 2

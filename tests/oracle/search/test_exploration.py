@@ -13,7 +13,7 @@ import pytest
 from kernels import doubled
 
 from loopyperf.models.result import Breakdown, Estimate
-from loopyperf.search.in_flight import Questions
+from loopyperf.search.in_flight import TaskRunner
 from loopyperf.search.search import Exploration
 from loopyperf.search.space import Adviser, sampler_of, spaced
 from loopyperf.search.task import Task, Unanswered
@@ -71,7 +71,7 @@ def explored(
     space = spaced(choices)
     adviser = Adviser(space, sampler_of(how, seed))
     exploration = Exploration(space, doubled, Stated(says), {}, None, adviser, trials, batch, seed)
-    for question, answer in Questions(asked, executor).about(exploration.tasks()):
+    for question, answer in TaskRunner(asked, executor).about(exploration.tasks()):
         exploration.take(question, answer)
     assert len(exploration.variants) == trials
     assert set(exploration.predictor.was_asked.values()) == {1}
