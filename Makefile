@@ -37,6 +37,8 @@ $(STAMP): pyproject.toml $(CONSTRAINTS) Makefile hatch_build.py loopyperf/pipeli
 lint: env
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/codespell
 	$(BIN)/pyright
 
 benchmark: env
@@ -79,10 +81,10 @@ ifdef FRAMEWORKS
 	.venv-frameworks/bin/python -m pip --quiet install -c $(CONSTRAINTS) -r tests/corpora/frameworks.txt
 	.venv-frameworks/bin/python -m pip --quiet install --no-deps --ignore-requires-python \
 		$(foreach NAME,arraycontext boxtree modepy pytato sumpy meshmode grudge pystella feinsum,$(wildcard $(abspath $(FRAMEWORKS))/$(NAME)))
-	PYTHONPATH=tests:benchmarks:tests/corpora/stand_ins:$(abspath $(FRAMEWORKS))/firedrake \
-		.venv-frameworks/bin/python -W ignore -m corpora $(abspath $(FRAMEWORKS))
+	PYTHONPATH=.:benchmarks:tests/corpora/stand_ins:$(abspath $(FRAMEWORKS))/firedrake \
+		.venv-frameworks/bin/python -W ignore -m tests.corpora $(abspath $(FRAMEWORKS))
 else
-	PYTHONPATH=tests:benchmarks $(BIN)/python -W ignore -m corpora
+	PYTHONPATH=.:benchmarks $(BIN)/python -W ignore -m tests.corpora
 endif
 
 test-oldest:

@@ -16,19 +16,19 @@ from typing import Any
 
 import islpy as isl
 import numpy as np
-from enumerated_instruction import Visitor, vector_iname
-from enumeration import Points, listed
-from executions import COUNTINGS, Executions, Numbers, Sizes, extents
 from loopy.diagnostic import CannotBranchDomainTree
 from loopy.kernel.data import AddressSpace
 from loopy.schedule import EnterLoop
 from loopy.symbolic import get_dependencies
-from predicates import Evaluation, evaluations, tested_before
 from pymbolic import substitute
-from stride_classes import UNSEEN, Access, needs_points, stride_class
 
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch, is_unrolled
+from tests.enumerated_instruction import Visitor, vector_iname
+from tests.enumeration import Points, listed
+from tests.executions import COUNTINGS, Executions, Numbers, Sizes, extents
+from tests.predicates import Evaluation, evaluations, tested_before
+from tests.stride_classes import UNSEEN, Access, needs_points, stride_class
 
 __all__ = ["COUNTINGS", "brute_force", "brute_force_at_all"]
 

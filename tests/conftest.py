@@ -24,7 +24,7 @@ os.environ["LOOPYPERF_CACHE"] = "0"
 MUST_TRY = "LOOPYPERF_MUST_TRY"
 """set to 1, as `.ci/run` does: what is in :data:`TRIED` is not skipped, it fails where it cannot be tried"""
 MUST = os.environ.get(MUST_TRY) == "1"
-TRIED = ("reports/test_in_browser.py", "test_notebooks.py", "test_tutorial.py")
+TRIED = ("explain/pages/test_in_browser.py", "test_notebooks.py", "test_tutorial.py")
 """what needs nothing but the environment and a browser; data, GPUs and Graphviz are not everywhere"""
 Report = TypeVar("Report", pytest.CollectReport, pytest.TestReport)
 

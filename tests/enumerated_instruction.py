@@ -9,10 +9,6 @@ from typing import Any
 import islpy as isl
 import numpy as np
 import pymbolic.primitives as prim
-from counting_numbers import Number, Real, Tally, Vector, number
-from evaluated_text import TextEvaluator
-from executions import Executions, both, neither
-from generated_text import Writer
 from loopy.codegen import UnvectorizableError
 from loopy.expression import VectorizabilityChecker
 from loopy.kernel.array import FixedStrideArrayDimTag, SeparateArrayArrayDimTag, VectorArrayDimTag
@@ -21,11 +17,15 @@ from loopy.kernel.instruction import Assignment, CallInstruction, MultiAssignmen
 from loopy.symbolic import DependencyMapper, LinearSubscript, get_dependencies
 from loopy.type_inference import TypeReader
 from loopy.types import LoopyType
-from pointwise import PointwiseEvaluator, is_even
 from pymbolic import substitute
-from stride_classes import Access, Lanes, UnevenLanes
 
 from loopyperf.kernel import Kernel
+from tests.counting_numbers import Number, Real, Tally, Vector, number
+from tests.evaluated_text import TextEvaluator
+from tests.executions import Executions, both, neither
+from tests.generated_text import Writer
+from tests.pointwise import PointwiseEvaluator, is_even
+from tests.stride_classes import Access, Lanes, UnevenLanes
 
 LANES = 32
 """as many are looked at where they are not all equally far apart"""

@@ -7,10 +7,11 @@ from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
-from c_expressions import Binary, Call, Cast, Choice, Literal, Name, Node, Signed, parsed
-from counting_numbers import Complex, Number, Real, Tally, Vector
-from executions import both, neither
-from generated_text import Mark, Writer
+
+from tests.c_expressions import Binary, Call, Cast, Choice, Literal, Name, Node, Signed, parsed
+from tests.counting_numbers import Complex, Number, Real, Tally, Vector
+from tests.executions import both, neither
+from tests.generated_text import Mark, Writer
 
 FLOAT32, FLOAT64, INTEGER = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int32)
 TYPES = {"float": FLOAT32, "double": FLOAT64, "half": np.dtype(np.float16)}

@@ -7,7 +7,6 @@ from functools import cached_property
 
 import islpy as isl
 import numpy as np
-from enumeration import Points
 from loopy.codegen.bounds import get_usable_inames_for_conditional
 from loopy.codegen.tools import CodegenOperationCacheManager
 from loopy.kernel.data import GroupInameTag, LocalInameTag
@@ -18,6 +17,7 @@ from pymbolic import evaluate
 
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch, is_unrolled
+from tests.enumeration import Points
 
 Sizes = Mapping[str, int]
 Numbers = np.ndarray

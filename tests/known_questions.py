@@ -5,13 +5,13 @@ from typing import Any
 
 import loopy as lp
 import numpy as np
-from private_array_kernels import UNSURE
 
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.calibration.fits import Fit
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.result import Estimate
+from tests.private_array_kernels import UNSURE
 
 V100 = lpp.load_device("nvidia-v100")
 N = 4096

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import strategies as st
-from random_loops import Linear, Loop, name, number
+
+from tests.random_loops import Linear, Loop, name, number
 
 TYPES = ("float32", "float32", "float64", "int32")
 

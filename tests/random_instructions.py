@@ -5,7 +5,8 @@ from typing import Any
 
 from hypothesis import assume
 from hypothesis import strategies as st
-from random_expressions import (
+
+from tests.random_expressions import (
     Array,
     Value,
     draw_accesses,
@@ -14,9 +15,9 @@ from random_expressions import (
     draw_condition,
     draw_uneven_access,
 )
-from random_loops import CROOKED, Loop, name, number
-from random_schedules import Mapping as LoopMapping
-from random_schedules import Step
+from tests.random_loops import CROOKED, Loop, name, number
+from tests.random_schedules import Mapping as LoopMapping
+from tests.random_schedules import Step
 
 Path = tuple[Loop, ...]
 

@@ -10,11 +10,12 @@ from typing import Any
 import loopy as lp
 import numpy as np
 from hypothesis import strategies as st
-from random_expressions import Array
-from random_instructions import InstructionWriter
-from random_loops import CROOKED, Loop, draw_domains, draw_loops
-from random_schedules import Mapping as LoopMapping
-from random_schedules import Part, Step, draw_mappings
+
+from tests.random_expressions import Array
+from tests.random_instructions import InstructionWriter
+from tests.random_loops import CROOKED, Loop, draw_domains, draw_loops
+from tests.random_schedules import Mapping as LoopMapping
+from tests.random_schedules import Part, Step, draw_mappings
 
 LARGEST = {0: 64, 1: 256, 2: 64}
 """how many nested loops are as long as a size -> the greatest size at which cells are enumerated"""

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
-from random_loops import CROOKED, Loop
+
+from tests.random_loops import CROOKED, Loop
 
 TILES = (2, 3, 4, 8, 16)
 SMALL_TILES = (2, 4)

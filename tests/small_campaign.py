@@ -18,12 +18,11 @@ sum       3      1       2          0
 from pathlib import Path
 from typing import Any
 
-from measurement.synthetic import SyntheticBackend, environment
-
 import loopyperf as lpp
 from loopyperf.measurement.backends.interface import BenchmarkCase, MeasuredTimes
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.watch import YARDSTICK
+from tests.measurement.synthetic import SyntheticBackend, environment
 
 COUNTS = {
     "empty": (0, 0, 0, 0),

@@ -7,10 +7,11 @@ from math import exp
 from pathlib import Path
 
 import pytest
-from documents import ROOT
 from parts.shared_data import SHARED_DATA
 from parts.titan_v import GATHERED, gathered, measured_kernels
 from titan_v_gather import find
+
+from tests.documents import ROOT
 
 PAGES = ROOT / "docs" / "accuracy"
 EINSUMS, STREAMS = PAGES / "titan_v.md", PAGES / "streams.md"

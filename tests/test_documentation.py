@@ -13,7 +13,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from documents import (
+
+from loopyperf import errors
+from loopyperf.cli.program import COMMANDS, program
+from loopyperf.cli.streams import PLAIN_WIDTH
+from loopyperf.stages.cache import LIMIT
+from tests.documents import (
     DOCUMENTS,
     ROOT,
     SITE,
@@ -26,11 +31,6 @@ from documents import (
     steps_of,
     write_files,
 )
-
-from loopyperf import errors
-from loopyperf.cli.program import COMMANDS, program
-from loopyperf.cli.streams import PLAIN_WIDTH
-from loopyperf.stages.cache import LIMIT
 
 TERMINAL_WIDTH = "100"
 """columns, as when the output in the documents was made"""

@@ -17,7 +17,6 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.calibration.archived import fit_recording
@@ -32,6 +31,7 @@ from loopyperf.measurement.kernel_files import measurement_kernels
 from loopyperf.models import result as answers
 from loopyperf.models.result import ModelTime
 from loopyperf.predict.corrected import train_recordings
+from tests.kernels import doubled
 
 MUTATIONS = int(os.environ.get("MUTATIONS", "300"))
 """of each kind of file"""

@@ -15,11 +15,11 @@ from typing import Any
 import loopy as lp
 import numpy as np
 import pytest
-from test_layers import LEVEL, PACKAGE
 
 import loopyperf as lpp
 from loopyperf.files import os_reason
 from loopyperf.testing.predictors import KERNELS
+from tests.test_layers import LEVEL, PACKAGE
 
 Upward = tuple[str, str, str]
 """file and name of the function that calls, and the room of what it calls"""

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MUST_TRY = "LOOPYPERF_MUST_TRY"
-IN_BROWSER = "tests/reports/test_in_browser.py"
+IN_BROWSER = "tests/explain/pages/test_in_browser.py"
 NO_CHROMIUM = "there is no chromium: make browser, as root on Debian, installs it"
 
 

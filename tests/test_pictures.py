@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from documents import ROOT
+from tests.documents import ROOT
 
 PICTURES = ROOT / "docs" / "pictures"
 WORDS = re.compile(r"<text [^>]*>([^<]*)</text>")

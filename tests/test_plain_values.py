@@ -8,9 +8,9 @@ from unittest.mock import ANY
 
 import numpy as np
 import pytest
-from kernels import doubled
 
 import loopyperf as lpp
+from tests.kernels import doubled
 
 V100 = {"device": "nvidia-v100"}
 NUMPY_SIZE: dict[str, Callable[..., Any]] = {

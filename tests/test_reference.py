@@ -13,13 +13,13 @@ from pkgutil import resolve_name
 from types import MappingProxyType
 
 import pytest
-from documents import SITE
 from sphinx.pycode import ModuleAnalyzer
 
 import loopyperf as lpp
 from loopyperf import errors
 from loopyperf.device.parts import DescriptionTable
 from loopyperf.display import Shown
+from tests.documents import SITE
 
 TEXT = "\n".join(path.read_text(encoding="utf-8") for path in sorted((SITE / "reference").glob("*.md")))
 SHOWN = ":members:"

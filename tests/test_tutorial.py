@@ -10,8 +10,9 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
-from documents import ROOT, TUTORIAL, steps, steps_of
-from reports.browsing import chromium, needs_chromium, watching
+
+from tests.documents import ROOT, TUTORIAL, steps, steps_of
+from tests.explain.pages.browsing import chromium, needs_chromium, watching
 
 SECONDS = 600
 """for all steps, at most, by the wall clock: the tutorial promises ten minutes"""

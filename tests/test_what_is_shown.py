@@ -12,8 +12,6 @@ from xml.etree import ElementTree
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import doubled, triangle
-from reports.questions import two_launches
 
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import Prediction
@@ -27,6 +25,8 @@ from loopyperf.idg import Idg
 from loopyperf.models.result import Breakdown, BreakdownRow, ModelTime
 from loopyperf.predict.counters import ComparedCounter
 from loopyperf.predict.validate import Validation
+from tests.explain.pages.questions import two_launches
+from tests.kernels import doubled, triangle
 
 V100 = {"device": "nvidia-v100"}
 
@@ -392,7 +392,7 @@ def test_without_pandas_it_is_said_how_to_have_it(monkeypatch: pytest.MonkeyPatc
 
 def test_an_estimate_imports_nothing_that_shows() -> None:
     asked = (
-        "import sys; sys.path.insert(0, 'tests'); import loopyperf as lpp; from kernels import doubled; "
+        "import sys; sys.path.insert(0, 'tests'); import loopyperf as lpp; from tests.kernels import doubled; "
         "print(lpp.estimate(doubled(), n=16, device='nvidia-v100')); print(*sys.modules)"
     )
     root = Path(__file__).parents[1]

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import gpu_hour
 import pytest
-from measurement.synthetic import SyntheticBackend, configuration, kernel_file, linear_time
 from parts.begun import Begun
 
 from loopyperf.errors import BackendError, MeasurementError
@@ -22,6 +21,7 @@ from loopyperf.measurement.backends.interface import BenchmarkCase, MeasuredTime
 from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.predict.validate import with_empty_kernel
+from tests.measurement.synthetic import SyntheticBackend, configuration, kernel_file, linear_time
 
 ROOT = Path(__file__).parents[2]
 PROTOCOL = Protocol(runs=3, dropped=1, fewest=2, probe_runs=2, overhead_factor=1, yardstick_runs=0)

@@ -4,7 +4,8 @@ import re
 import sys
 
 import pytest
-from invoked import run
+
+from tests.cli.invoked import run
 
 MEASURING = ("calibrate", "microbenchmark", "validate")
 

@@ -7,12 +7,12 @@ import loopy as lp
 import platformdirs
 import pytest
 from click.testing import Result
-from invoked import run
-from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.stages import cache as cache_files
 from loopyperf.stages.cache import entries
+from tests.cli.invoked import run
+from tests.kernels import doubled
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from invoked import run
-from small_campaign import write_kernel_files
 
 from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import Fit, ResidualSummary
@@ -16,6 +14,8 @@ from loopyperf.cli.console import show_sheet
 from loopyperf.cli.validate import sheet_of
 from loopyperf.measurement import backends
 from loopyperf.predict.validate import Validation
+from tests.cli.invoked import run
+from tests.small_campaign import write_kernel_files
 
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
 PREDICTION = Prediction("k", {"n": 1}, 1e-6, 1.1e-6)

@@ -3,12 +3,11 @@
 import json
 from pathlib import Path
 
-from fitted import FREE
-from invoked import run
-from kernels import doubled
-
 import loopyperf as lpp
 from loopyperf.calibration.fits import Fit, save_fit
+from tests.cli.invoked import run
+from tests.fitted import FREE
+from tests.kernels import doubled
 
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
 
@@ -26,7 +25,7 @@ def test_compare_prints_a_line_for_each_model_that_is_asked():
 
 
 def test_where_no_model_has_an_answer_the_status_says_so_and_the_reason_is_whole(tmp_path: Path):
-    (tmp_path / "wide.py").write_text("from kernels import doubled\n\nknl = doubled(group=2048)\n")
+    (tmp_path / "wide.py").write_text("from tests.kernels import doubled\n\nknl = doubled(group=2048)\n")
     printed = run("compare", tmp_path / "wide.py:knl", "--set", "n=4096", "--device", "nvidia-v100")
     assert (printed.exit_code, printed.stderr) == (1, "")
     assert "2,048 work-items where there may be 1,024; take smaller groups" in " ".join(printed.stdout.split())

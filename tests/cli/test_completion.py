@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from documents import ROOT, SITE, blocks
 
 from loopyperf.cli.completion import defined_in
 from loopyperf.cli.program import program
+from tests.documents import ROOT, SITE, blocks
 
 PAGE = SITE / "reference" / "commands.md"
 

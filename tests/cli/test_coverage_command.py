@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
-from invoked import run
-from small_campaign import write_kernel_files
 
 from loopyperf.measurement import backends
+from tests.cli.invoked import run
+from tests.small_campaign import write_kernel_files
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-from invoked import run
 
 import loopyperf as lpp
 from loopyperf.calibration.fits import Fit, save_fit
 from loopyperf.device.library import BUNDLED
 from loopyperf.models.catalog import DEVICE_MODELS
+from tests.cli.invoked import run
 
 KERNELS = Path(__file__).parents[1] / "kernels.py"
 

@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from invoked import run
-from planted import product
 
 import loopyperf as lpp
+from tests.cli.invoked import run
+from tests.planted import product
 
-FILE = """from planted import product
+FILE = """from tests.planted import product
 
 def slow():
     return product()

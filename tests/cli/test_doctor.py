@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
-from invoked import run
 
 from loopyperf.cli import doctor as doctor_file
 from loopyperf.errors import BackendError
+from tests.cli.invoked import run
 
 
 @pytest.fixture

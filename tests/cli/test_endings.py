@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from invoked import run
 
 from loopyperf.cli import calibrate, estimate, main, microbenchmark, validate
 from loopyperf.cli.progress import GOES_ON
+from tests.cli.invoked import run
 
 ROOT = Path(__file__).parents[2]
 DOUBLED = f"{ROOT / 'tests' / 'kernels.py'}:doubled"

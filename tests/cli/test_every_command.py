@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from invoked import run
-from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.calibration.library import bundled_fits
 from loopyperf.cli.program import COMMANDS, LONGEST, SUMMARIES
+from tests.cli.invoked import run
+from tests.kernels import doubled
 
 ROOT = Path(__file__).parents[2]
 KERNELS = str(ROOT / "tests" / "kernels.py")
@@ -306,13 +306,13 @@ def test_estimate_prints_json_that_is_the_estimate():
 
 
 def test_a_size_named_like_an_option_can_be_set(tmp_path: Path):
-    (tmp_path / "colliding.py").write_text("from kernels import doubled\n\nknl = doubled('device')\n")
+    (tmp_path / "colliding.py").write_text("from tests.kernels import doubled\n\nknl = doubled('device')\n")
     printed = run("estimate", tmp_path / "colliding.py:knl", "--set", "device=64", *ON_FURY, "--json")
     assert json.loads(printed.stdout)["sizes"] == {"device": 64}
 
 
 def test_a_kernel_file_may_be_called_like_a_module_in_use(tmp_path: Path):
-    (tmp_path / "json.py").write_text("from kernels import doubled\n\nknl = doubled()\n")
+    (tmp_path / "json.py").write_text("from tests.kernels import doubled\n\nknl = doubled()\n")
     printed = run("estimate", tmp_path / "json.py:knl", "--set", "n=64", *ON_FURY, "--json")
     assert json.loads(printed.stdout)["sizes"] == {"n": 64}
     assert sys.modules["json"] is json

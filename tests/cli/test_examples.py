@@ -17,14 +17,14 @@ from pathlib import Path
 import platformdirs
 import pytest
 from click.testing import Result
-from invoked import run
 from rich.console import Console
-from small_campaign import write_kernel_files
 
 from loopyperf.cli import microbenchmark, progress
 from loopyperf.cli.program import COMMANDS
 from loopyperf.measurement import backends, kernel_files
 from loopyperf.measurement.microbenchmarks.description import described_by
+from tests.cli.invoked import run
+from tests.small_campaign import write_kernel_files
 
 HERE = Path(__file__).parent
 TUTORIAL = HERE.parents[1] / "docs" / "tutorial"

@@ -7,11 +7,6 @@ from functools import cache
 from html import unescape
 
 import pytest
-from fitted import FREE
-from kernels import doubled
-from private_array_kernels import UNSURE
-from reports.questions import DEVICES, two_launches
-from reports.questions import MODELS as ASKED
 
 import loopyperf as lpp
 from loopyperf.cli.explain import show_explanation
@@ -21,6 +16,11 @@ from loopyperf.explain.first_screen import accesses_table, reasons, shares_of_pe
 from loopyperf.explain.page import page_of, sentence_without_folders
 from loopyperf.models.result import NO_INTERVAL
 from loopyperf.units import duration, in_percent, prefixed
+from tests.explain.pages.questions import DEVICES, two_launches
+from tests.explain.pages.questions import MODELS as ASKED
+from tests.fitted import FREE
+from tests.kernels import doubled
+from tests.private_array_kernels import UNSURE
 
 WIDE = "2000"
 """columns, so that no cell goes on in the next line: that 80 are enough is another test"""

@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from fitted import FREE
-from invoked import run
-from reports.questions import DEVICES, two_launches
 
 import loopyperf as lpp
 from loopyperf.calibration.fits import Fit, save_fit
+from tests.cli.invoked import run
+from tests.explain.pages.questions import DEVICES, two_launches
+from tests.fitted import FREE
 
 CHAIN = f"{Path(__file__).parents[1] / 'reports' / 'questions.py'}:two_launches"
 ASKED = ("--set", f"n={2**20}", *(word for name in DEVICES for word in ("--device", name)))
@@ -110,7 +110,7 @@ def test_explain_begins_with_the_functions_own_words_without_their_indentation(t
     which it reads and writes.
     """
 '''
-    source = "from kernels import doubled as twice\n\n\ndef doubled():\n    " + words + "    return twice()\n"
+    source = "from tests.kernels import doubled as twice\n\n\ndef doubled():\n    " + words + "    return twice()\n"
     file.write_text(source, encoding="utf-8")
     printed = run("explain", f"{file}:doubled", "--set", "n=64", "--device", "nvidia-v100", "--only", "roofline").stdout
     assert printed.startswith("Double everything.\nEach work-item has one element, which it reads and writes.\n")
@@ -171,7 +171,7 @@ def test_a_page_that_is_opened_goes_to_the_browser(tmp_path: Path, monkeypatch: 
 
 def test_a_watched_file_is_written_again_and_a_broken_one_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     file, page = tmp_path / "doubled.py", tmp_path / "page.html"
-    good = "from kernels import doubled\n"
+    good = "from tests.kernels import doubled\n"
     file.write_text(good, encoding="utf-8")
     edits = iter([good + "1/0\n", good + "# mended\n"])
     seen: list[str] = []

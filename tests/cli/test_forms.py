@@ -11,10 +11,10 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from invoked import run
-from kernels import doubled
 
 import loopyperf as lpp
+from tests.cli.invoked import run
+from tests.kernels import doubled
 
 ROOT = Path(__file__).parents[2]
 DOUBLED = f"{ROOT / 'tests' / 'kernels.py'}:doubled"

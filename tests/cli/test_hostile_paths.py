@@ -8,14 +8,14 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
-from invoked import run
-from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf import files
 from loopyperf.device.device_files import load_description
 from loopyperf.device.library import BUNDLED
 from loopyperf.errors import LoopyperfWarning
+from tests.cli.invoked import run
+from tests.kernels import doubled
 
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
 ASKED = ("--set", "n=4096", "--device", "nvidia-v100", "--model", "roofline")

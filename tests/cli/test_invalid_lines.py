@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from invoked import run
+
+from tests.cli.invoked import run
 
 KERNELS = str(Path(__file__).parents[1] / "kernels.py")
 DOUBLED = f"{KERNELS}:doubled"

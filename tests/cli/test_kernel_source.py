@@ -7,9 +7,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import kernels
 import pytest
-from invoked import run
+
+from tests import kernels
+from tests.cli.invoked import run
 
 KERNELS = str(Path(__file__).parents[1] / "kernels.py")
 ON_FURY = ("--device", "amd-r9-fury")
@@ -102,7 +103,7 @@ def test_a_function_that_needs_arguments_is_said_to_need_them(command: str, tmp_
 PRINTING = """
 from functools import partial
 
-from kernels import doubled
+from tests.kernels import doubled
 
 print("imported")
 

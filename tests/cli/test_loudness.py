@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from invoked import run
 
 from loopyperf.cli import estimate
 from loopyperf.cli.program import COMMANDS, program
 from loopyperf.errors import LoopyperfWarning
+from tests.cli.invoked import run
 
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
 ASKED = ("--set", "n=64", "--device", "amd-r9-fury")
@@ -56,7 +56,7 @@ def test_quiet_prints_the_time_alone() -> None:
 
 def test_quiet_prints_the_variants_alone_fastest_first(tmp_path: Path) -> None:
     (tmp_path / "made.py").write_text(
-        "from kernels import doubled\nvariants = {f'in {g}': doubled(group=g) for g in (1, 64)}\n"
+        "from tests.kernels import doubled\nvariants = {f'in {g}': doubled(group=g) for g in (1, 64)}\n"
     )
     assert run("rank", f"{tmp_path / 'made.py'}:variants", *V100, "--quiet").stdout == "in 64\nin 1\n"
 

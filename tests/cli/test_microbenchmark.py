@@ -9,10 +9,10 @@ from statistics import median
 
 import pytest
 from click.testing import Result
-from invoked import run
 
 import loopyperf as lpp
 from loopyperf.measurement.microbenchmarks.description import described_by
+from tests.cli.invoked import run
 
 RECORDED = Path(__file__).parents[1] / "measurement" / "microbenchmarks" / "recorded" / "pocl.jsonl.gz"
 """probes and most strides left out, samples rounded to four digits"""

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from invoked import run
 
 from loopyperf.cli.program import COMMANDS
 from loopyperf.files import write_whole
+from tests.cli.invoked import run
 
 NOWHERE = {
     "calibrate": ("--device", "none of that name"),

@@ -4,7 +4,6 @@ import io
 
 import click
 import pytest
-from kernels import doubled
 from rich.console import Console
 
 import loopyperf as lpp
@@ -12,6 +11,7 @@ from loopyperf.cli import progress
 from loopyperf.cli.program import program
 from loopyperf.cli.streams import LOUDNESS
 from loopyperf.measurement.campaign import Progress
+from tests.kernels import doubled
 
 
 @pytest.fixture

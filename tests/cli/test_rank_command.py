@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from invoked import run
 
 import loopyperf as lpp
+from tests.cli.invoked import run
 
 ASKED = ("--set", "n=4096", "--device", "nvidia-titan-v", "--model", "roofline")
 QUESTION = {"n": 4096, "device": "nvidia-titan-v", "model": "roofline"}

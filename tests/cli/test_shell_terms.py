@@ -4,8 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from invoked import run
-from kernels import doubled
 from msgspec.structs import replace
 
 import loopyperf as lpp
@@ -14,6 +12,8 @@ from loopyperf.calibration.library import bundled_fits
 from loopyperf.cli.program import COMMANDS
 from loopyperf.cli.streams import in_shell_terms
 from loopyperf.errors import LoopyperfError
+from tests.cli.invoked import run
+from tests.kernels import doubled
 
 KERNELS = Path(__file__).parents[1] / "kernels.py"
 OF_PYTHON = re.compile(r"\b(?!-)\w+=(\.\.\.|\{|'|\")")

@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import Result
-from invoked import run
 
 from loopyperf.cli.program import program
+from tests.cli.invoked import run
 
 ROWS = '''
 import loopy as lp

@@ -1,10 +1,10 @@
 """What is of one type and used as another is converted, once for each type."""
 
 import numpy as np
-from idg.machine_graphs import folded, kinds, source
-from idg.patterns import flat
 
 from loopyperf.compiler.folding import with_conversions
+from tests.idg.machine_graphs import folded, kinds, source
+from tests.idg.patterns import flat
 
 LANES = "{[i]: 0<=i<32}"
 

@@ -5,8 +5,6 @@ import gc
 import loopy as lp
 import numpy as np
 import pytest
-from machine_code.kernels import naive_multiplication
-from machine_code.varied_kernels import forces, sums_of_rows
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.folding import without_index_arithmetic, without_moves, without_unused
@@ -22,6 +20,8 @@ from loopyperf.idg.program import loops_in
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
 from loopyperf.polyhedral.affine import Affine
+from tests.machine_code.kernels import naive_multiplication
+from tests.machine_code.varied_kernels import forces, sums_of_rows
 
 
 def source(unit: object, **sizes: int) -> Idg:

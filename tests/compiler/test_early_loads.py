@@ -3,14 +3,14 @@
 import loopy as lp
 import numpy as np
 import pytest
-from idg.machine_graphs import source
-from idg.meaning import stored
-from idg.patterns import flat
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.registers import with_scheduled_loads
 from loopyperf.idg import Idg
 from loopyperf.idg.program import placed
+from tests.idg.machine_graphs import source
+from tests.idg.meaning import stored
+from tests.idg.patterns import flat
 
 
 def order(graph: Idg) -> list[str]:

@@ -1,8 +1,6 @@
 """What a compiler computes itself, and what it does not, by hand."""
 
 import loopy as lp
-from idg.machine_graphs import source
-from idg.patterns import flat, unit
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.folding import without_index_arithmetic
@@ -10,6 +8,8 @@ from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
+from tests.idg.machine_graphs import source
+from tests.idg.patterns import flat, unit
 
 
 def folded(code: str) -> Idg:

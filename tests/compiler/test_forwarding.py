@@ -3,11 +3,11 @@
 import loopy as lp
 import numpy as np
 import pytest
-from idg.machine_graphs import folded, kinds, source
-from idg.patterns import flat
 
 from loopyperf.compiler.accesses import with_forwarded_stores
 from loopyperf.idg import Idg
+from tests.idg.machine_graphs import folded, kinds, source
+from tests.idg.patterns import flat
 
 LANES = "{[i]: 0<=i<32}"
 ARRAYS = (flat("a"), flat("b"), flat("c"))

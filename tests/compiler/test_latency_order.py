@@ -3,9 +3,6 @@
 from itertools import pairwise
 
 import pytest
-from idg.machine_graphs import source
-from idg.meaning import stored
-from idg.patterns import flat as array
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.registers import (
@@ -22,6 +19,9 @@ from loopyperf.compiler.registers import (
 )
 from loopyperf.idg import Idg
 from loopyperf.idg.program import Edge, Instruction, placed
+from tests.idg.machine_graphs import source
+from tests.idg.meaning import stored
+from tests.idg.patterns import flat as array
 
 
 def sums(number: int) -> Idg:

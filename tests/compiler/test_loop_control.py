@@ -1,9 +1,6 @@
 """What loops cost beside their bodies: what is counted, and what waits for what."""
 
 import pytest
-from idg.machine_graphs import folded, source
-from idg.patterns import flat
-from machine_code.kernels import tiled_multiplication
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.loop_control import copies, with_loop_control
@@ -11,6 +8,9 @@ from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
+from tests.idg.machine_graphs import folded, source
+from tests.idg.patterns import flat
+from tests.machine_code.kernels import tiled_multiplication
 
 
 def test_invariants_that_are_computed_again_wait_for_no_earlier_pass() -> None:

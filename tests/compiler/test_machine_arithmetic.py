@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from idg.machine_graphs import folded, kinds, source
-from idg.patterns import flat
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.functions import with_function_sequences
 from loopyperf.compiler.identities import with_exact_reciprocals
 from loopyperf.compiler.value_numbering import without_common_subexpressions
 from loopyperf.idg import Idg
+from tests.idg.machine_graphs import folded, kinds, source
+from tests.idg.patterns import flat
 
 LANES = "{[i]: 0<=i<32}"
 

@@ -4,11 +4,11 @@ import random
 
 import numpy as np
 import pytest
-from idg.machine_graphs import folded, source
-from idg.patterns import flat
 
 from loopyperf.compiler.compiler_model import warp_iterations, with_divergent_exits
 from loopyperf.polyhedral.affine import Affine
+from tests.idg.machine_graphs import folded, source
+from tests.idg.patterns import flat
 
 
 def by_walking(lanes: list[int], factor: int) -> int:

@@ -3,12 +3,12 @@
 import loopy as lp
 import numpy as np
 import pytest
-from idg.machine_graphs import added, kinds, source
-from idg.patterns import flat
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.predication import with_predication
 from loopyperf.idg import Idg
+from tests.idg.machine_graphs import added, kinds, source
+from tests.idg.patterns import flat
 
 GROUPS = "{[g,i]: 0<=g<4 and 0<=i<128}"
 TAGS = {"g": "g.0", "i": "l.0"}

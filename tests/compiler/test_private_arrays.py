@@ -1,6 +1,5 @@
 """Where private arrays live, by what their indices depend on. machine_code/test_private_arrays.py asks nvcc too."""
 
-import private_array_kernels as kernels
 import pytest
 from pymbolic import parse
 
@@ -18,6 +17,7 @@ from loopyperf.idg.program import AT_RUN_TIME, WORK_GROUP, Element, LoopBound
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
 from loopyperf.polyhedral.affine import Affine
+from tests import private_array_kernels as kernels
 
 
 def array(build: kernels.Build) -> PrivateArray:

@@ -1,9 +1,7 @@
 """Loads and stores of private arrays that live in memory: what waits for what stays what it was."""
 
 import loopy as lp
-import private_array_kernels as kernels
 import pytest
-from idg.meaning import stored
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.private_memory import with_private_memory
@@ -12,6 +10,8 @@ from loopyperf.idg import Idg
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
 from loopyperf.polyhedral.affine import Affine
+from tests import private_array_kernels as kernels
+from tests.idg.meaning import stored
 
 ALL = {**kernels.REGISTERS, **kernels.PRIVATE_MEMORY}
 

@@ -4,7 +4,6 @@ from collections import OrderedDict
 
 import loopy as lp
 import numpy as np
-import private_array_kernels as kernels
 import pytest
 
 from loopyperf.compiler import lowered
@@ -14,6 +13,7 @@ from loopyperf.idg.graph import executions
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.private_reuse import Moved, StackReuse
 from loopyperf.memory.source_launch import source_profile
+from tests import private_array_kernels as kernels
 
 LINES = 128
 """bytes that a float of 32 lanes takes on the stack"""

@@ -4,13 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from idg.construction.test_random_graphs import LONG
-from idg.machine_graphs import kinds, source
-from idg.meaning import stored
-from idg.patterns import flat
-from idg.random_graph_kernels import for_random_kernels, loaded
 from pymbolic.mapper import UnsupportedExpressionError
-from random_kernels import RandomKernel
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.folding import without_index_arithmetic, without_moves
@@ -23,6 +17,12 @@ from loopyperf.idg import Idg
 from loopyperf.idg.live_values import Lives, live_registers
 from loopyperf.idg.program import loops_in
 from loopyperf.memory.source_launch import source_profile
+from tests.idg.construction.test_random_graphs import LONG
+from tests.idg.machine_graphs import kinds, source
+from tests.idg.meaning import stored
+from tests.idg.patterns import flat
+from tests.idg.random_graph_kernels import for_random_kernels, loaded
+from tests.random_kernels import RandomKernel
 
 LANES = "{[i]: 0<=i<32}"
 

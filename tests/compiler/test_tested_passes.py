@@ -1,9 +1,8 @@
 """Conditions on the variable of a loop are tested for in each pass, and what is under them is issued in each."""
 
-from idg.machine_graphs import added, source
-from idg.patterns import flat
-
 from loopyperf.compiler.predication import with_predicated_iterations
+from tests.idg.machine_graphs import added, source
+from tests.idg.patterns import flat
 
 LOOP = "{[i,k]: 0<=i<32 and 0<=k<16}"
 ARRAYS = (flat("a"), flat("out"))

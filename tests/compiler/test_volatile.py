@@ -4,7 +4,6 @@ from collections import Counter
 
 import loopy as lp
 import pytest
-from idg.patterns import flat, unit
 from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 
 from loopyperf.compiler import lowered
@@ -14,6 +13,7 @@ from loopyperf.idg import Idg
 from loopyperf.idg.program import placed
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
+from tests.idg.patterns import flat, unit
 
 TARGETS = {True: VolatileMemPyOpenCLTarget(), False: lp.PyOpenCLTarget()}
 

@@ -6,7 +6,6 @@ from fractions import Fraction
 from itertools import islice
 from typing import Any, cast
 
-from brute_force import brute_force
 from pymbolic.mapper import UnsupportedExpressionError
 from pymbolic.mapper.evaluator import UnknownVariableError
 
@@ -15,6 +14,7 @@ from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.counts.execution import COUNTINGS
 from loopyperf.counts.property_vector import PropertyVector
 from loopyperf.kernel import Kernel
+from tests.brute_force import brute_force
 
 from .admissible import admissible_sizes, enumeration_is_cheap
 from .outcome import Outcome, stated_for

@@ -8,11 +8,11 @@ from typing import Any
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import doubled
 
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.counts.execution import COUNTINGS
 from loopyperf.kernel import load_kernel
+from tests.kernels import doubled
 
 from .census import outcome
 from .check import checked

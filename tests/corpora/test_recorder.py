@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from kernels import doubled
 
 from loopyperf.kernel import load_kernel
+from tests.kernels import doubled
 
 from .answers import QUESTIONS, answers
 from .frameworks import distinct

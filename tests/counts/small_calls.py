@@ -1,7 +1,8 @@
 """Small kernels that call kernels, with numbers that bound what these do, and registers that bound loops."""
 
 import loopy as lp
-from counts.small_kernels import array, at, kernel, lanes, sizes, sizes_of_n
+
+from tests.counts.small_kernels import array, at, kernel, lanes, sizes, sizes_of_n
 
 ASSUMED = "n >= 0 and n <= 64"
 

@@ -2,7 +2,8 @@
 
 import loopy as lp
 import numpy as np
-from counts.small_kernels import FROM_ZERO, LARGE, array, at, kernel, lanes, sizes, sizes_of_n
+
+from tests.counts.small_kernels import FROM_ZERO, LARGE, array, at, kernel, lanes, sizes, sizes_of_n
 
 # {{{ loops
 

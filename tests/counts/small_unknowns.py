@@ -3,8 +3,9 @@
 import loopy as lp
 import numpy as np
 import pymbolic.primitives as prim
-from counts.small_kernels import array, kernel, lanes, sizes
 from loopy.target.opencl import vec
+
+from tests.counts.small_kernels import array, kernel, lanes, sizes
 
 ROW_POINTERS = lp.GlobalArg("start", np.int32, shape="n+1")
 COLUMNS = lp.GlobalArg("column", np.int32, shape=None, strides=(1,))

@@ -1,7 +1,8 @@
 """Small kernels of loops in vectors, and of work-items that are not numbered from zero."""
 
 import loopy as lp
-from counts.small_kernels import array, at, kernel, lanes, sizes, sizes_of_n
+
+from tests.counts.small_kernels import array, at, kernel, lanes, sizes, sizes_of_n
 
 SIZES = tuple(sizes_of_n(0, 1, 17))
 LARGE = {"n": 320}

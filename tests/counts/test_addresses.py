@@ -5,12 +5,12 @@ from typing import Any
 import loopy as lp
 import numpy as np
 import pytest
-from counts.small_kernels import array, kernel, lanes, sizes
-from counts.small_unknowns import COLUMNS, VALUES
 
 import loopyperf as lpp
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import load_kernel
+from tests.counts.small_kernels import array, kernel, lanes, sizes
+from tests.counts.small_unknowns import COLUMNS, VALUES
 
 LOAD = "global load 32-bit stride "
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import islpy as isl
 import pytest
-from brute_force import COUNTINGS, brute_force
 
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import Kernel, load_kernel
 from loopyperf.measurement.environment import Configuration, DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
+from tests.brute_force import COUNTINGS, brute_force
 
 LIMITS = DeviceLimits(group_size=256, local_memory=2**16, global_memory=2**30)
 

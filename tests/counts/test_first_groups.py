@@ -5,12 +5,12 @@ from itertools import product
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import doubled, gathered, outer_product, triangle, two_launches
 
 from loopyperf.counts.first_groups import FirstGroups, first_groups, halo
 from loopyperf.counts.sizes import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import load_kernel
+from tests.kernels import doubled, gathered, outer_product, triangle, two_launches
 
 N = 100
 """in groups of 16: six whole ones, and one of 4 work-items"""

@@ -4,12 +4,12 @@ from fractions import Fraction
 
 import islpy as isl
 import pytest
-from counts.small_kernels import array, kernel, lanes, sizes
 
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.counts.footprint import large_sizes, spacious_sizes
 from loopyperf.counts.stride_classes import stride_class
 from loopyperf.kernel import Kernel, load_kernel
+from tests.counts.small_kernels import array, kernel, lanes, sizes
 
 
 def assuming(condition: str, names: str = "m,n") -> Kernel:

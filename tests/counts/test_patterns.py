@@ -1,12 +1,11 @@
 """The stride classes of small kernels' accesses, derived by hand."""
 
 import pytest
-import small_accesses
-import small_loops
-from counts.small_kernels import KernelBuilder
 
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import load_kernel
+from tests.counts import small_accesses, small_loops
+from tests.counts.small_kernels import KernelBuilder
 
 LOAD = "global load 32-bit stride "
 

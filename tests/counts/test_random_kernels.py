@@ -13,17 +13,17 @@ from collections import Counter
 from collections.abc import Mapping
 
 import pytest
-from brute_force import COUNTINGS, brute_force_at_all
 from hypothesis import HealthCheck, Phase, event, given, note, reject, seed, settings
-from random_kernels import RandomKernel, random_kernels
-from settled import settled
-from stride_classes import UNSEEN
 
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.counts.loops import leaning_loops
 from loopyperf.counts.property_vector import PropertyVector
 from loopyperf.errors import KernelError, UncountableError
 from loopyperf.kernel import Kernel, load_kernel
+from tests.brute_force import COUNTINGS, brute_force_at_all
+from tests.random_kernels import RandomKernel, random_kernels
+from tests.settled import settled
+from tests.stride_classes import UNSEEN
 
 pytestmark = pytest.mark.usefixtures("fresh_kernels")
 

@@ -4,8 +4,12 @@ from typing import Any
 
 import loopy as lp
 import pytest
-from counts.small_kernels import array, kernel, lanes, sizes
-from counts.small_unknowns import (
+
+from loopyperf.counts.counted_kernel import count_properties
+from loopyperf.errors import ParameterError, UnboundedDomainError, UncountableError
+from loopyperf.kernel import load_kernel
+from tests.counts.small_kernels import array, kernel, lanes, sizes
+from tests.counts.small_unknowns import (
     COLUMNS,
     VALUES,
     complex_minimum,
@@ -19,10 +23,6 @@ from counts.small_unknowns import (
     sparse_rows,
     structure,
 )
-
-from loopyperf.counts.counted_kernel import count_properties
-from loopyperf.errors import ParameterError, UnboundedDomainError, UncountableError
-from loopyperf.kernel import load_kernel
 
 
 def wide_groups() -> lp.TranslationUnit:

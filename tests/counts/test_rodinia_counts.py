@@ -4,12 +4,12 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from brute_force import COUNTINGS, brute_force
 
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
+from tests.brute_force import COUNTINGS, brute_force
 
 LIMITS = DeviceLimits(group_size=256, local_memory=2**16, global_memory=2**30)
 FILES = {file.name: file for file in load_kernel_files(bundled_folder("test_kernels/rodinia"))}

@@ -5,10 +5,6 @@ from typing import Any
 import islpy as isl
 import loopy as lp
 import pytest
-import small_accesses  # noqa: F401
-import small_loops  # noqa: F401
-from counts.small_kernels import SMALL_KERNELS, SmallKernel, array, kernel, lanes
-from counts.small_schedules import prefetched_tiles
 from loopy.symbolic import pw_aff_to_pw_aff_implemented_by_expr
 from parts.multipole_expansion import multipole_expansion
 
@@ -16,6 +12,12 @@ from loopyperf.counts.conditions import points_where
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import load_kernel
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
+from tests.counts import (
+    small_accesses,  # noqa: F401
+    small_loops,  # noqa: F401
+)
+from tests.counts.small_kernels import SMALL_KERNELS, SmallKernel, array, kernel, lanes
+from tests.counts.small_schedules import prefetched_tiles
 
 
 @pytest.fixture(scope="module")

@@ -3,17 +3,13 @@
 import loopy as lp
 import numpy as np
 import pytest
-import small_accesses
-import small_calls
-import small_loops
-import small_schedules
-import small_vectors
-from brute_force import COUNTINGS, brute_force
-from counts.small_kernels import SMALL_KERNELS, KernelBuilder, SmallKernel, kernel, lanes
 
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.counts.execution import Counting
 from loopyperf.kernel import load_kernel
+from tests.brute_force import COUNTINGS, brute_force
+from tests.counts import small_accesses, small_calls, small_loops, small_schedules, small_vectors
+from tests.counts.small_kernels import SMALL_KERNELS, KernelBuilder, SmallKernel, kernel, lanes
 
 
 @pytest.mark.parametrize("case", SMALL_KERNELS, ids=lambda case: case.name)

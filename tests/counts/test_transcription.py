@@ -8,13 +8,6 @@ import loopy as lp
 import msgspec
 import numpy as np
 import pytest
-import small_accesses
-import small_loops
-import small_schedules
-import small_vectors
-from counts.small_kernels import SMALL_KERNELS, SmallKernel
-from counts.small_unknowns import data_dependent_choice, sparse_rows
-from kernels import doubled, outer_product
 from parts.multipole_expansion import multipole_expansion
 
 from loopyperf.counts.counted_kernel import KernelCounts, count_properties
@@ -22,6 +15,10 @@ from loopyperf.counts.kernel_counts import Tally
 from loopyperf.counts.transcription import TranscriptError, counts_as_json, read_counts
 from loopyperf.kernel import load_kernel
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
+from tests.counts import small_accesses, small_loops, small_schedules, small_vectors
+from tests.counts.small_kernels import SMALL_KERNELS, SmallKernel
+from tests.counts.small_unknowns import data_dependent_choice, sparse_rows
+from tests.kernels import doubled, outer_product
 
 ENTERED = (small_loops, small_accesses, small_schedules, small_vectors)
 """importing them fills the list"""

@@ -6,8 +6,13 @@ from typing import Any
 import loopy as lp
 import numpy as np
 import pytest
-from counts.small_kernels import array, kernel, lanes, sizes
-from counts.small_unknowns import (
+
+import loopyperf as lpp
+from loopyperf.counts.counted_kernel import KernelCounts, count_properties
+from loopyperf.errors import ParameterError, UncountableError
+from loopyperf.kernel import load_kernel
+from tests.counts.small_kernels import array, kernel, lanes, sizes
+from tests.counts.small_unknowns import (
     call_with_arrays,
     complex_minimum,
     data_dependent_choice,
@@ -18,12 +23,7 @@ from counts.small_unknowns import (
     sparse_rows,
     structure,
 )
-from kernels import gathered
-
-import loopyperf as lpp
-from loopyperf.counts.counted_kernel import KernelCounts, count_properties
-from loopyperf.errors import ParameterError, UncountableError
-from loopyperf.kernel import load_kernel
+from tests.kernels import gathered
 
 CONDITION = "m[i_inner + i_outer*16] > 0"
 

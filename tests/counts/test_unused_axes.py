@@ -7,21 +7,16 @@ import islpy as isl
 import loopy as lp
 import numpy as np
 import pytest
-import small_accesses
-import small_calls
-import small_loops
-import small_schedules
-import small_unknowns
-import small_vectors
-from counts.small_kernels import SMALL_KERNELS, SmallKernel
 from hypothesis import HealthCheck, Phase, assume, given, note, reject, seed, settings
 from loopy.diagnostic import LoopyError
-from random_kernels import RandomKernel, random_kernels
 
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.counts.execution import Counting
 from loopyperf.errors import KernelError, UncountableError
 from loopyperf.kernel import Kernel, load_kernel
+from tests.counts import small_accesses, small_calls, small_loops, small_schedules, small_unknowns, small_vectors
+from tests.counts.small_kernels import SMALL_KERNELS, SmallKernel
+from tests.random_kernels import RandomKernel, random_kernels
 
 Sizes = Sequence[Mapping[str, int]]
 _ = (small_accesses, small_calls, small_loops, small_schedules, small_unknowns, small_vectors)

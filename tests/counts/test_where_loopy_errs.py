@@ -6,11 +6,11 @@ import loopy as lp
 import numpy as np
 import pymbolic.primitives as prim
 import pytest
-from counts.small_kernels import array, kernel, lanes, sizes
 from loopy.target.opencl import vec
 
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import load_kernel
+from tests.counts.small_kernels import array, kernel, lanes, sizes
 
 
 def counted(unit: lp.TranslationUnit, n: int = 100, **options: Any) -> dict[str, int]:

@@ -5,11 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.device.library import BUNDLED, known_descriptions, slug_of, without_brand
 from loopyperf.errors import DeviceFileError, UnknownDeviceError
+from tests.kernels import doubled
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 import loopy as lp
-from idg.patterns import unit
 
 from loopyperf.compiler.folding import without_index_arithmetic, without_moves
 from loopyperf.counts.sizes import Typical
@@ -13,6 +12,7 @@ from loopyperf.idg import Idg
 from loopyperf.idg.program import placed
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
+from tests.idg.patterns import unit
 
 
 def source(

@@ -10,10 +10,10 @@ import os
 from collections.abc import Callable
 
 from hypothesis import HealthCheck, Phase, given, reject, seed, settings
-from random_kernels import RandomKernel, random_kernels
 
 from loopyperf.errors import KernelError
 from loopyperf.kernel import Kernel, load_kernel
+from tests.random_kernels import RandomKernel, random_kernels
 
 KERNELS = int(os.environ.get("LOOPYPERF_RANDOM_GRAPHS", 30))
 SEED = int(os.environ.get("LOOPYPERF_RANDOM_SEED", 1))

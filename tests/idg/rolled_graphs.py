@@ -2,10 +2,10 @@
 
 from hypothesis import strategies as st
 from pymbolic import parse
-from random_rolled_graphs import Sorts, graphs_of
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
+from tests.random_rolled_graphs import Sorts, graphs_of
 
 PIPELINES = ("alu", "sfu", "mem", "barrier")
 OF_OUTER = ("i == 0", "i >= 1", "i % 2 == 0", "i >= 5 and i <= 20", "i % 3 == 1 or i == 7", "not (i // 4 == 2)")

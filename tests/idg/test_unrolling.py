@@ -5,11 +5,11 @@ from time import process_time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from idg.rolled_graphs import OF_INNER
 from pymbolic import evaluate, parse
 
 from loopyperf.idg import Loop
 from loopyperf.idg.graph import number_of_runs
+from tests.idg.rolled_graphs import OF_INNER
 
 CLAMPS = ("i - 1 == j", "i < 1 or i >= 29", "i >= 1 and j <= 22", "i*j >= 40", "(i + 3*j) // 5 == 2")
 

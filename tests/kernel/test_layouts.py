@@ -6,13 +6,13 @@ import islpy as isl
 import loopy as lp
 import numpy as np
 import pytest
-from idg.patterns import pattern
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError
 from loopyperf.idg.warps.warp_classes import Warp
 from loopyperf.kernel import load_kernel
 from loopyperf.predict.sampled import made_case
+from tests.idg.patterns import pattern
 
 AUTO: dict[str, Any] = {"dim_tags": "stride:auto,stride:auto", "offset": lp.auto}
 SIZES: dict[str, Any] = {"n": 64, "m": 512}

@@ -1,4 +1,4 @@
-"""Print what warps of a known kernel issue: ``PYTHONPATH=tests:. python -m machine_code "tiled 16" --size n=64``."""
+"""Print what warps of a known kernel issue: ``python -m tests.machine_code "tiled 16" --size n=64``."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""The kernels that ``python -m machine_code`` knows by name, and sizes at which each of its loops runs a few times."""
+"""The kernels that ``python -m tests.machine_code`` knows by name, and sizes at which each loop runs a few times."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

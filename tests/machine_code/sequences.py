@@ -377,8 +377,8 @@ def table() -> str:
 
 BASE, HOPPER = "sm_80", "sm_90"
 """the architecture whose sequences are all written down; of the others, those that differ in more than integers"""
-HEAD = """# What functions and divisions are made of, derived from machine code: do not edit, but run in tests/
-#     python -m machine_code.sequences
+HEAD = """# What functions and divisions are made of, derived from machine code: do not edit, but run
+#     python -m tests.machine_code.sequences
 # Each row: the longest chain of instructions that wait for each other; those beside it; constants that are moved into
 # registers, before Hopper and from Hopper on. MUFU, FCHK, and arithmetic are SASS's; CONVERT is F2F, F2I, I2F and FRND;
 # IMAD an integer product, INT any other integer instruction, move or load of a table; BRA what branches and meets."""

@@ -1,4 +1,4 @@
-"""``python -m machine_code`` prints what a warp of a known kernel issues."""
+"""``python -m tests.machine_code`` prints what a warp of a known kernel issues."""
 
 import pytest
 

@@ -4,9 +4,7 @@ import pickle
 from typing import Any
 
 import numpy as np
-import private_array_kernels as kernels
 import pytest
-from corpora.titan_v import needs_archive
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.private_arrays import private_arrays
@@ -14,6 +12,8 @@ from loopyperf.compiler.resources import library, nvcc, resources
 from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
+from tests import private_array_kernels as kernels
+from tests.corpora.titan_v import needs_archive
 
 from .cuda_source import cuda_source
 from .data_branches import around_calls

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from idg.machine_graphs import source
-from idg.patterns import flat
 
 import loopyperf.compiler as lowering
 from loopyperf.compiler import lowered
@@ -16,6 +14,8 @@ from loopyperf.compiler.functions import MachineSequence, sequence_of
 from loopyperf.compiler.resources import ACCESSES, WIDTHS, instruction_mixes, library
 from loopyperf.idg import Idg
 from loopyperf.idg.program import Instruction, Operand
+from tests.idg.machine_graphs import source
+from tests.idg.patterns import flat
 
 from . import toolchain
 from .sequences import (

@@ -4,12 +4,12 @@ import pickle
 from typing import Any
 
 import pytest
-from corpora.titan_v import needs_archive
 
 from loopyperf.compiler import lowered
 from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
+from tests.corpora.titan_v import needs_archive
 
 from .data_branches import around_calls
 from .launch import FAST_MATH

@@ -15,7 +15,6 @@ from random import Random
 from time import sleep
 
 import pytest
-from small_campaign import VECTORS, WEIGHTS, seconds, write_kernel_files
 
 from loopyperf.calibration.calibrate import calibrate
 from loopyperf.errors import ArchiveError, BackendError
@@ -24,6 +23,7 @@ from loopyperf.measurement.campaign import run_campaign
 from loopyperf.measurement.kernel_files import load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Key
+from tests.small_campaign import VECTORS, WEIGHTS, seconds, write_kernel_files
 
 from .synthetic import SyntheticBackend, run
 
@@ -186,7 +186,7 @@ import resource, sys
 from pathlib import Path
 
 sys.path.insert(0, sys.argv[1])
-from small_campaign import device
+from tests.small_campaign import device
 
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.calibration.calibrate import calibrate

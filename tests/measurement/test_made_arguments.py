@@ -5,11 +5,11 @@ import tracemalloc
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import doubled
 
 from loopyperf.errors import MeasurementError, ParameterError
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.arguments import checked_arguments, indices_made_up, made_arguments
+from tests.kernels import doubled
 
 SIZES = {"n": 5}
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import loopy as lp
 import numpy as np
 import pytest
-from idg.patterns import flat, pattern, unit, written
 
 from loopyperf.errors import ParameterError
 from loopyperf.idg.warps.warp_classes import Warp
 from loopyperf.kernel import load_kernel
 from loopyperf.memory import AccessPattern
+from tests.idg.patterns import flat, pattern, unit, written
 
 Sizes = Mapping[str, int]
 LANES = {"i": "l.0"}

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from idg.warp_by_hand import wavefronts
 
 from loopyperf.memory import BankAccess, bank_access
+from tests.idg.warp_by_hand import wavefronts
 
 ELEMENTS = st.sampled_from([1, 2, 4, 8, 16])
 

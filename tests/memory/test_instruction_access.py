@@ -6,7 +6,6 @@ from fractions import Fraction
 import loopy as lp
 import numpy as np
 import pytest
-from idg.patterns import LaunchAccesses, flat, launches_of, written
 
 from loopyperf.compiler import lowered
 from loopyperf.compiler.accesses import with_wide_loads
@@ -17,6 +16,7 @@ from loopyperf.idg.copies import copied
 from loopyperf.idg.program import loops_in
 from loopyperf.kernel import Kernel, load_kernel
 from loopyperf.memory import AccessProfile, BankAccess
+from tests.idg.patterns import LaunchAccesses, flat, launches_of, written
 
 
 def representative(kernel: Kernel, sizes: Mapping[str, int] | None = None) -> LaunchAccesses:

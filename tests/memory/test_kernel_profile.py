@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.measurement.backends.interface import DeviceLimits
@@ -24,6 +23,7 @@ from loopyperf.models.demand import LaunchDemand, cached_for_launch
 from loopyperf.stages import cache as recent
 from loopyperf.stages import case
 from loopyperf.stages.stages import staged
+from tests.kernels import doubled
 
 LIMITS = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**32, cores=80, warp_size=32)
 FOLDERS = ("test_kernels", "test_kernels/rodinia", "test_kernels/optimization_steps")

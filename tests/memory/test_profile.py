@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from idg.patterns import flat, pattern, references, written
-from idg.warp_by_hand import blocks, local_ids, wavefronts
 
 from loopyperf.counts.execution import ExecutionCounter
 from loopyperf.counts.sizes import Typical
@@ -21,6 +19,8 @@ from loopyperf.idg.warps.warp_classes import Warp, warps_of_group
 from loopyperf.kernel import Kernel
 from loopyperf.memory import AccessPattern, residues
 from loopyperf.memory.addresses import LaneAddresses
+from tests.idg.patterns import flat, pattern, references, written
+from tests.idg.warp_by_hand import blocks, local_ids, wavefronts
 
 Sizes = Mapping[str, int]
 LANES = {"i": "l.0"}

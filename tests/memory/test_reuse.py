@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import loopy as lp
 import numpy as np
 import pytest
-from idg.patterns import flat, written
 
 from loopyperf.counts.sizes import Typical
 from loopyperf.kernel import Kernel
 from loopyperf.memory.footprints import Cache, Window, WorkingSets, working_sets
 from loopyperf.memory.source_launch import source_profile
+from tests.idg.patterns import flat, written
 
 LINE = 128
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import loopy as lp
 import numpy as np
 import pytest
-from idg.patterns import flat
 
 import loopyperf as lpp
 from loopyperf.memory.footprints import working_sets
 from loopyperf.memory.kernel_profile import LaunchProfile
+from tests.idg.patterns import flat
 
 SECTOR, LANES = 32, 32
 ROWS = 1024

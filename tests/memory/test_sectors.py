@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from idg.warp_by_hand import blocks, bytes_of
 
 from loopyperf.memory import SectorAccess, sector_access
+from tests.idg.warp_by_hand import blocks, bytes_of
 
 ELEMENTS = st.sampled_from([1, 2, 4, 8, 12, 16, 32])
 

@@ -5,14 +5,14 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pytest
 from hypothesis import note, reject
-from idg.patterns import LaunchAccesses, launches_of
-from idg.random_graph_kernels import for_random_kernels, loaded
-from random_kernels import RandomKernel
 
 from loopyperf.counts.counted_kernel import KernelCounts, count_properties
 from loopyperf.errors import UncountableError
 from loopyperf.memory import AccessPattern
 from loopyperf.polyhedral.points import points_listed
+from tests.idg.patterns import LaunchAccesses, launches_of
+from tests.idg.random_graph_kernels import for_random_kernels, loaded
+from tests.random_kernels import RandomKernel
 
 pytestmark = pytest.mark.usefixtures("fresh_kernels")
 

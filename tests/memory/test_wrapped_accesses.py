@@ -10,7 +10,6 @@ import random
 import loopy as lp
 import numpy as np
 import pytest
-from idg.patterns import launches_of, pattern, written
 from pymbolic import evaluate, parse
 
 from loopyperf.compiler import lowered
@@ -18,6 +17,7 @@ from loopyperf.idg.copies import copied
 from loopyperf.idg.program import loops_in
 from loopyperf.idg.warps.warp_classes import Warp
 from loopyperf.kernel import Kernel
+from tests.idg.patterns import launches_of, pattern, written
 
 ACCESSES = int(os.environ.get("LOOPYPERF_WRAPPED", 60))
 SEED = int(os.environ.get("LOOPYPERF_RANDOM_SEED", 1))

@@ -4,13 +4,13 @@ from math import isclose
 
 import numpy as np
 import pytest
-from analytic_models import MODELS
 from hypothesis import given
 from hypothesis import strategies as st
 
 from loopyperf.errors import GraphError, ModelInputError
 from loopyperf.models import gpumech, mwp_cwp, roofline, transit, volkov, wfg
 from loopyperf.models.workload import Lambdas, TwoPipelines, Workload
+from tests.models.analytic_models import MODELS
 
 # Lemeire, Fig. 1 and Table 2: 4 computational instructions, one of which overlaps, and 2 memory instructions.
 EXAMPLE = Workload(compute=4, memory=2, independent_compute=1)

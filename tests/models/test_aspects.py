@@ -7,7 +7,6 @@ from pathlib import Path
 import loopy as lp
 import numpy as np
 import pytest
-from analytic_models import MODELS as RUNS
 
 import loopyperf as lpp
 from loopyperf.device.description import Device
@@ -16,6 +15,7 @@ from loopyperf.models.catalog import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.pipeline_shares import busy_seconds
 from loopyperf.models.workload import ASPECTS, Aspect, Lambdas, TwoPipelines, Workload
 from loopyperf.stages.stages import timed_kernel
+from tests.models.analytic_models import MODELS as RUNS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "models.md"
 

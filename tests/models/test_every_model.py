@@ -10,11 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fitted import Weighted
 from hypothesis import given
 from hypothesis import strategies as st
-from kernels import doubled, outer_product
-from parts_backend import PartsBackend
 
 import loopyperf as lpp
 from loopyperf.calibration.fits import Fit
@@ -26,6 +23,9 @@ from loopyperf.models.interface import FittedModel, RegressionModel, Shares, Wei
 from loopyperf.models.result import ModelTime
 from loopyperf.testing import predictor_checks
 from loopyperf.units import duration
+from tests.fitted import Weighted
+from tests.kernels import doubled, outer_product
+from tests.parts_backend import PartsBackend
 
 PROPERTIES = ("f32 add", "f32 mul", "global load 32-bit stride 1", "local load 32-bit", "barriers", "launches")
 SOURCES = ("insn", "a_fetch", "barrier before insn", "launch of kernel")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import loopy as lp
 import pytest
-from documents import SITE, TUTORIAL, write_files
 
 import loopyperf as lpp
 from loopyperf.device.description import AnyPart, Device
 from loopyperf.errors import MissingNumberError
 from loopyperf.models.catalog import DEVICE_MODELS
+from tests.documents import SITE, TUTORIAL, write_files
 
 PAGE = SITE / "howto" / "add_device.md"
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from analytic_models import MODELS
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.device.description import Device
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.workload import Lambdas, TwoPipelines, Workload
+from tests.kernels import doubled
+from tests.models.analytic_models import MODELS
 
 OCCUPANCIES = np.arange(1, 65)
 LAMBDAS = ("compute.issue", "compute.completion", "memory.issue", "memory.completion")

@@ -3,13 +3,13 @@
 from fractions import Fraction
 
 import pytest
-from fitted import Weighted
 from hypothesis import given
 from hypothesis import strategies as st
 
 from loopyperf.calibration.fits import load_fit
 from loopyperf.calibration.library import bundled_fits
 from loopyperf.models.linear import linear_time
+from tests.fitted import Weighted
 
 PAPER = load_fit(bundled_fits() / "amd-r9-fury" / "linear.json")
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from fitted import Weighted
 from hypothesis import given
 from hypothesis import strategies as st
 
 from loopyperf.models.linear import curvatures, linear_time, overlap_time, overlapped, sensitivity, side
+from tests.fitted import Weighted
 
 SIDES = ("memory", "on chip", None)
 costs = st.lists(st.floats(1e-9, 1.0) | st.just(0.0), min_size=6, max_size=6)

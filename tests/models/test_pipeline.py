@@ -6,7 +6,6 @@ from typing import Any
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.device.description import Device, Throughput
@@ -15,6 +14,7 @@ from loopyperf.models import pipeline
 from loopyperf.models.traffic import shared_out
 from loopyperf.stages import cache as recent
 from loopyperf.stages.stages import staged
+from tests.kernels import doubled
 
 V100 = lpp.load_device("nvidia-v100")
 CORES, CLOCK = 80, 1.38e9

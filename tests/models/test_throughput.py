@@ -6,10 +6,10 @@ from itertools import pairwise
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError
+from tests.kernels import doubled
 
 V100 = lpp.load_device("nvidia-v100")
 

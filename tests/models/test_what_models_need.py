@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from kernels import doubled, triangle
 
 import loopyperf as lpp
 from loopyperf.device.description import Device
@@ -14,6 +13,7 @@ from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.result import ModelTime
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.stages.stages import staged
+from tests.kernels import doubled, triangle
 
 KNOWN = lpp.load_device("nvidia-v100")
 SIZE = {"n": 256}

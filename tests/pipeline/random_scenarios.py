@@ -6,12 +6,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 from pymbolic import parse
-from random_rolled_graphs import Sorts, graphs_of
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import GraphError
 from loopyperf.idg import Idg, Loop
 from loopyperf.pipeline import SCHEDULERS, Execution
+from tests.random_rolled_graphs import Sorts, graphs_of
 
 SUBSYSTEMS = ("alu", "sfu", "mem", "barrier")
 POLICIES = tuple(SCHEDULERS)

@@ -4,12 +4,9 @@ import os
 from fractions import Fraction
 from typing import Any
 
-from dataflow_core import run_dataflow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pymbolic import parse
-from random_scenarios import executions, graphs, lambdas, limits, policies
-from reference_core import ReferenceCore
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Edge, Idg, Instruction, Loop
@@ -18,6 +15,9 @@ from loopyperf.pipeline.core import PLACE, TIME, WARP
 from loopyperf.pipeline.scenario import Scenario, scheduler_named
 from loopyperf.pipeline.simulator import executed
 from loopyperf.polyhedral.affine import Affine
+from tests.pipeline.dataflow_core import run_dataflow
+from tests.pipeline.random_scenarios import executions, graphs, lambdas, limits, policies
+from tests.pipeline.reference_core import ReferenceCore
 
 EXAMPLES = int(os.environ.get("LOOPYPERF_RANDOM_SCENARIOS", 250))
 

@@ -4,12 +4,12 @@ import json
 from fractions import Fraction
 
 import pytest
-from trace_format import check, nanoseconds, tracks
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
 from loopyperf.pipeline import Execution, Profile, chrome_trace, execution_profile, simulate
 from loopyperf.pipeline.chrome_trace import Track, trace_document
+from tests.trace_format import check, nanoseconds, tracks
 
 EXAMPLE = Idg.from_edges(["comp", "comp", "mem", "comp", "comp", "mem"], [(0, 2), (1, 2), (2, 3), (3, 4), (4, 5)])
 TIMING = {"comp": Lambdas(1, 4), "mem": Lambdas(2, 6), "barrier": Lambdas(1, 10)}

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_scenarios import executions, graphs, lambdas, limits, long_graphs, policies
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import SlowSimulatorWarning
@@ -21,6 +20,7 @@ from loopyperf.pipeline.core import CoreRun, NoSteadyStateError, run
 from loopyperf.pipeline.scenario import Clock, Scenario, scheduler_named
 from loopyperf.pipeline.timed_graph import FEW, with_fewer_iterations
 from loopyperf.polyhedral.affine import Affine
+from tests.pipeline.random_scenarios import executions, graphs, lambdas, limits, long_graphs, policies
 
 
 def in_python(scenario: Scenario, **choices: Any) -> CoreRun:

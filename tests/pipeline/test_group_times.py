@@ -2,12 +2,12 @@
 
 import pytest
 from hypothesis import given, settings
-from random_scenarios import executions, graphs, lambdas, limits, policies
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import SimulationError
 from loopyperf.idg import Idg
 from loopyperf.pipeline import Execution, group_times, simulate
+from tests.pipeline.random_scenarios import executions, graphs, lambdas, limits, policies
 
 CHAIN = Idg.from_edges(["alu"] * 4, [(0, 1), (1, 2), (2, 3)])
 

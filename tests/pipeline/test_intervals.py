@@ -5,15 +5,15 @@ from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
-from idg.one_warp_by_hand import stalls_alone
-from idg.paper_graphs import LEMEIRE, LEMEIRE_LAST_TWO, LOADED, MEMORY, TWO_PIPELINES
-from idg.rolled_graphs import lambdas, rolled_graphs
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import GraphError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.pipeline import Interval, intervals
 from loopyperf.polyhedral.affine import Affine
+from tests.idg.one_warp_by_hand import stalls_alone
+from tests.idg.paper_graphs import LEMEIRE, LEMEIRE_LAST_TWO, LOADED, MEMORY, TWO_PIPELINES
+from tests.idg.rolled_graphs import lambdas, rolled_graphs
 
 
 @pytest.mark.parametrize("graph", [LEMEIRE, LEMEIRE_LAST_TWO])

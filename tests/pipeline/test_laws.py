@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_scenarios import SUBSYSTEMS, executions, graphs, lambdas, limits, policies
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
 from loopyperf.pipeline import Execution, Profile, execution_profile, simulate, warp_latency
+from tests.pipeline.random_scenarios import SUBSYSTEMS, executions, graphs, lambdas, limits, policies
 
 
 @settings(max_examples=200)

@@ -4,7 +4,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from dataflow_core import run_dataflow
 from papers.group_counts import combinations, concurrent_groups
 from papers.matrix_multiplication import (
     GPUS,
@@ -27,6 +26,7 @@ from loopyperf.measurement.environment import Configuration
 from loopyperf.pipeline import Execution, simulate, what_if
 from loopyperf.pipeline.scenario import Scenario, scheduler_named
 from measurement_kernels.matrix_multiplication import product
+from tests.pipeline.dataflow_core import run_dataflow
 
 SIDES = (8, 16)
 

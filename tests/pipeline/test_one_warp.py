@@ -6,18 +6,18 @@ from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
-from idg.one_warp_by_hand import busiest, cycles_alone, longest_chain
-from idg.paper_graphs import CORNELIS, LEMEIRE, LEMEIRE_LAST_TWO, LOADED, TWO_PIPELINES
-from idg.rolled_graphs import lambdas, rolled_graphs
 from pymbolic import parse
-from random_scenarios import graphs
-from random_scenarios import lambdas as positive_lambdas
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import GraphError, SimulationError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.pipeline import Execution, execution_profile, simulate, warp_latency
 from loopyperf.polyhedral.affine import Affine
+from tests.idg.one_warp_by_hand import busiest, cycles_alone, longest_chain
+from tests.idg.paper_graphs import CORNELIS, LEMEIRE, LEMEIRE_LAST_TWO, LOADED, TWO_PIPELINES
+from tests.idg.rolled_graphs import lambdas, rolled_graphs
+from tests.pipeline.random_scenarios import graphs
+from tests.pipeline.random_scenarios import lambdas as positive_lambdas
 
 FERMI = {"alu": Lambdas(1, 18), "global": Lambdas(23, 475)}
 """Lemeire, Table 5"""

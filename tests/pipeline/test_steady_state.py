@@ -7,7 +7,6 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from pymbolic import parse
-from random_scenarios import executions, graphs, lambdas, limits, long_graphs, policies
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Edge, Idg, Instruction, Loop
@@ -15,6 +14,7 @@ from loopyperf.pipeline import SCHEDULERS, Execution, simulate
 from loopyperf.pipeline.core import CoreRun, run
 from loopyperf.pipeline.scenario import Scenario, scheduler_named
 from loopyperf.polyhedral.affine import Affine
+from tests.pipeline.random_scenarios import executions, graphs, lambdas, limits, long_graphs, policies
 
 FERMI = {"alu": Lambdas(1, 18), "mem": Lambdas(23, 475), "barrier": Lambdas(2, 40)}
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopy.symbolic import get_dependencies
-from pointwise import PointwiseEvaluator
 from pymbolic import parse
 
 from loopyperf.polyhedral.quasi_affine import NotQuasiAffineError, quasi_affine_map, simplified_expression
+from tests.pointwise import PointwiseEvaluator
 
 i, j = prim.Variable("i"), prim.Variable("j")
 LENGTHS = {"i": 24, "j": 6}

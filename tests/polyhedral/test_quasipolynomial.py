@@ -4,10 +4,10 @@ import islpy as isl
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from polyhedral.random_sets import ANYTHING, GRID, assuming, boxes, conditions, counted, domains, fixed
 
 from loopyperf.errors import EngineError, ParameterError, UnboundedDomainError
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial, number_of_points
+from tests.polyhedral.random_sets import ANYTHING, GRID, assuming, boxes, conditions, counted, domains, fixed
 
 
 @settings(max_examples=120, deadline=None, derandomize=True)

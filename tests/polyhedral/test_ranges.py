@@ -6,7 +6,6 @@ import pymbolic.primitives as prim
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from idg.rolled_graphs import OF_INNER
 from pymbolic import evaluate, parse
 
 from loopyperf.idg import Edge, Idg, Instruction, Loop
@@ -14,6 +13,7 @@ from loopyperf.pipeline.expressions import coded_graph
 from loopyperf.pipeline.shape import PeriodicIterations, Surroundings
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.ranges import bounds, divisors_of, mentions, truth, variation
+from tests.idg.rolled_graphs import OF_INNER
 
 EXPRESSIONS = [
     "i",

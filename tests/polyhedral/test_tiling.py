@@ -4,9 +4,9 @@ import islpy as isl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from polyhedral.random_sets import GRID, boxes, constraints, counted, fixed
 
 from loopyperf.polyhedral.sets import without_tiles
+from tests.polyhedral.random_sets import GRID, boxes, constraints, counted, fixed
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from learning_table import MADE_UP
 
 from loopyperf.calibration.fits import Fit, load_fit
 from loopyperf.calibration.learned import (
@@ -19,6 +18,7 @@ from loopyperf.calibration.learned import (
     save_residual_model,
 )
 from loopyperf.errors import FitFileError
+from tests.learning_table import MADE_UP
 
 
 @pytest.fixture

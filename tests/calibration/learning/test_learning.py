@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from learning_table import CLASSES, MADE_UP, examples
 
 from loopyperf.calibration import learned as regressors
 from loopyperf.calibration.learned import RECIPES, ResidualModel
@@ -26,6 +25,7 @@ from loopyperf.calibration.training import (
 from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.errors import CalibrationError, LoopyperfError, ModelInputError
 from loopyperf.models.learned import Features
+from tests.learning_table import CLASSES, MADE_UP, examples
 
 GridSearchCV = pytest.importorskip("sklearn.model_selection", reason="the extra learn").GridSearchCV
 STATED = UnfittedBase("made up")

@@ -7,12 +7,12 @@ import loopy as lp
 import numpy as np
 import pymbolic.primitives as prim
 import pytest
-from brute_force import COUNTINGS, brute_force
 from loopy.symbolic import TypeCast
 from loopy.types import NumpyType
 
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import load_kernel
+from tests.brute_force import COUNTINGS, brute_force
 
 N = 100
 TYPES = {

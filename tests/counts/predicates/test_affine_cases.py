@@ -6,7 +6,6 @@ import islpy as isl
 import loopy as lp
 import numpy as np
 import pytest
-from counts.small_kernels import array, kernel, lanes, sizes
 from pymbolic import evaluate, parse
 
 import loopyperf as lpp
@@ -14,6 +13,7 @@ from loopyperf.counts.conditions import points_where
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import load_kernel
+from tests.counts.small_kernels import array, kernel, lanes, sizes
 
 SPACE = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=["i", "j", "k"])
 

@@ -7,12 +7,12 @@ import loopy as lp
 import numpy as np
 import pymbolic.primitives as prim
 import pytest
-from counts.small_kernels import array, kernel, lanes, sizes
 
 from loopyperf.counts.conditions import Condition, alternatives, disjoint_conditions, parts, probability
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import load_kernel
+from tests.counts.small_kernels import array, kernel, lanes, sizes
 
 X, Y, Z = (prim.Variable(name) for name in "xyz")
 SHARES = {X: Fraction(1, 2), Y: Fraction(1, 3), Z: Fraction(1, 5)}

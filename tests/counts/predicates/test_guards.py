@@ -3,10 +3,10 @@
 import loopy as lp
 import numpy as np
 import pytest
-from counts.small_kernels import array, kernel, lanes, sizes
 
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import load_kernel
+from tests.counts.small_kernels import array, kernel, lanes, sizes
 
 
 def accesses(code: str, **typical: float) -> dict[str, int]:

@@ -7,11 +7,11 @@ from typing import Any
 import loopy as lp
 import numpy as np
 import pytest
-from brute_force import COUNTINGS, brute_force
-from counts.small_kernels import array, kernel, lanes, sizes
-from settled import settled
 
 from loopyperf.kernel import load_kernel
+from tests.brute_force import COUNTINGS, brute_force
+from tests.counts.small_kernels import array, kernel, lanes, sizes
+from tests.settled import settled
 
 THIRD = Fraction(1, 3)
 FLAT = "{[i]: 0<=i<n}"

@@ -1,10 +1,9 @@
 """What data decide of: a value that may have been written in any earlier pass waits for the last of them."""
 
-from idg.machine_graphs import source
-from idg.patterns import flat
-
 from loopyperf.compiler import lowered
 from loopyperf.polyhedral.affine import Affine
+from tests.idg.machine_graphs import source
+from tests.idg.patterns import flat
 
 SUM_WHERE = """
     for i

@@ -6,14 +6,14 @@ from typing import Any
 import loopy as lp
 import numpy as np
 import pytest
-from machine_code.kernels import n_body, tiled_multiplication
-from machine_code.varied_kernels import bounded_tiles, line_stencil, scaled_sum, small_products, sums_of_rows
 
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg.program import WORK_GROUP, Loop, LoopBound
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
 from test_kernels.finite_difference import finite_difference
+from tests.machine_code.kernels import n_body, tiled_multiplication
+from tests.machine_code.varied_kernels import bounded_tiles, line_stencil, scaled_sum, small_products, sums_of_rows
 
 
 def loops_of(unit: Any, **sizes: int) -> dict[str, Loop]:

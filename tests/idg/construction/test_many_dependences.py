@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from idg.replay import Replay
 
 import loopyperf as lpp
 from loopyperf.counts.sizes import Typical
@@ -22,6 +21,7 @@ from loopyperf.idg.program import loops_in
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
+from tests.idg.replay import Replay
 
 pytestmark = pytest.mark.usefixtures("fresh_kernels")
 

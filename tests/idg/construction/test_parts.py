@@ -5,10 +5,10 @@ from collections import Counter
 import loopy as lp
 import numpy as np
 import pytest
-from idg.machine_graphs import kinds, source
 
 from loopyperf.compiler import lowered
 from loopyperf.idg import Idg
+from tests.idg.machine_graphs import kinds, source
 
 ARITHMETIC = ("add", "mul", "fma", "div", "square")
 

@@ -5,11 +5,6 @@ from itertools import cycle
 
 import pytest
 from hypothesis import note, reject
-from idg.graph_counts import counted, executed
-from idg.meaning import stored
-from idg.random_graph_kernels import for_random_kernels, loaded
-from idg.replay import Replay
-from random_kernels import RandomKernel
 
 from loopyperf.compiler.accesses import with_gathered_addresses
 from loopyperf.compiler.entry import with_entry
@@ -27,6 +22,11 @@ from loopyperf.idg.program import loops_in
 from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions
 from loopyperf.kernel import Kernel
 from loopyperf.memory.source_launch import source_pattern, source_profile
+from tests.idg.graph_counts import counted, executed
+from tests.idg.meaning import stored
+from tests.idg.random_graph_kernels import for_random_kernels, loaded
+from tests.idg.replay import Replay
+from tests.random_kernels import RandomKernel
 
 pytestmark = pytest.mark.usefixtures("fresh_kernels")
 

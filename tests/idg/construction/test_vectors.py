@@ -4,10 +4,7 @@ from collections import Counter
 
 import loopy as lp
 import numpy as np
-import private_array_kernels as kernels
 import pytest
-from idg.machine_graphs import source
-from idg.patterns import flat
 
 from loopyperf.compiler import lowered, private_arrays
 from loopyperf.counts.sizes import Typical
@@ -15,6 +12,9 @@ from loopyperf.idg import Idg
 from loopyperf.idg.live_values import live_registers
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
+from tests import private_array_kernels as kernels
+from tests.idg.machine_graphs import source
+from tests.idg.patterns import flat
 
 QUADS = lp.GlobalArg("a,out", np.float32, shape=(32, 4), dim_tags="N0,vec")
 DOMAIN = "{[i,v]: 0<=i<32 and 0<=v<4}"

@@ -1,10 +1,10 @@
 """The mix of instructions, and the straight lines that they stand in."""
 
-from idg.paper_graphs import CORNELIS, LEMEIRE, MEMORY
 from pymbolic import parse
 
 from loopyperf.idg import Idg, Instruction, Loop
 from loopyperf.idg.parallelism import InstructionMix, basic_blocks, executions_by_subsystem, instruction_mix
+from tests.idg.paper_graphs import CORNELIS, LEMEIRE, MEMORY
 
 
 def tiled() -> Idg:

@@ -4,9 +4,6 @@ from collections import Counter
 from fractions import Fraction
 
 import pytest
-from idg.dot_reading import Reading
-from idg.one_warp_by_hand import cycles_alone, stalls_alone
-from machine_code.catalog import CATALOG
 
 from loopyperf.counts.sizes import Typical
 from loopyperf.device.lambdas import Lambdas
@@ -16,6 +13,9 @@ from loopyperf.idg.pictures import dot, listing
 from loopyperf.kernel import load_kernel
 from loopyperf.memory.source_launch import source_profile
 from loopyperf.pipeline import intervals, warp_latency
+from tests.idg.dot_reading import Reading
+from tests.idg.one_warp_by_hand import cycles_alone, stalls_alone
+from tests.machine_code.catalog import CATALOG
 
 TURING = {
     "alu": Lambdas(0.5, 4),

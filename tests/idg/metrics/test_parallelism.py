@@ -3,11 +3,11 @@
 from fractions import Fraction
 
 from hypothesis import given, settings
-from idg.paper_graphs import CORNELIS, LEMEIRE, LEMEIRE_LAST_TWO, LOADED, MEMORY
-from idg.rolled_graphs import rolled_graphs
 
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.idg.parallelism import ilp, mlp
+from tests.idg.paper_graphs import CORNELIS, LEMEIRE, LEMEIRE_LAST_TWO, LOADED, MEMORY
+from tests.idg.rolled_graphs import rolled_graphs
 
 
 def test_example_kernel_issues_six_instructions_in_five_groups() -> None:

@@ -3,12 +3,12 @@
 from fractions import Fraction
 
 from hypothesis import given, settings
-from idg.paper_graphs import LEMEIRE, LEMEIRE_LAST_TWO, LOADED, MEMORY
-from idg.rolled_graphs import rolled_graphs
-from test_blocks import tiled
 
 from loopyperf.idg import Idg
 from loopyperf.idg.parallelism import Arc, Node, instruction_mix, work_flow_graph
+from tests.idg.metrics.test_blocks import tiled
+from tests.idg.paper_graphs import LEMEIRE, LEMEIRE_LAST_TWO, LOADED, MEMORY
+from tests.idg.rolled_graphs import rolled_graphs
 
 
 def test_example_kernel_has_a_block_of_two_before_each_memory_operation() -> None:

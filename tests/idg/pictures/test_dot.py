@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from idg.dot_reading import Reading
-from idg.paper_graphs import CORNELIS, LEMEIRE
-from idg.rolled_graphs import rolled_graphs
-from test_listing import row_sums
 
 from loopyperf.idg import Idg, Instruction
 from loopyperf.idg.pictures import dot
+from tests.idg.dot_reading import Reading
+from tests.idg.paper_graphs import CORNELIS, LEMEIRE
+from tests.idg.pictures.test_listing import row_sums
+from tests.idg.rolled_graphs import rolled_graphs
 
 
 def test_dot_of_a_loop() -> None:

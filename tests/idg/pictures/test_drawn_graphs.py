@@ -2,11 +2,11 @@
 
 import loopy as lp
 import numpy as np
-from idg.paper_graphs import CORNELIS, LEMEIRE
 
 import loopyperf as lpp
 from loopyperf.compiler import PASSES, lowered
 from loopyperf.idg import Idg
+from tests.idg.paper_graphs import CORNELIS, LEMEIRE
 
 
 def pairs(graph: Idg) -> set[tuple[int, int]]:

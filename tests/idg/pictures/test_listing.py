@@ -1,11 +1,11 @@
 """Graphs as text, letter by letter."""
 
-from idg.paper_graphs import CORNELIS, LEMEIRE
 from pymbolic import parse
 
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.idg.pictures import listing
 from loopyperf.polyhedral.affine import Affine
+from tests.idg.paper_graphs import CORNELIS, LEMEIRE
 
 
 def row_sums() -> Idg:

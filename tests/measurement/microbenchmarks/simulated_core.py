@@ -15,7 +15,7 @@ from loopyperf.measurement.backends.interface import BenchmarkCase, MeasuredTime
 from loopyperf.measurement.environment import DeviceLimits, Environment
 from loopyperf.measurement.watch import YARDSTICK
 from loopyperf.pipeline import Execution, simulate
-from measurement.synthetic import environment
+from tests.measurement.synthetic import environment
 
 LIMITS = DeviceLimits(
     group_size=1024,

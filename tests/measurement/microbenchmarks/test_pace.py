@@ -8,7 +8,7 @@ from loopyperf.measurement.archive import Recording
 from loopyperf.measurement.microbenchmarks.pace import paces
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Kind, Measurement
-from measurement.synthetic import run
+from tests.measurement.synthetic import run
 
 PROTOCOL = Protocol(runs=6, dropped=2, probe_runs=1)
 RUN = run(PROTOCOL)

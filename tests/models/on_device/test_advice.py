@@ -5,13 +5,13 @@ import json
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.models.literature.advice import Advice
 from loopyperf.models.literature.gpuperf import Analysis, Inputs, Parameters, analyse
 from loopyperf.models.literature.gpuperf_rows import LaunchInputs
 from loopyperf.stages.stages import staged
+from tests.kernels import doubled
 
 V100 = lpp.load_device("nvidia-v100")
 C2050 = lpp.load_device("nvidia-tesla-c2050")

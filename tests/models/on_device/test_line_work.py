@@ -3,13 +3,13 @@
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import doubled
-from planted import PLANTED
-from reports.questions import two_launches
 
 import loopyperf as lpp
 from loopyperf.device.vocabulary import ISSUE
 from loopyperf.explain.review import LaunchReview
+from tests.explain.pages.questions import two_launches
+from tests.kernels import doubled
+from tests.planted import PLANTED
 
 V100 = "nvidia-v100"
 pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")

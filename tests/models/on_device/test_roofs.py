@@ -7,7 +7,6 @@ from dataclasses import replace
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import doubled, two_launches
 
 import loopyperf as lpp
 from loopyperf.device.description import MemoryLevel
@@ -15,6 +14,7 @@ from loopyperf.errors import MissingNumberError, ParameterError
 from loopyperf.explain.roofline import LaunchUnderRoofs, PredictedLaunch, roofline_of
 from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.units import duration, in_percent
+from tests.kernels import doubled, two_launches
 
 V100 = lpp.load_device("nvidia-v100")
 N = 2**22

@@ -8,11 +8,11 @@ import islpy as isl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from polyhedral.random_sets import GRID, assuming, boxes, conditions, constraints, counted, domains, fixed
 
 from loopyperf.polyhedral.affine import Affine, Atom
 from loopyperf.polyhedral.closed_form import ClosedForm, Constraint, Piece
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
+from tests.polyhedral.random_sets import GRID, assuming, boxes, conditions, constraints, counted, domains, fixed
 
 # {{{ evaluation, an independent one
 

@@ -1,0 +1,215 @@
+"""From measurements to a fit to an estimate: known weights go in by the clock of a device and come out again."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+import loopyperf as lpp
+from loopyperf.calibration.archived import fit_recording
+from loopyperf.errors import (
+    CalibrationError,
+    FitFileError,
+    ParameterError,
+    UnknownModelError,
+)
+from loopyperf.measurement.archive import read_archive
+from loopyperf.measurement.backends.interface import MeasuredTimes
+from loopyperf.measurement.backends.replay import ReplayBackend
+from loopyperf.measurement.kernel_files import load_kernel_files
+from tests.kernels import doubled
+from tests.measurement.synthetic import SyntheticBackend
+from tests.small_campaign import (
+    ROUNDING,
+    SLUG,
+    WEIGHTS,
+    InterruptedCampaignError,
+    Mortal,
+    archives,
+    calibrate,
+    seconds,
+    write_kernel_files,
+)
+
+
+def test_a_calibration_finds_the_weights_that_the_device_has(backend, kernels):
+    fit = calibrate(backend, kernels)
+    assert fit.weights == pytest.approx(WEIGHTS, rel=ROUNDING)
+    assert (fit.rank, fit.undetermined, fit.counting) == (len(WEIGHTS), (), "executed")
+    assert fit.launch_overhead == pytest.approx(2e-6 + 64e-9, rel=1e-12)  # the empty kernel at n = 2^10: 64 groups
+
+
+def test_an_open_backend_has_its_device(backend, kernels):
+    with pytest.raises(ParameterError, match="leave device out"):
+        calibrate(backend, kernels, device="some")
+
+
+def test_an_estimate_uses_the_calibration_at_once(backend, kernels):
+    calibrate(backend, kernels)
+    estimate = lpp.estimate(doubled(), n=2**20, device=SLUG)
+    # a load, a store, their minimum and a multiplication for each element; 2^16 work-groups; a launch
+    assert estimate.seconds == pytest.approx(2**20 * (6 + 9 - 2 + 4) * 1e-11 + 2**16 * 1e-9 + 2e-6, rel=ROUNDING)
+    # measured up to 2^19 elements
+    assert estimate.notes == (
+        "extrapolated: more than was ever measured of global min(load, store) 32-bit stride 1 (2 times), "
+        "global store 32-bit stride 1 (2 times), work-groups (2 times)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"model": "roofline"}, UnknownModelError, r"not fitted to measurements; those that are: linear, overlap"),
+        ({"counting": "bogus"}, ParameterError, "unknown counting 'bogus'"),
+        ({"model": "overlap", "non_negative": True}, ParameterError, r"never negative: .* of the linear model"),
+        ({"save": Path()}, FitFileError, r"cannot be written to \.: it is a folder; give another path"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused_before_anything_is_measured(
+    options: dict[str, Any], error: type[Exception], message: str, backend, kernels, monkeypatch: pytest.MonkeyPatch
+):
+    measured: list[object] = []
+    monkeypatch.setattr("loopyperf.calibration.calibrate.measure", lambda *arguments, **_: measured.append(arguments))
+    with pytest.raises(error, match=message):
+        lpp.calibrate(backend, kernels=kernels, **options)
+    assert not measured
+
+
+def test_a_second_calibration_replaces_the_first(kernels):
+    slow, fast = SyntheticBackend(seconds), SyntheticBackend(lambda case: seconds(case) / 2)
+    times = []
+    for backend in (slow, fast):
+        calibrate(backend, kernels)
+        times.append(float(lpp.estimate(doubled(), n=2**16, device=SLUG)))
+    assert times[1] == pytest.approx(times[0] / 2, rel=ROUNDING)
+
+
+def test_a_calibration_is_kept_in_ones_own_data(backend, kernels, own_data):
+    fit = calibrate(backend, kernels)
+    assert lpp.load_fit(own_data / "fits" / SLUG / "linear.json") == fit
+    assert SLUG in lpp.devices()
+
+
+def test_without_a_model_there_is_a_fit_of_each_and_the_better_one_is_meant(backend, kernels, own_data):
+    fit = calibrate(backend, kernels, model=None)
+    found = {name: lpp.load_fit(own_data / "fits" / SLUG / f"{name}.json") for name in ("linear", "overlap")}
+    assert found[fit.model] == fit
+    assert fit.is_better
+    assert [each.is_better for each in found.values()].count(True) == 1
+    assert lpp.estimate(doubled(), n=2**16, device=SLUG).model == fit.model
+    assert set(fit.cross_validation.errors) == {"linear, non-negative", "linear, plain", "overlap of counts"}
+
+
+def test_a_finished_archive_is_kept_under_its_date(backend, kernels, own_data):
+    calibrate(backend, kernels)
+    calibrate(backend, kernels)
+    kept = archives(own_data)
+    assert len(kept) == 2
+    assert [path.name for path in kept if not path.name.startswith("20")] == []
+    assert fit_recording(read_archive(kept[0]), load_kernel_files(kernels), model="linear")[0].weights == pytest.approx(
+        WEIGHTS, rel=ROUNDING
+    )
+
+
+def test_an_interrupted_calibration_is_resumed(kernels, own_data):
+    first, second = Mortal(seconds), SyntheticBackend(seconds)
+    with pytest.raises(InterruptedCampaignError):
+        calibrate(first, kernels)
+    assert [path.name for path in archives(own_data)] == ["unfinished-synthetic-calibration.jsonl"]
+    assert SLUG not in lpp.devices()
+    fit = calibrate(second, kernels)
+    whole = SyntheticBackend(seconds)
+    assert calibrate(whole, kernels).weights == fit.weights
+    assert whole.calls == first.calls + second.calls
+
+
+def test_what_one_backend_began_another_does_not_go_on_with(kernels, own_data):
+    first, other = Mortal(seconds), SyntheticBackend(seconds)
+    other.environment = structs.replace(other.environment, backend="another")
+    with pytest.raises(InterruptedCampaignError):
+        calibrate(first, kernels)
+    calibrate(other, kernels)
+    unfinished, finished = sorted((path.name for path in archives(own_data)), reverse=True)
+    assert unfinished == "unfinished-synthetic-calibration.jsonl"
+    assert finished.endswith("-another-calibration.jsonl")
+
+
+def test_an_archive_and_a_fit_go_where_they_are_told(backend, kernels, own_data, tmp_path):
+    archive, save = tmp_path / "raw.jsonl", tmp_path / "mine" / "fit.json"
+    fit = calibrate(backend, kernels, archive=archive, save=save)
+    assert lpp.load_fit(save) == fit
+    assert len(read_archive(archive).runs) == 1
+    assert not own_data.exists()
+
+
+def test_progress_reaches_the_number_of_kernels_before_the_fit(backend, kernels):
+    shown = []
+    calibrate(backend, kernels, progress=shown.append)
+    measuring = [("measuring", done, 11) for done in range(12)]
+    assert [(p.stage, p.done, p.total) for p in shown] == [*measuring, ("fitting", 0, 0)]
+
+
+def test_kernels_that_the_model_cannot_explain_are_measured_and_not_fitted(backend, kernels, tmp_path):
+    file = kernels / "vectors.py"
+    file.write_text(file.read_text().replace("steps=3,", 'steps=3, beyond="caches" if label == "sum" else "",'))
+    archive = tmp_path / "raw.jsonl"
+    fit = calibrate(backend, kernels, archive=archive)
+    measured = {(m.kernel_class, m.label) for m in read_archive(archive).measurements if m.kind == "measurement"}
+    assert measured - {(row.kernel_class, row.label) for row in fit.residuals} == {("vectors", "sum")}
+
+
+def test_a_fit_records_what_its_kernels_exercise(backend, kernels):
+    rows = {row.name: row for row in calibrate(backend, kernels).coverage}
+    # "sum" in both classes has additions, and "product" multiplications, as has "double"
+    assert (rows["f32 add"].configurations, rows["f32 mul"].configurations) == (2, 4)
+    assert rows["f32 mul"].classes == ("long vectors", "vectors")
+    assert all(row.inflation >= 1 for row in rows.values() if row.configurations)
+    assert rows["f64 div"].gap == "no kernel has it"
+
+
+def test_a_recorded_archive_replayed_gives_the_same_fit(backend, kernels, tmp_path):
+    archive = tmp_path / "raw.jsonl"
+    fit = calibrate(backend, kernels, archive=archive)
+    again = calibrate(ReplayBackend(archive), kernels)
+    assert again.weights == fit.weights
+    assert again.residuals == fit.residuals
+
+
+def test_a_fit_is_to_the_wall_clock_whatever_the_device_says(kernels):
+    class WithClock(SyntheticBackend):
+        def time(self, case, runs):
+            wall = super().time(case, runs).wall
+            return MeasuredTimes(wall, tuple(each / 3 for each in wall))
+
+    assert calibrate(WithClock(seconds), kernels).weights == pytest.approx(WEIGHTS, rel=ROUNDING)
+
+
+def test_a_fit_says_how_well_times_repeat(kernels):
+    steady = calibrate(SyntheticBackend(seconds), kernels)
+    drawn = np.random.default_rng(0)
+    noisy = calibrate(SyntheticBackend(seconds, yardstick=lambda _: 1e-3 * drawn.normal(1, 0.02)), kernels)
+    assert steady.noise_floor == 0.0
+    # 40 looks tell a standard deviation to some 15 %, the fastest of four equal runs is that look's time.
+    assert noisy.noise_floor == pytest.approx(0.02, rel=0.4)
+
+
+def test_the_counting_is_recorded(backend, kernels):
+    assert calibrate(backend, kernels, counting="paper").counting == "paper"
+
+
+def test_an_archive_of_other_kernels_is_refused_naming_them(backend, kernels, tmp_path):
+    archive = tmp_path / "raw.jsonl"
+    calibrate(backend, kernels, archive=archive)
+    others = load_kernel_files(write_kernel_files(tmp_path / "others", "empty kernel", "vectors"))
+    with pytest.raises(
+        CalibrationError, match="measurements of 'long vectors', configuration 'fill', which the kernel"
+    ):
+        fit_recording(read_archive(archive), others)
+
+
+def test_an_archive_without_a_run_is_refused(kernels, tmp_path):
+    (tmp_path / "raw.jsonl").touch()
+    with pytest.raises(CalibrationError, match="holds no run; measure first"):
+        fit_recording(read_archive(tmp_path / "raw.jsonl"), load_kernel_files(kernels))

@@ -1,0 +1,89 @@
+"""Fits of a processor that nobody described: told of what all processors have, and found again from the fit."""
+
+from pathlib import Path
+
+import loopy as lp
+import numpy as np
+import pytest
+from msgspec import structs
+
+import loopyperf as lpp
+from loopyperf.calibration.choice import measured_device
+from loopyperf.calibration.fit import observe
+from loopyperf.calibration.fits import save_fit
+from loopyperf.device.library import a_processor
+from loopyperf.measurement.campaign import measure
+from loopyperf.measurement.environment import Environment
+from loopyperf.measurement.kernel_files import load_kernel_files
+from loopyperf.predict.corrected import train_recordings
+from tests.measurement.synthetic import SyntheticBackend
+from tests.small_campaign import seconds, write_kernel_files
+
+HERE = Environment.here(
+    backend="opencl",
+    platform="Portable Computing Language",
+    vendor="Made Up",
+    device="Made Up 1",
+    driver="1",
+    threads=1,
+)
+
+
+def summed() -> lp.TranslationUnit:
+    unit = lp.make_kernel(
+        "{[i, k]: 0 <= i, k < n}",
+        "out[i] = sum(k, a[k]*a[i])",
+        [lp.GlobalArg("a, out", np.float32, shape="n"), ...],
+        assumptions="n >= 64 and n mod 64 = 0",
+    )
+    return lp.split_iname(unit, "i", 64, outer_tag="g.0", inner_tag="l.0")
+
+
+def test_a_processor_is_known_by_its_threads_and_a_description_beats_it():
+    assert measured_device(HERE) == a_processor()
+    assert measured_device(structs.replace(HERE, threads=None)) is None
+    described = measured_device(structs.replace(HERE, device="NVIDIA TITAN V"))
+    assert described is not None
+    assert described.slug == "nvidia-titan-v"
+
+
+def test_nobody_finds_a_processor_among_the_devices():
+    assert a_processor().slug not in lpp.devices()
+    with pytest.raises(lpp.errors.UnknownDeviceError):
+        lpp.load_device(a_processor().slug)
+
+
+def test_a_fit_says_what_its_columns_are_of(make_fit, tmp_path: Path):
+    fit = make_fit(
+        model="overlap", basis="pipelines", sharpness=4.0, weights={"launches": 1e-5}, described_as="processor"
+    )
+    save_fit(fit, tmp_path / "fit.json")
+    estimated = lpp.estimate(summed(), n=1024, fit=tmp_path / "fit.json")
+    assert estimated.device == "made-up-1"
+    by_hand = 1024**2 * a_processor().completion_latency("fma", "f32") / a_processor().clock
+    assert dict(estimated.breakdown.by_property())["recurrences: fma f32"] == pytest.approx(by_hand, rel=0.2)
+    assert by_hand < estimated.seconds < 3 * by_hand
+    with pytest.raises(lpp.errors.UnknownDeviceError, match="made-up-1"):
+        lpp.estimate(summed(), n=1024, fit=structs.replace(fit, described_as=""))
+
+
+def test_an_observation_has_the_columns_of_the_estimate(make_fit):
+    fit = make_fit(
+        model="overlap", basis="pipelines", sharpness=2.0, weights={"launches": 1e-5}, described_as="processor"
+    )
+    row = observe(summed(), {"n": 256}, 1.0, kernel_class="sum", label="sum", device=a_processor())
+    costs = lpp.estimate(summed(), n=256, fit=fit).breakdown.by_property()
+    assert set(row.pipelines) == set(costs)
+
+
+def test_what_is_learned_of_a_processor_corrects_its_pipelines(tmp_path: Path):
+    pytest.importorskip("sklearn", reason="learned models are in the extra learn")
+    write_kernel_files(tmp_path / "kernels")
+    files = load_kernel_files(tmp_path / "kernels")
+    machine = SyntheticBackend(seconds, environment=HERE)
+    learned = train_recordings([measure(machine, files, tmp_path / "archive.jsonl", None, None)], files)
+    assert learned.record.fit is not None
+    assert (learned.record.fit.basis, learned.record.described_as) == ("pipelines", "processor")
+    estimated = lpp.estimate(summed(), n=1024, model="learned", fit=learned)
+    assert estimated.device == "made-up-1"
+    assert estimated.seconds > 0

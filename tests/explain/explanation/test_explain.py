@@ -1,0 +1,120 @@
+"""Explanations: they say what the functions say that they put together, and add up; whoever has no answer is listed."""
+
+import json
+from pathlib import Path
+
+import loopy as lp
+import numpy as np
+import pytest
+
+import loopyperf as lpp
+from loopyperf.calibration.fits import Fit, save_fit
+from loopyperf.device.library import BUNDLED
+from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError, UnknownModelError
+from tests.explain.pages.questions import DEVICES, MODELS, two_launches
+from tests.fitted import FREE
+from tests.kernels import doubled
+
+SIZE = 2**20
+
+
+def test_an_explanation_puts_together_what_is_said_one_by_one():
+    (on,) = lpp.explain(two_launches(), n=SIZE, device="nvidia-v100", models=MODELS).devices
+    compared = lpp.compare(two_launches(), n=SIZE, device="nvidia-v100", models=MODELS)
+    assert {name: each.to_dict() for name, each in compared.estimates.items()} == {
+        name: each.to_dict() for name, each in on.estimates.items()
+    }
+    assert compared.refusals == on.refusals
+    assert on.roofline == lpp.roofline(two_launches(), n=SIZE, device="nvidia-v100")
+    advised = lpp.advise(two_launches(), n=SIZE, device="nvidia-v100")
+    assert [each.to_dict() for each in advised] == [each.to_dict() for each in on.advice]
+
+
+def test_lines_and_properties_add_up_to_each_estimate():
+    found = lpp.explain(two_launches(), n=SIZE, device=DEVICES, models=MODELS)
+    estimates = [each for on in found.devices for each in on.estimates.values()]
+    assert len(estimates) == 10  # three models on each of three devices, and a fit's on one
+    for each in estimates:
+        # Lines are sums of rows in another order: a few units in the last place.
+        assert sum(line.seconds for line in found.lines(each)) == pytest.approx(each.seconds, rel=1e-12)
+        assert sum(cost.seconds for cost in each.breakdown.costs()) == pytest.approx(each.seconds, rel=1e-12)
+
+
+def test_the_first_model_is_the_one_asked_for_else_the_fits_else_pipeline():
+    def first(**options: object) -> list[str]:
+        return [on.first for on in lpp.explain(doubled(), n=4096, device=DEVICES[1:3], **options).devices]
+
+    assert first() == ["pipeline", "linear"]
+    assert first(model="volkov") == ["volkov", "volkov"]
+    assert first(models=["volkov", "linear", "roofline"]) == ["volkov", "linear"]
+
+
+def test_who_has_no_answer_is_listed_with_the_reason(own_data: Path):
+    found = lpp.explain(doubled(), n=4096, device=DEVICES)
+    assert [on.device for on in found.devices] == list(DEVICES[:3])
+    assert "no device called 'nobodys-device' is described" in found.refusals["nobodys-device"]
+    save_fit(
+        Fit(model="linear", device="Mine", slug="mine", counting="paper", weights={**FREE, "launches": 1.0}),
+        own_data / "fits" / "mine" / "linear.json",
+    )
+    (own_data / "devices").mkdir()
+    text = (BUNDLED / "nvidia-v100.toml").read_text(encoding="utf-8")
+    (own_data / "devices" / "mine.toml").write_text(text.replace("\nf32 = ", "\n# "), encoding="utf-8")
+    (mine,) = lpp.explain(doubled(), n=4096, device="mine").devices
+    assert list(mine.estimates) == ["linear"]
+    assert "does not state throughput.f32" in mine.refusals["roofline"]
+    assert (mine.advice, mine.roofline, set(mine.gaps)) == ((), None, {"advice", "diagnosis", "roofline"})
+
+
+def test_a_device_with_a_fit_and_no_description_answers_by_its_fit(own_data: Path):
+    own = Fit(
+        model="linear", device="Made Up", slug="made-up-1", counting="paper", weights={"launches": 1.0, "f32 mul": 0.0}
+    )
+    save_fit(own, own_data / "fits" / "made-up-1" / "linear.json")
+    (on,) = lpp.explain(doubled(), n=4096, device="made-up-1").devices
+    assert (list(on.estimates), on.clock, on.roofline) == (["linear"], None, None)
+    assert on.estimate.seconds == 1.0
+
+
+def test_what_data_decides_is_refused_with_the_keyword_that_settles_it():
+    rows = lp.make_kernel(
+        ["{[i]: 0 <= i < n}", "[row_length] -> {[j]: 0 <= j < row_length}"],
+        "<> row_length = length[i]\nout[i] = sum(j, a[j, i])",
+        [
+            lp.GlobalArg("length", np.int32, shape="n"),
+            lp.GlobalArg("a", np.float32, shape="1000, n"),
+            lp.GlobalArg("out", np.float32, shape="n"),
+            lp.ValueArg("n", np.int32),
+        ],
+        name="rows",
+        assumptions="n >= 1",
+        lang_version=(2018, 2),
+    )
+    for device in ("nvidia-v100", "amd-r9-fury"):
+        with pytest.raises(LoopyperfError, match=rf"no model has an answer on '{device}'.* row_length typically is"):
+            lpp.explain(rows, n=4096, device=device)
+    (on,) = lpp.explain(rows, n=4096, device="nvidia-v100", models=["roofline"], typical={"row_length": 27}).devices
+    assert on.estimate.seconds > 0
+
+
+def test_questions_that_make_no_sense_are_refused():
+    for options, error, words in (
+        ({"device": "nobodys-device"}, UnknownDeviceError, "no device called 'nobodys-device'"),
+        ({"device": []}, ParameterError, "received an empty list"),
+        ({"device": "nvidia-v100", "model": "best"}, UnknownModelError, "unknown model 'best'"),
+        ({"device": "nvidia-v100", "models": ["linear"]}, LoopyperfError, "no model has an answer on 'nvidia-v100'"),
+        ({"device": "nvidia-v100", "parameters": {"k": 1}}, ParameterError, "superfluous|no size k"),
+    ):
+        with pytest.raises(error, match=words):
+            lpp.explain(doubled(), n=4096, **options)
+    with pytest.raises(ParameterError, match="one size at a time, got an array for n"):
+        lpp.explain(doubled(), n=np.array([16, 32]), device="nvidia-v100")
+
+
+def test_it_is_plain_values_that_json_holds():
+    found = lpp.explain(two_launches(), n=SIZE, device=DEVICES, models=MODELS, about="why")
+    said = json.loads(json.dumps(found.to_dict()))
+    assert (said["kernel"], said["about"], said["sizes"]) == ("chain", "why", {"n": SIZE})
+    assert [line["source"] for line in said["listing"]] == [line.source for line in found.listing]
+    (launch, _) = said["devices"][0]["roofline"]["launches"]
+    assert launch["intensities"]["DRAM"] == pytest.approx(launch["flops"] / launch["moved"]["DRAM"])

@@ -1,0 +1,228 @@
+"""What limits a kernel, and what would help: planted causes are found, and gains are those of the changed kernels."""
+
+import gc
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from time import perf_counter
+from typing import Any
+
+import loopy as lp
+import numpy as np
+import pytest
+
+import loopyperf as lpp
+from loopyperf.calibration.fits import Fit
+from loopyperf.explain.diagnosis import NOTHING, diagnosed
+from loopyperf.explain.findings import SIMULATIONS
+from loopyperf.models.catalog import DEVICE_MODELS
+from loopyperf.predict.on_device import DevicePredictor
+from loopyperf.stages.case import Case
+from tests.planted import PLANTED
+
+V100 = "nvidia-v100"
+CAUSES = {
+    "copy": ("coalesce", "bound by L2 bandwidth: each load of a takes 32 sectors where 4 would do"),
+    "product": ("pad", "bound by shared memory bandwidth: 8-way bank conflicts of b_fetch"),
+    "contraction": (
+        "fewer values",
+        "short of registers: 120 values of a work-item take 255 registers: 8 of 64 warps reside",
+    ),
+    "reduction": ("reduce once", "held up by barriers: 9 barriers in each iteration of k"),
+    "tail": ("smaller groups", "limited by the tail: 84 groups on 80 SMs: some have 2"),
+}
+"""the kind of the finding that helps most, and how the sentence on the cause begins"""
+
+
+@pytest.fixture(scope="module", params=PLANTED)
+def planted(request):
+    build, sizes = PLANTED[request.param]
+    return request.param, lpp.advise(build(), device=V100, apply=True, parameters=sizes), build, sizes
+
+
+def test_the_planted_cause_is_the_first_finding_and_the_sentence(planted):
+    name, advice, _, _ = planted
+    kind, cause = CAUSES[name]
+    assert advice.findings[0].kind == kind
+    assert advice.diagnosis.cause.startswith(cause)
+
+
+def test_the_gain_is_that_of_the_kernel_mended_by_hand(planted):
+    _, advice, build, sizes = planted
+    mended = lpp.estimate(build(mended=True), device=V100, model="pipeline", parameters=sizes).seconds
+    first = advice.findings[0]
+    assert first.seconds == pytest.approx(mended, rel=0.1)
+    assert first.seconds + first.gain == pytest.approx(advice.diagnosis.seconds)
+
+
+def test_what_loopy_makes_of_a_finding_takes_as_long_as_simulated(planted):
+    _, advice, _, _ = planted
+    simulated = {each.change: each.seconds for each in advice.findings}
+    assert [each for each in advice.variants if each.refusal] == []
+    for each in advice.variants:
+        assert each.estimate is not None
+        assert each.estimate.seconds == pytest.approx(simulated[each.change], rel=0.1)
+    applied = {each.change for each in advice.findings if each.recipe.calls}
+    assert {each.change for each in advice.variants} == applied
+
+
+def test_a_mended_kernel_has_not_the_finding_that_mended_it(planted):
+    name, _, build, sizes = planted
+    after = lpp.advise(build(mended=True), device=V100, parameters=sizes)
+    assert all(each.speedup < 1.1 for each in after.findings if each.kind == CAUSES[name][0])
+
+
+def test_at_most_eight_changed_programs_are_simulated(monkeypatch: pytest.MonkeyPatch):
+    simulated: list[str] = []
+    model = DEVICE_MODELS["pipeline"]
+
+    def time(self: DevicePredictor, kernel):
+        simulated.append(kernel.kernel)
+        return model.time(kernel)
+
+    monkeypatch.setattr(DevicePredictor, "time", time)
+    for build, sizes in PLANTED.values():
+        simulated.clear()
+        case, device = Case(build(), sizes, None), lpp.load_device(V100)
+        predictor = lpp.predictor(device=device, model="pipeline")
+        found = diagnosed(case, device, predictor)
+        assert len(simulated) <= 1 + len(found.launches) + SIMULATIONS
+        simulated.clear()
+        assert diagnosed(case, device, predictor, findings=False).findings == ()
+        assert len(simulated) == 1 + len(found.launches)
+
+
+def streaming(**options):
+    knl = lp.make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i]", name="doubled", lang_version=(2018, 2), **options)
+    knl = lp.add_dtypes(knl, {"a": np.float32})
+    return lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+
+
+def test_where_no_change_helps_that_is_said():
+    advice = lpp.advise(streaming(assumptions="n >= 256 and n mod 256 = 0"), device=V100, n=2**24)
+    assert advice.findings == ()
+    assert NOTHING in str(advice)
+    assert advice.diagnosis.cause == "bound by DRAM bandwidth: busy for 99 % of the time"
+
+
+def test_devices_have_their_own_words():
+    build, sizes = PLANTED["product"]
+    (amd,) = lpp.explain(build(), device="amd-mi250x", models=["pipeline"], parameters=sizes).devices
+    said = " ".join(str(amd).split())
+    assert all(word in said for word in ("LDS", "wavefronts wait", "4 times the bank passes"))
+    assert not any(word in said for word in ("shared memory", "warp", "SM "))
+
+
+@pytest.fixture
+def of_a_processor() -> Fit:
+    """A fit of a processor's pipelines by which each takes as long as its parameters say."""
+    columns = ("alu", "L1: global", "L2: global", "L3", "DRAM", "issue", "start", "launches")
+    return Fit(
+        model="overlap", device="A CPU", slug="a-cpu", described_as="processor", counting="executed",
+        weights=dict.fromkeys(columns, 1.0) | {"launches": 1e-6}, basis="pipelines", sharpness=4.0,
+    )  # fmt: skip
+
+
+def test_a_processor_has_vector_units_and_cache_lines_and_no_occupancy(of_a_processor: Fit):
+    build, _ = PLANTED["copy"]
+    (on,) = lpp.explain(build(), fit=of_a_processor, n=1024).devices
+    said = str(on)
+    assert "each load of a takes 16 cache lines where 2 would do" in on.cause
+    assert "vector units" in said
+    assert not any(word in said for word in ("occupancy", "warp", "shared memory"))
+    assert [each.kind for each in on.diagnosis.findings] == ["coalesce"]
+
+
+def test_what_a_fit_of_counts_cannot_simulate_is_said_to_be_by_the_simulator():
+    build, sizes = PLANTED["product"]
+    (on,) = lpp.explain(build(), device="amd-r9-fury", parameters=sizes).devices
+    assert (on.first, on.diagnosis.model) == ("linear", "pipeline")
+    assert "shares and changes are those of pipeline, by which it takes " in str(on)
+
+
+def test_of_two_fits_that_of_pipelines_is_shown():
+    build, sizes = PLANTED["product"]
+    (on,) = lpp.explain(build(), device="nvidia-h200", findings=False, parameters=sizes).devices
+    assert (on.first, on.diagnosis.model) == ("overlap", "overlap")
+    assert on.diagnosis.longest.busiest == "load/store"
+    assert 0.8 < on.diagnosis.longest.utilization["load/store"] <= 1
+
+
+def test_shares_of_peak_are_busy_cycles_and_waiting_adds_up():
+    build, sizes = PLANTED["product"]
+    (on,) = lpp.explain(build(), device=V100, models=["pipeline"], findings=False, parameters=sizes).devices
+    (launch,) = on.diagnosis.launches
+    of_pipeline = on.estimate.breakdown.by_property()
+    assert launch.utilization["load/store"] == pytest.approx(
+        of_pipeline["load/store"] / on.estimate.seconds * launch.balance, rel=1e-3
+    )
+    assert all(0 <= share <= 1 for share in launch.utilization.values())
+    assert sum(launch.waiting.total.values()) == pytest.approx(1)
+    padded = next(each for each in launch.accesses if each.array == "b_fetch" and each.kind == "load")
+    assert (padded.wavefronts, padded.fewest_wavefronts) == (8, 1)
+
+
+@pytest.mark.parametrize(("name", "cause"), [("copy", "memory bandwidth"), ("product", "pipeline busy")])
+def test_a_busy_level_that_all_cores_share_is_no_pipeline_of_the_core(name: str, cause: str):
+    build, sizes = PLANTED[name]
+    (on,) = lpp.explain(build(), device=V100, models=["pipeline"], findings=False, parameters=sizes).devices
+    waits = on.diagnosis.longest.waiting.total
+    assert next(iter(waits)) == cause
+    assert waits.get("memory bandwidth", 0.0) + waits.get("pipeline busy", 0.0) > 0.6
+
+
+def test_lines_cost_what_they_keep_busy_and_what_they_wait_for():
+    build, sizes = PLANTED["contraction"]
+    explained = lpp.explain(build(), device=V100, models=["pipeline"], findings=False, parameters=sizes)
+    (on,) = explained.devices
+    costs = {each.line.source: each.seconds for each in explained.lines_on(on)}
+    assert sum(costs.values()) == pytest.approx(on.estimate.seconds)
+    assert max(costs, key=lambda line: costs[line]) == "insn_k_update"
+
+
+def test_traffic_is_compared_with_what_the_arrays_are():
+    build, sizes = PLANTED["copy"]
+    (on,) = lpp.explain(build(), device=V100, models=["pipeline"], findings=False, parameters=sizes).devices
+    traffic = on.diagnosis.longest.traffic
+    assert traffic.compulsory == 2 * 4 * sizes["n"] ** 2
+    assert traffic.moved["DRAM"] == pytest.approx(traffic.compulsory, rel=0.01)
+    assert traffic.moved["L2"] == pytest.approx(8 * traffic.compulsory, rel=0.01)
+
+
+def test_what_one_group_more_needs_lets_it_reside():
+    build, sizes = PLANTED["contraction"]
+    (on,) = lpp.explain(build(mended=True), device=V100, models=["pipeline"], findings=False, parameters=sizes).devices
+    seen = on.diagnosis.longest.residents
+    assert seen.limited_by == ("registers",)
+    groups = [
+        lpp.occupancy(V100, 128, each).groups
+        for each in (seen.registers, seen.fewer_registers, seen.fewer_registers + 1)
+    ]
+    assert groups == [seen.groups, seen.groups + 1, seen.groups]
+
+
+@pytest.mark.parametrize(("name", "step"), [("product", 16), ("tail", 1024)])
+def test_an_explanation_without_findings_costs_little_more_than_an_estimate(name: str, step: int):
+    build, sizes = PLANTED[name]
+    larger = count()
+
+    def best(ask: Callable[..., Any]) -> float:
+        times: list[float] = []
+        for _ in range(4):
+            unit, n = build(), sizes["n"] + step * next(larger)
+            gc.collect()
+            start = perf_counter()
+            ask(unit, device=V100, model="pipeline", parameters=sizes | {"n": n})
+            times.append(perf_counter() - start)
+        return min(times)
+
+    best(lpp.estimate)
+    assert best(partial(lpp.explain, findings=False)) < 1.5 * best(lpp.estimate)
+
+
+def test_a_diagnosis_is_plain_and_comes_back_from_the_cache():
+    build, sizes = PLANTED["copy"]
+    advice = lpp.advise(build(), device=V100, parameters=sizes)
+    assert advice.diagnosis == lpp.advise(build(), device=V100, parameters=sizes).diagnosis
+    assert replace(advice.diagnosis, cause="another") != advice.diagnosis

@@ -1,0 +1,73 @@
+"""The page of a difference: well-formed, whole, its own whatever kernels are called, and narrow where it has to be."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import loopyperf as lpp
+from loopyperf.units import duration, unbroken
+from tests.explain.pages.browsing import chromium, needs_chromium, watching
+from tests.explain.pages.questions import hostile
+from tests.explain.pages.test_report_page import Page
+from tests.kernels import doubled
+from tests.planted import product
+
+
+@cache
+def difference() -> lpp.Difference:
+    return lpp.diff(product(), product(mended=True), n=512, device="nvidia-v100")
+
+
+def read(html: str) -> str:
+    return " ".join(" ".join(Page(html).texts).split())
+
+
+def test_it_is_well_formed_with_distinct_ids_and_asks_for_nothing():
+    page = Page(difference().html())
+    assert set(page.ids.values()) == {1}
+    assert (page.handlers, page.names["script"], page.names["img"]) == ([], 0, 0)
+    assert page.references == ["data:,"]
+    assert "default-src &#39;none&#39;" in difference().html()
+
+
+def test_it_holds_the_numbers_of_both_sides():
+    found, words = difference(), read(difference().html())
+    assert found.why[1:] in words
+    seconds = (found.before, found.after, *(each.before for each in found.lines), *(each.after for each in found.lines))
+    assert [duration(each) for each in seconds if each and duration(each) not in words] == []
+    pairs = [each for every in found.quantities.values() for each in every]
+    assert [each.name for each in pairs if " ".join([each.name, *each.words]) not in words] == []
+    assert [each.name for each in found.resources if " ".join([each.name, *each.words]) not in words] == []
+
+
+def test_names_of_kernels_are_no_part_of_it():
+    words = lpp.diff(hostile(), n=(64, 128), device="nvidia-v100").html()
+    assert Page(words).names["b"] == 0
+    assert "&lt;/script&gt;" in words
+
+
+def test_a_changed_line_has_both_texts_and_a_line_of_one_side_a_sign():
+    # The padded tile is written and read as the other one: its strides are no part of the text.
+    assert [sign for sign in ("<code>+ ", "<code>\N{MINUS SIGN} ") if sign in difference().html()] == []
+    two = lpp.diff(product(), doubled(), n=512, device="nvidia-v100").html()
+    assert "<code>\N{MINUS SIGN} acc_k_outer_k_inner = " in two
+    assert "<code>+ b[" in two
+
+
+def test_it_is_saved_where_it_is_to_be(tmp_path: Path):
+    saved = difference().save(tmp_path / "diff.html")
+    assert saved.read_text(encoding="utf-8") == difference().html()
+    with pytest.raises(lpp.ParameterError, match="the page cannot be written"):
+        difference().save(tmp_path / "nowhere" / "diff.html")
+
+
+@needs_chromium
+def test_a_browser_shows_it_without_scrolling_sideways(tmp_path: Path):
+    saved = difference().save(tmp_path / "diff.html")
+    with chromium() as browser:
+        for width, scheme in ((1100, "light"), (420, "dark")):
+            options = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme}
+            with watching(browser, saved.as_uri(), **options) as shown:
+                assert shown.page.evaluate("document.documentElement.scrollWidth") == width
+                assert shown.texts("#why") == [unbroken(f"{difference().why}.")]

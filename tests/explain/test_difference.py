@@ -1,0 +1,252 @@
+"""Differences: their parts add up to them, and their sentences name the cause that was planted."""
+
+import json
+from functools import cache
+from typing import Any
+
+import loopy as lp
+import numpy as np
+import pytest
+
+import loopyperf as lpp
+from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError
+from tests.explain.pages.questions import two_launches
+from tests.kernels import doubled
+from tests.planted import PLANTED
+
+V100 = "nvidia-v100"
+pytestmark = pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning")
+
+
+@cache
+def mended(name: str) -> lpp.Difference:
+    """Return what differs between a slow kernel and the same one mended."""
+    build, sizes = PLANTED[name]
+    return lpp.diff(build(), build(mended=True), device=V100, **sizes)
+
+
+@cache
+def spoiled(name: str) -> lpp.Difference:
+    """Return the same the other way round."""
+    build, sizes = PLANTED[name]
+    return lpp.diff(build(mended=True), build(), device=V100, **sizes)
+
+
+def numbers(pairs: tuple[Any, ...]) -> dict[str, tuple[float, float]]:
+    return {each.name: (each.before, each.after) for each in pairs}
+
+
+def test_a_kernel_does_not_differ_from_itself():
+    for name, (build, sizes) in PLANTED.items():
+        same = lpp.diff(build(), build(), device=V100, **sizes)
+        assert (same.why, same.ratio, same.before) == ("no difference", 1.0, same.after)
+        assert (same.shown_lines, same.shown_resources, same.shown_quantities) == ((), (), {}), name
+        assert all(each.change == 0 for each in same.lines)
+
+
+def test_the_parts_of_a_difference_add_up_to_it():
+    for name in PLANTED:
+        found = mended(name)
+        for side in ("before", "after"):
+            seconds = sum(getattr(each, side) or 0.0 for each in found.lines)
+            # Lines are sums of rows in another order: a few units in the last place.
+            assert seconds == pytest.approx(getattr(found, side), rel=1e-12), name
+        assert sum(each.change for each in found.lines) == pytest.approx(found.after - found.before, rel=1e-9)
+
+
+def test_run_times_and_what_is_busy_are_those_of_the_explanations():
+    build, sizes = PLANTED["product"]
+    found = mended("product")
+    for place, is_mended in enumerate((False, True)):
+        knl = build(mended=is_mended)
+        (on,) = lpp.explain(knl, device=V100, models=["pipeline"], findings=False, **sizes).devices
+        assert found.compared[place].seconds == float(on.estimate)
+        (review,) = on.diagnosis.launches
+        busy = {each.resource: (each.before, each.after)[place] for each in found.resources}
+        assert busy == {name: share * review.seconds for name, share in review.utilization.items()}
+        shares = {each.resource: (each.before_share, each.after_share)[place] for each in found.resources}
+        assert shares == pytest.approx(review.utilization)
+
+
+def test_why_names_the_sectors_where_accesses_are_coalesced():
+    # A warp of 32 lanes, a column of float32 each: 32 sectors; a row is 128 B, 4 sectors.
+    assert mended("copy").why.endswith("sectors of a and out fall from 32 to 4 per access; now DRAM binds")
+    assert "L2 is busy for" in mended("copy").why
+    assert spoiled("copy").why.endswith("sectors of a and out rise from 4 to 32 per access")
+    assert numbers(mended("copy").counters)["sectors per load of a"] == (32, 4)
+
+
+def test_why_names_the_wavefronts_where_a_tile_is_padded():
+    # 16 columns of a row of 16 words are 16 words apart: two banks, 8 words in each. With 17 they are in 16 banks.
+    assert mended("product").why.startswith("3.7 times as fast: shared memory and L1 is busy for")
+    assert mended("product").why.endswith("wavefronts of b_fetch fall from 8 to 1 per access")
+    assert spoiled("product").why.startswith("takes 3.7 times as long: ")
+    assert spoiled("product").why.endswith("wavefronts of b_fetch rise from 1 to 8 per access")
+    assert numbers(mended("product").counters)["wavefronts per load of b_fetch"] == (8, 1)
+
+
+def test_why_names_residents_and_registers_where_accumulators_are_fewer():
+    found = mended("contraction")
+    residents = numbers(found.residents)
+    (warps, more), (registers, fewer) = residents["warps that reside"], residents["registers in a work-item"]
+    assert more > warps
+    assert fewer < registers
+    assert f"{more} of 64 warps reside, not {warps}: {fewer} registers in a work-item, not {registers}" in found.why
+    assert "wait for memory" in found.why
+
+
+def test_why_names_barriers_where_a_sum_is_made_once():
+    assert "warps wait at barriers for" in mended("reduction").why
+    # 8 warps in each of 2048 groups execute 9 barriers, in each of 64 iterations or once.
+    assert mended("reduction").why.endswith("they execute 147 k barriers, not 9.44 M")
+    assert spoiled("reduction").why.endswith("they execute 9.44 M barriers, not 147 k")
+    build, sizes = PLANTED["reduction"]
+    for device in ("nvidia-a100", "nvidia-h200"):  # whose warps wait for memory about as long
+        found = lpp.diff(build(), build(mended=True), device=device, **sizes)
+        assert found.why.endswith("they execute 147 k barriers, not 9.44 M")
+
+
+def test_why_names_the_grid_where_cores_run_out_of_groups():
+    # 84 groups of 1,024 on 80 cores, two on four of them: (84/80)/2 of the time is work.
+    assert "SMs are idle for 7 %, not 48 % of the time" in mended("tail").why
+    assert mended("tail").why.endswith("672 groups of 128 work-items, not 84 groups of 1,024 work-items")
+
+
+def test_two_devices():
+    build, sizes = PLANTED["copy"]
+    found = lpp.diff(build(mended=True), device=[V100, "nvidia-a100"], **sizes)
+    assert [each.device for each in found.compared] == [V100, "nvidia-a100"]
+    assert found.labels == (V100, "nvidia-a100")
+    bandwidths = [
+        lpp.roofline(build(mended=True), device=each, **sizes).bandwidths["DRAM"] for each in (V100, "nvidia-a100")
+    ]
+    assert "DRAM is busy for" in found.why
+    assert found.why.endswith(f"it moves {bandwidths[1] / 1e12:.3g} TB/s, not {bandwidths[0] / 1e9:.3g} GB/s")
+    arithmetic = lpp.diff(PLANTED["tail"][0](mended=True), device=[V100, "nvidia-a100"], **PLANTED["tail"][1])
+    assert arithmetic.why.endswith("108 SMs at 1.41 GHz, not 80 SMs at 1.38 GHz")
+
+
+def test_two_devices_of_unlike_vendors_are_compared_in_their_own_words():
+    build, sizes = PLANTED["product"]
+    found = lpp.diff(build(mended=True), device=[V100, "amd-r9-fury"], **sizes)
+    assert "LDS is busy for" in found.why
+    assert "shared memory and L1 for" in found.why
+    assert found.why.endswith("on nvidia-v100")
+
+
+def test_two_sizes():
+    build, _ = PLANTED["product"]
+    found = lpp.diff(build(), n=(512, 1024), device=V100)
+    assert found.labels == ("n=512", "n=1024")
+    assert [dict(each.sizes) for each in found.compared] == [{"n": 512}, {"n": 1024}]
+    # 8 times the multiplications, hence loads: 1024³/32 of b_fetch.
+    before, after = numbers(found.counters)["loads of b_fetch"]
+    assert (before, after) == (512**3 / 32, 1024**3 / 32)
+    assert found.why.endswith("33.6 M loads of b_fetch, not 4.19 M")
+    assert float(lpp.estimate(build(), n=512, device=V100, model="pipeline")) == found.before
+
+
+def renamed(assigned: str, name: str) -> lp.TranslationUnit:
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        f"{assigned}[i] = 2*a[i] {{id={name}}}",
+        assumptions="n >= 128 and n mod 128 = 0",
+        name="twice",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(lp.add_dtypes(knl, {"a": np.float32}), "i", 128, outer_tag="g.0", inner_tag="l.0")
+
+
+def test_lines_are_matched_by_their_ids_then_by_what_they_assign():
+    def pairs(other: lp.TranslationUnit) -> list[tuple[str, str | None]]:
+        found = lpp.diff(renamed("b", "one"), other, n=2**20, device=V100)
+        lines = [each for each in found.lines if each.line.kind == "instruction"]
+        return [(each.line.source, each.other and each.other.source) for each in lines]
+
+    assert pairs(renamed("b", "one")) == [("one", "one")]
+    assert pairs(renamed("c", "one")) == [("one", "one")]
+    assert pairs(renamed("b", "other")) == [("one", "other")]
+    assert pairs(renamed("c", "other")) == [("one", None), ("other", None)]
+
+
+def test_a_line_of_one_side_alone_has_no_time_on_the_other():
+    found = lpp.diff(renamed("b", "one"), renamed("c", "other"), n=2**20, device=V100)
+    one, other = (each for each in found.lines if each.line.kind == "instruction")
+    assert (one.after, other.before) == (None, None)
+    assert (one.words[1], other.words[0]) == ("", "")
+    assert None not in (one.before, other.after)
+
+
+def test_launches_are_summed():
+    once, twice = (lpp.diff(two_launches(), n=(2**19, each), device=V100) for each in (2**19, 2**20))
+    assert once.why == "no difference"
+    assert numbers(twice.counters)["loads of b"] == (2 * 2**19 / 32, 2 * 2**20 / 32)
+    # The second launch loads twice, and each launch stores once, 4 B a time.
+    assert numbers(twice.traffic)["L1"] == (20 * 2**19, 20 * 2**20)
+
+
+def test_two_explanations_are_compared_as_two_kernels_are():
+    build, sizes = PLANTED["product"]
+    explained = [
+        lpp.explain(build(mended=each), device=V100, models=["pipeline"], findings=False, **sizes)
+        for each in (False, True)
+    ]
+    assert lpp.diff(*explained).to_dict() == mended("product").to_dict()
+    both = lpp.explain(build(), device=[V100, "nvidia-a100"], models=["pipeline"], findings=False, **sizes)
+    assert lpp.diff(both).to_dict() == lpp.diff(build(), device=[V100, "nvidia-a100"], **sizes).to_dict()
+
+
+def test_with_a_fit_run_times_are_its_and_resources_the_simulators():
+    found = lpp.diff(doubled(), n=(2**18, 2**20), device="amd-r9-fury", model="linear")
+    assert found.model == "linear"
+    assert found.after == float(lpp.estimate(doubled(), n=2**20, device="amd-r9-fury", model="linear"))
+    assert sum(each.after or 0.0 for each in found.lines) == pytest.approx(found.after)
+    assert "linear knows no pipelines" in found.notes[-1]
+
+
+def test_questions_that_make_no_sense_are_refused():
+    knl, explained = doubled(), lpp.explain(doubled(), n=4096, device=V100, models=["pipeline"], findings=False)
+    other = lpp.explain(doubled(), n=4096, device=V100, models=["roofline"], findings=False)
+    on_two = lpp.explain(doubled(), n=4096, device=[V100, "nvidia-a100"], models=["pipeline"], findings=False)
+    for arguments, options, error, words in (
+        ((knl,), {"n": 4096, "device": V100}, ParameterError, "nothing differs: give a second kernel"),
+        ((knl,), {"n": 4096}, ParameterError, "nothing differs"),
+        ((knl, knl), {"n": (1, 2, 3), "device": V100}, ParameterError, "n is one size or a pair .*, received 3"),
+        ((knl, knl), {"n": 64, "device": [V100] * 3}, ParameterError, "device is one device or two, received 3"),
+        ((knl, knl), {"n": 64, "device": []}, ParameterError, "device is one device or two, received 0"),
+        ((knl,), {"n": 64, "device": [V100, "nobodys"]}, UnknownDeviceError, "no device called 'nobodys'"),
+        ((knl, explained), {"n": 64}, ParameterError, "two programs or two explanations"),
+        ((explained, knl), {}, ParameterError, "two programs or two explanations"),
+        ((explained, explained), {"device": V100}, ParameterError, "explanations have their device.* drop device"),
+        ((explained, explained), {"n": 64}, ParameterError, "explanations have their device.* drop n"),
+        ((explained,), {}, ParameterError, "received 1 explanation of 1 device"),
+        ((explained, on_two), {}, ParameterError, "received 2 explanations of 3 devices"),
+        ((explained, other), {}, ParameterError, "of two models, 'pipeline' and 'roofline'"),
+        ((knl,), {"n": (64, None), "device": V100}, LoopyperfError, "n"),
+    ):
+        with pytest.raises(error, match=words):
+            lpp.diff(*arguments, **options)
+
+
+def test_a_size_that_one_of_two_kernels_has_is_none_for_the_other():
+    build, sizes = PLANTED["contraction"]
+    found = lpp.diff(doubled(), build(mended=True), n=sizes["n"], m=(None, sizes["m"]), device=V100)
+    assert [dict(each.sizes) for each in found.compared] == [{"n": sizes["n"]}, dict(sizes)]
+    assert found.labels == ("doubled", "contraction")
+
+
+def test_it_is_plain_values_that_json_holds():
+    said = json.loads(json.dumps(mended("product").to_dict()))
+    assert (said["before"], said["after"]) == (mended("product").before, mended("product").after)
+    assert said["ratio"] == pytest.approx(said["before"] / said["after"])
+    assert [each["name"] for each in said["counters"]] == [each.name for each in mended("product").counters]
+    assert said["lines"][0]["line"]["source"] == mended("product").lines[0].line.source
+
+
+def test_what_differs_little_is_counted_and_not_shown():
+    found = mended("product")
+    rows = len(found.lines) + len(found.resources) + sum(map(len, found.quantities.values()))
+    shown = len(found.shown_lines) + len(found.shown_resources) + sum(map(len, found.shown_quantities.values()))
+    assert found.folded == rows - shown > 0
+    assert f"{found.folded} rows with differences below 1 %" in str(found)
+    assert all(abs(each.change) >= 0.01 * found.before for each in found.shown_lines)

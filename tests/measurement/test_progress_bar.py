@@ -1,0 +1,78 @@
+"""The bar for Python's calls: what it counts, and that a notebook shows it."""
+
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock, call
+
+import pytest
+
+import loopyperf as lpp
+from loopyperf.errors import LoopyperfError
+from loopyperf.measurement.campaign import Progress
+from tests.kernels import doubled
+
+pytest.importorskip("tqdm")
+V100: dict[str, Any] = {"device": "nvidia-v100", "model": "roofline", "n": 4096}
+
+
+def test_a_ranking_is_counted_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    variants = {str(group): doubled(group=group) for group in (16, 32, 64)}
+    with lpp.ProgressBar("ranking") as bar:
+        lpp.rank(variants, progress=bar, **V100)
+    shown = capsys.readouterr()
+    assert "ranking: 100%" in shown.err
+    assert "3/3" in shown.err
+    assert shown.out == ""
+
+
+def test_a_search_says_how_far_it_is() -> None:
+    pytest.importorskip("optuna")
+    for optimizer in ("exhaustive", "random"):
+        counted = Mock()
+        lpp.search(doubled_by, {"group": (16, 32, 64)}, optimizer=optimizer, progress=counted, **V100)
+        assert counted.call_args_list == [call(1, 3), call(2, 3), call(3, 3)]
+
+
+def doubled_by(group: int) -> Any:
+    return doubled(group=group)
+
+
+def test_stages_of_a_campaign_have_counts_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    with lpp.ProgressBar() as bar:
+        bar(Progress(3, 40, "barriers", "group 64"))
+        bar(Progress(40, 40, "barriers", "group 64"))
+        bar(Progress(0, 0, "", "", "fitting"))
+    shown = capsys.readouterr().err
+    assert "measuring barriers:" in shown
+    assert "40/40" in shown
+    assert "fitting: : 0it" in shown.split("40/40")[-1]
+
+
+def test_without_tqdm_it_is_said_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.raises(LoopyperfError, match=r"pip install 'loopyperf\[notebooks\]'"):
+        lpp.ProgressBar()
+
+
+CELL = f"""
+import sys
+sys.path[:0] = [{str(Path(__file__).parents[1])!r}, {str(Path(__file__).parents[2])!r}]
+import loopyperf as lpp
+from tests.kernels import doubled
+with lpp.ProgressBar("ranking") as bar:
+    lpp.rank({{"one": doubled()}}, n=64, device="nvidia-v100", model="roofline", progress=bar)
+"""
+
+
+def test_a_notebook_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name.lower()))
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CELL)])
+    nbclient.NotebookClient(notebook, kernel_name="python3", timeout=120).execute(cleanup_kc=True)
+    outputs = notebook.cells[0].outputs
+    # Text where there are no widgets, else a widget, whose text is its last state.
+    assert "ranking" in str(outputs)
+    assert "1/1" in str(outputs)

@@ -1,0 +1,70 @@
+"""Fits that need no device, a small campaign, and a folder for what is remembered."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from loopyperf.calibration import choice
+from loopyperf.calibration.fits import Fit
+from loopyperf.memory.source_launch import KernelStructure
+from loopyperf.predict import on_device
+from loopyperf.stages import case
+from tests.measurement.synthetic import SyntheticBackend
+from tests.small_campaign import seconds, write_kernel_files
+
+MakeFit = Callable[..., Fit]
+
+
+@pytest.fixture
+def make_fit() -> MakeFit:
+    """Return what makes a fit: 1 ns a multiplication and 1 µs a launch, unless changed."""
+
+    def make(**changes: object) -> Fit:
+        fields = {
+            "model": "linear",
+            "device": "Made Up 1",
+            "slug": "made-up-1",
+            "counting": "executed",
+            "weights": {"f32 mul": 1e-9, "launches": 1e-6},
+        }
+        return Fit(**fields | changes)
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def forgotten_device() -> None:
+    """Forget which local device an earlier test found."""
+    choice._local_device.cache_clear()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder that files are asked for in; it is not there yet."""
+    folder = tmp_path / "counted"
+    monkeypatch.setenv("LOOPYPERF_CACHE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def forbid(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return what makes Loopy's passes, and the building of graphs, fail from then on."""
+
+    def forbidden() -> None:
+        monkeypatch.setattr(case, "load_kernel", lambda *_: pytest.fail("a pass of Loopy's"))
+        for owner, name in ((on_device, "profile_of"), (KernelStructure, "profile")):
+            monkeypatch.setattr(owner, name, lambda *_, **__: pytest.fail("a graph"))
+
+    return forbidden
+
+
+@pytest.fixture
+def kernels(tmp_path: Path) -> Path:
+    """A folder of three small kernel files."""
+    return write_kernel_files(tmp_path / "kernels")
+
+
+@pytest.fixture
+def backend() -> SyntheticBackend:
+    return SyntheticBackend(seconds)

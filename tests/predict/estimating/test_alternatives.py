@@ -1,0 +1,213 @@
+"""Where it is unsure whether private arrays are registers, an estimate has both times, and its interval holds both."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import loopy as lp
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import loopyperf as lpp
+from loopyperf.calibration.accuracy import Uncertainty
+from loopyperf.calibration.fits import Fit
+from loopyperf.cli.program import program
+from loopyperf.errors import MissingNumberError, ParameterError
+from loopyperf.models.catalog import DEVICE_MODELS
+from loopyperf.models.result import ModelTime
+from loopyperf.pipeline.timed_program import TimedProgram
+from loopyperf.predict.on_device import arrays_in_words, batched_alternatives, with_alternatives
+from loopyperf.stages.stages import Stages, staged
+from tests import private_array_kernels as kernels
+from tests.private_array_kernels import F64
+
+V100 = lpp.load_device("nvidia-v100")
+N = 4096
+REASON = "the loop over p makes 8 or 16 passes; some of such loops are written out"
+
+
+def unsure() -> lp.TranslationUnit:
+    """Return a kernel with an array that is likelier in registers."""
+    return kernels.UNSURE["8 or 16 passes"]()
+
+
+def unsure_of_two() -> lp.TranslationUnit:
+    """Return a kernel with an array that is likelier in registers, and one that is likelier in memory."""
+    sums = [
+        f"{{[s{name}, p{name}]: 0<=p{name}<{tile} and 0<=s{name} and {tile}*s{name} + p{name} < {total}}}"
+        for name, tile, total in (("a", 16, 328), ("b", 9, 183))
+    ]
+    unit = lp.make_kernel(
+        ["{[t, i, o]: 0<=t<32 and 0<=i,o<9}", *sums],
+        """
+        a[i] = x[i, t]
+        b[i] = x[i, t]
+        a[pa] = a[pa] + x[16*sa + pa, t] {id=a}
+        b[pb] = b[pb] + x[9*sb + pb, t] {id=b}
+        y[o, t] = a[o] + b[o]
+        """,
+        [
+            lp.GlobalArg("x,y", F64, shape=lp.auto),
+            lp.TemporaryVariable("a", F64, shape=(16,), address_space=lp.AddressSpace.PRIVATE),
+            lp.TemporaryVariable("b", F64, shape=(9,), address_space=lp.AddressSpace.PRIVATE),
+        ],
+        lang_version=(2018, 2),
+        seq_dependencies=True,
+    )
+    return lp.prioritize_loops(lp.prioritize_loops(lp.tag_inames(unit, {"t": "l.0"}), "sa,pa"), "sb,pb")
+
+
+def stages(unit: lp.TranslationUnit, **options: Any) -> Stages:
+    sizes = {"n": N} if "n" in unit.default_entrypoint.arg_dict else {}
+    return staged(lpp.kernel_profile(unit, parameters=sizes), V100, **options)
+
+
+def otherwise(unit: lp.TranslationUnit) -> list[Stages]:
+    return [stages(unit, placement=place) for place in stages(unit).machine.alternatives]
+
+
+def private_accesses(found: Stages) -> int:
+    graphs = (each.graph for launch in found.timed.launches for each in launch.programs.values())
+    return sum(each.subsystem == "private" for graph in graphs for each in graph.instructions)
+
+
+@pytest.mark.parametrize("name", ["pipeline", "roofline", "wfg"])
+def test_the_other_time_is_that_of_the_array_in_the_other_place(name: str) -> None:
+    found = lpp.estimate(unsure(), n=N, device=V100, model=name)
+    (other,) = found.alternatives
+    time = DEVICE_MODELS[name].time
+    assert found.is_unsure
+    assert found.seconds == time(stages(unsure(), placement="registers").timed).seconds
+    assert other.seconds == time(stages(unsure(), placement="private memory").timed).seconds
+    assert (other.arrays, other.assumption) == (("a",), "the private array a is in private memory")
+    assert other.reason == REASON
+
+
+def test_a_kernel_of_whose_arrays_it_is_sure_has_one_time() -> None:
+    builds = {**kernels.REGISTERS, **kernels.PRIVATE_MEMORY}
+    too_large = builds.pop("more than all registers")  # before Turing, it is unsure where such an array is
+    assert stages(too_large()).machine.alternatives
+    for build in builds.values():
+        assert stages(build()).machine.alternatives == ()
+    found = lpp.estimate(kernels.copied(8), n=N, device=V100, model="roofline")
+    assert not found.is_unsure
+    assert found.to_dict()["alternatives"] == found.to_dict()["unsure"] == []
+    assert "or:" not in str(found)
+
+
+def test_in_memory_the_array_is_loaded_and_stored_and_in_registers_it_is_not() -> None:
+    (other,) = otherwise(unsure())
+    assert private_accesses(stages(unsure())) == 0 < private_accesses(other)
+    assert other.machine.alternatives == ("registers",)
+    assert private_accesses(stages(unsure(), placement="registers")) == 0
+
+
+def test_where_likelier_places_differ_all_arrays_are_taken_to_be_in_either() -> None:
+    found = lpp.estimate(unsure_of_two(), device=V100, model="roofline")
+    assert [(each.arrays, each.assumption) for each in found.alternatives] == [
+        (("b",), "the private array b is in registers"),
+        (("a",), "the private array a is in private memory"),
+    ]
+    none, both = otherwise(unsure_of_two())
+    assert private_accesses(none) == 0 < private_accesses(stages(unsure_of_two())) < private_accesses(both)
+
+
+def test_what_a_batch_takes_otherwise_is_an_array_over_its_sizes() -> None:
+    found = lpp.estimate(unsure(), n=np.array([N, 64]), device=V100, model="roofline")
+    single = [lpp.estimate(unsure(), n=n, device=V100, model="roofline") for n in (N, 64)]
+    assert [each.alternatives[0].seconds for each in single] == np.asarray(found.alternatives[0].seconds).tolist()
+    assert (
+        json.loads(json.dumps(found.to_dict()))["alternatives"][0]["seconds"]
+        == np.asarray(found.alternatives[0].seconds).tolist()
+    )
+
+
+def test_a_size_at_which_it_is_sure_takes_the_same_otherwise() -> None:
+    sure = DEVICE_MODELS["roofline"].time(stages(kernels.copied(8)).timed)
+    model, other = DEVICE_MODELS["roofline"], stages(unsure())
+    doubtful = with_alternatives(model.time(other.timed), other, model.time)
+    (found,) = batched_alternatives([sure, doubtful, sure], (3,))
+    assert np.asarray(found.seconds).tolist() == [sure.seconds, doubtful.alternatives[0].seconds, sure.seconds]
+    assert (found.arrays, found.reason) == (("a",), REASON)
+
+
+WEIGHTS = {"DRAM": 1.0, "local: private": 1.0, "local: global": 1.0, "latency": 1.0}
+
+
+@pytest.fixture
+def fit() -> Fit:
+    spread = Uncertainty(tuple(np.arange(1, 100) / 100), (), ((0.0,),))
+    return Fit(
+        model="linear",
+        device="V100",
+        slug="nvidia-v100",
+        counting="executed",
+        weights=WEIGHTS,
+        basis="pipelines",
+        uncertainty=spread,
+    )
+
+
+def test_the_interval_of_a_fit_holds_both_times(fit: Fit) -> None:
+    found = lpp.estimate(unsure(), n=N, fit=fit)
+    (other,) = found.alternatives
+    assert found.interval is not None
+    assert other.seconds > found.seconds
+    # 80 of the scores 0.01 to 0.99 are up to 0.8, without leverage
+    assert found.interval == pytest.approx((found.seconds * np.exp(-0.8), other.seconds * np.exp(0.8)))
+
+
+def test_a_search_that_asks_for_one_time_is_still_told_of_the_risk(fit: Fit) -> None:
+    for how in ({"fit": fit}, {"device": V100, "model": "roofline"}):
+        both, one = lpp.estimate(unsure(), n=N, **how), lpp.estimate(unsure(), n=N, alternatives=False, **how)
+        assert (one.seconds, one.unsure, one.alternatives) == (both.seconds, ("a",), ())
+        assert one.is_unsure
+        if both.interval is not None and one.interval is not None:
+            assert one.interval[1] < both.interval[1]
+
+
+def test_a_size_that_is_called_alternatives_goes_through_parameters() -> None:
+    with pytest.raises(ParameterError, match="alternatives is True or False, received 3; pass a kernel's size called"):
+        lpp.estimate(unsure(), n=N, device=V100, model="roofline", alternatives=3)  # pyright: ignore[reportArgumentType]
+
+
+def test_what_has_no_answer_otherwise_is_said() -> None:
+    def only_in_registers(kernel: TimedProgram) -> ModelTime:
+        if any(each.subsystem == "private" for launch in kernel.launches for _, each, _ in launch.executed()):
+            raise MissingNumberError("no local memory")
+        return DEVICE_MODELS["roofline"].time(kernel)
+
+    known = stages(unsure())
+    found = with_alternatives(only_in_registers(known.timed), known, only_in_registers)
+    assert found.alternatives == ()
+    assert found.notes[-1] == "no time if the private array a is in private memory: no local memory"
+
+
+def test_printed_and_as_json_it_has_both_times(tmp_path: Path) -> None:
+    file = tmp_path / "unsure.py"
+    file.write_text(
+        "from tests.private_array_kernels import in_tiles\n\n\ndef build():\n    return in_tiles(328, 16)\n"
+    )
+    asked = ["estimate", f"{file}:build", "--set", f"n={N}", "--device", "nvidia-v100", "--model", "roofline"]
+    expected = lpp.estimate(unsure(), n=N, device=V100, model="roofline")
+    assert f"or: {expected.alternatives[0]}" in " ".join(str(expected).split())
+    printed = " ".join(CliRunner().invoke(program, asked).stdout.split())
+    assert f"or: {expected.alternatives[0]}" in printed
+    told = json.loads(CliRunner().invoke(program, [*asked, "--json"]).stdout)
+    assert told["unsure"] == ["a"]
+    assert told["alternatives"] == [expected.alternatives[0].to_dict()]
+
+
+def test_models_side_by_side_say_both_times() -> None:
+    found = lpp.compare(unsure(), n=N, device=V100, models=["roofline", "wfg"])
+    for name, each in found.estimates.items():
+        assert each == lpp.estimate(unsure(), n=N, device=V100, model=name)
+    _, _, *lines = str(found).splitlines()
+    assert len(lines) == 2
+    assert all(", or " in line for line in lines)
+
+
+def test_of_many_arrays_a_sentence_names_some() -> None:
+    assert arrays_in_words(["a", "b"]) == "the private arrays a, b are"
+    assert arrays_in_words(["a", "b", "c", "d", "e"]) == "the private arrays a, b, c and 2 more are"

@@ -1,0 +1,363 @@
+"""From a device to samples in an archive, and from these to a model that corrects the sampled one."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+import loopyperf as lpp
+from loopyperf.calibration.learned import own_residual_models
+from loopyperf.errors import BackendError, CalibrationError, LoopyperfWarning, MeasurementError, ParameterError
+from loopyperf.measurement.archive import Recording, read_archive
+from loopyperf.measurement.backends import open_backend
+from loopyperf.measurement.backends.interface import BenchmarkCase, Contents, MeasuredTimes
+from loopyperf.measurement.kernel_files import load_kernel_files
+from loopyperf.measurement.protocol import Protocol
+from loopyperf.measurement.records import Run
+from loopyperf.measurement.watch import YARDSTICK
+from loopyperf.predict.corrected import train_recordings
+from tests.kernels import doubled, gathered, summed
+from tests.measurement.synthetic import SyntheticBackend
+from tests.parts_backend import HOST, TICK, WholeAndParts, alike
+from tests.small_campaign import seconds, write_kernel_files
+
+PROTOCOL = Protocol(runs=4, dropped=1, probe_runs=2, overhead_factor=0, longest_run=1.0)
+MEASUREMENTS = 33
+"""of the 11 kernels at 3 sizes each"""
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_kernel_files(tmp_path_factory.mktemp("kernels"))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "samples.jsonl"
+
+
+def calibrated(backend: Any, kernels: Path, path: Path, *, samples: bool = True) -> Recording:
+    """Return the archive that a calibration leaves."""
+    lpp.calibrate(
+        backend,
+        kernels=kernels,
+        archive=path,
+        save=path.with_name("fit.json"),
+        protocol=PROTOCOL,
+        model="linear",
+        samples=samples,
+    )
+    return read_archive(path)
+
+
+@pytest.fixture(scope="module")
+def finished(kernels: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Return an archive with samples of everything."""
+    path = tmp_path_factory.mktemp("finished") / "samples.jsonl"
+    calibrated(WholeAndParts(), kernels, path)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def recording(finished: bytes, path: Path) -> Recording:
+    """Return what that archive, which is at *path*, holds."""
+    path.write_bytes(finished)
+    return read_archive(path)
+
+
+def without(recording: Recording, *labels: str) -> Recording:
+    """Return *recording* without the samples of the kernels called one of *labels*, of all without any."""
+    return replace(recording, sampled=tuple(each for each in recording.sampled if labels and each.label not in labels))
+
+
+def trained(recording: Recording, kernels: Path, base: str | None = None) -> lpp.ResidualModel:
+    pytest.importorskip("sklearn", reason="learned models are in the extra learn")
+    return train_recordings([recording], load_kernel_files(kernels), base=base)
+
+
+@dataclass
+class Refusing(WholeAndParts):
+    """Cannot run parts of what is called one of *refused*, and is lost after *last* runs of parts."""
+
+    refused: tuple[str, ...] = ()
+    last: int = 10**9
+
+    def bound(self, case: BenchmarkCase, contents: Contents) -> Any:
+        if case.configuration.label in self.refused:
+            raise MeasurementError(f"{case}: no parts of this one")
+        if len(self.asked) > self.last:
+            raise BackendError("the device is lost")
+        return super().bound(case, contents)
+
+
+# {{{ taking them
+
+
+def test_every_measurement_gets_its_samples(recording: Recording):
+    assert set(recording.samples) == {each.key for each in recording.standing}
+    assert len(recording.samples) == MEASUREMENTS
+    (fill,) = (each for key, each in recording.samples.items() if key[:3] == ("vectors", "fill", (("n", 2**14),)))
+    (program,) = fill.programs
+    assert (program.samples.total_groups, program.samples.saturation) == (2**14 // 16, 1)
+    assert program.work is not None
+    assert program.work.total / program.work.sampled[-1] == 2**10 / program.samples.groups[-1]
+    assert fill.launching > 0
+
+
+def test_samples_are_taken_for_an_archive_that_has_none_and_nothing_is_measured_again(kernels: Path, path: Path):
+    before = calibrated(WholeAndParts(), kernels, path, samples=False)
+    assert before.sampled == ()
+    backend = WholeAndParts()
+    after = calibrated(backend, kernels, path)
+    assert (backend.calls, len(after.sampled)) == ([], MEASUREMENTS)
+    assert after.standing == before.standing
+
+
+def test_a_lost_device_ends_it_and_it_is_resumed(kernels: Path, path: Path):
+    with pytest.raises(BackendError, match="the device is lost"):
+        calibrated(Refusing(last=100), kernels, path)
+    some = read_archive(path).sampled
+    assert 0 < len(some) < MEASUREMENTS
+    second = WholeAndParts()
+    recording = calibrated(second, kernels, path)
+    assert second.calls == []
+    assert recording.sampled[: len(some)] == some
+    assert len(recording.sampled) == len(recording.samples) == MEASUREMENTS
+
+
+def test_a_finished_archive_is_left_as_it_is(recording: Recording, kernels: Path, path: Path):
+    backend = WholeAndParts()
+    assert calibrated(backend, kernels, path).sampled == recording.sampled
+    assert (backend.calls, backend.asked) == ([], [])
+
+
+def test_kernels_with_too_few_groups_are_run_as_a_whole_and_said(kernels: Path, path: Path):
+    # At n = 2^10 to 2^14 the empty kernel has 64 to 1024 groups, fewer than 3 times 400 at once; vectors have more.
+    with pytest.warns(
+        LoopyperfWarning, match=r"^8 measurements have too few groups.*: empty kernel \(3\), vectors \(5\)$"
+    ):
+        recording = calibrated(WholeAndParts(saturation=400), kernels, path)
+    assert len(recording.samples) == MEASUREMENTS
+    assert sum(each.is_whole for each in recording.sampled) == 8
+    rows = lpp.load_measurements(path, kernels=kernels)
+    assert [bool(row.samples) for row in rows].count(False) == 8
+    backend = WholeAndParts(saturation=400)
+    with pytest.warns(LoopyperfWarning, match="^8 measurements"):
+        assert calibrated(backend, kernels, path).sampled == recording.sampled
+    assert backend.asked == []
+
+
+def test_kernels_that_cannot_be_sampled_are_left_out_and_said(kernels: Path, path: Path):
+    backend = Refusing(refused=("copy",))
+    with pytest.warns(LoopyperfWarning, match=r'^6 measurements have no samples: .*, "copy", n=\d+: no parts of this'):
+        recording = calibrated(backend, kernels, path)
+    assert {key.label for key in recording.samples} == {"empty", "fill", "double", "product", "sum"}
+    again = WholeAndParts()
+    assert len(calibrated(again, kernels, path).samples) == MEASUREMENTS
+    assert len(again.contents) < len(backend.contents)
+
+
+def test_a_backend_that_runs_whole_kernels_only_is_refused_before_it_measures(kernels: Path, path: Path):
+    backend = SyntheticBackend(seconds)
+    with pytest.raises(ParameterError, match="the backend 'synthetic' runs whole ones only: leave samples out"):
+        calibrated(backend, kernels, path)
+    assert backend.calls == []
+    assert not path.exists()
+
+
+@dataclass
+class SlowOnce(WholeAndParts):
+    """Takes twice as long, also for the yardstick, while something is sampled for the first time."""
+
+    label: str = "copy"
+    sizes: tuple[tuple[str, int], ...] = (("n", 2**14),)
+    takes: int = 0
+    slow: bool = False
+
+    def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
+        timing = super().time(case, runs)
+        if case.kernel_class != YARDSTICK or not self.slow:
+            return timing
+        self.slow = False
+        return MeasuredTimes(tuple(2 * each for each in timing.wall))
+
+    def bound(self, case: BenchmarkCase, contents: Contents) -> Any:
+        is_meant = case.configuration.label == self.label and tuple(case.sizes.items()) == self.sizes
+        self.takes += is_meant and not any(contents.values())
+        self.slow = is_meant and self.takes == 1
+        self.seconds = (lambda *_: 2 * TICK) if self.slow else alike
+        return super().bound(case, contents)
+
+
+def test_what_was_sampled_while_the_device_was_slow_is_sampled_again(kernels: Path, path: Path):
+    calm = calibrated(WholeAndParts(), kernels, path)
+    path.unlink()
+    backend = SlowOnce()
+    recording = calibrated(backend, kernels, path)
+    assert backend.takes == 2
+    assert [each.programs for each in recording.sampled] == [each.programs for each in calm.sampled]
+
+
+def test_progress_covers_measurements_then_samples_and_then_the_fit(recording: Recording, kernels: Path, path: Path):
+    shown: list[Any] = []
+    lpp.calibrate(
+        WholeAndParts(),
+        kernels=kernels,
+        archive=path,
+        protocol=PROTOCOL,
+        model="linear",
+        samples=True,
+        progress=shown.append,
+    )
+    assert [(each.stage, each.done, each.total) for each in shown] == [
+        *(("measuring", done, 11) for done in range(12)),
+        *(("sampling", done, MEASUREMENTS) for done in range(MEASUREMENTS + 1)),
+        ("fitting", 0, 0),
+    ]
+
+
+# }}}
+
+
+# {{{ learning from them
+
+
+def test_an_archive_with_samples_teaches_what_the_sampled_model_gets_wrong(recording: Recording, kernels: Path):
+    backend = WholeAndParts()
+    learned = trained(recording, kernels)
+    assert (learned.record.base, learned.record.source) == ("sampled", "loopyperf calibrate")
+    assert len(learned.record.rows) == MEASUREMENTS
+    for unseen, n in ((summed(5), 2**16), (doubled(), 2**18)):
+        found = lpp.estimate(unseen, n=n, model="learned", fit=learned, backend=backend)
+        alone = lpp.estimate(unseen, n=n, model="sampled", backend=backend)
+        whole = backend.whole(unseen, {"n": n})
+        assert float(alone) == pytest.approx((whole - HOST) / 1.25 + HOST, rel=1e-9)
+        assert float(found) == pytest.approx(whole, rel=0.03)
+
+
+def test_what_is_said_of_samples_is_said_of_their_correction_too(recording: Recording, kernels: Path):
+    backend = WholeAndParts()
+    found = lpp.estimate(gathered(), n=2**14, fit=trained(recording, kernels), backend=backend)
+    alone = lpp.estimate(gathered(), n=2**14, model="sampled", backend=backend)
+    assert {"no arguments were given for index: taken as zeros"} <= set(found.notes) & set(alone.notes)
+    assert sum("of the predicted run; all of them took" in note for note in found.notes) == 1
+
+
+def test_the_backends_own_learned_model_is_meant(recording: Recording, kernels: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LOOPYPERF_DEVICE", "nvidia-v100")
+    learned = trained(recording, kernels)
+    lpp.save_residual_model(learned, own_residual_models(learned.record.slug))
+    found = lpp.estimate(doubled(), n=2**18, model="learned", backend=WholeAndParts())
+    assert found == replace(lpp.estimate(doubled(), n=2**18, fit=learned, backend=WholeAndParts()), notes=found.notes)
+
+
+def test_learned_models_split_a_kernel_between_backends(recording: Recording, kernels: Path):
+    learned = trained(recording, kernels)
+    lpp.save_residual_model(learned, own_residual_models(learned.record.slug))
+    devices = [WholeAndParts(), WholeAndParts()]
+    found = lpp.split(doubled(), devices=devices, model="learned", n=2**18)
+    assert found.devices == (learned.record.slug,) * 2
+    assert found.groups[0] == pytest.approx(found.groups[1], rel=1e-3)
+
+
+def test_several_archives_teach_together(recording: Recording, kernels: Path):
+    files = load_kernel_files(kernels)
+    both = [without(recording, "copy"), without(recording, "fill")]
+    assert len(train_recordings(both, files).record.rows) == 27 + 27
+    elsewhere = replace(recording, runs=tuple(of_another_device(run) for run in recording.runs))
+    with pytest.raises(CalibrationError, match="of one device; the archives are of: another-device, arithmetic-dev"):
+        train_recordings([recording, elsewhere], files)
+    cold = replace(recording, runs=tuple(with_cold_caches(run) for run in recording.runs))
+    with pytest.raises(CalibrationError, match=r"must not stand side by side: protocol\.caches is 'cold' ins"):
+        train_recordings([recording, cold], files)
+    with pytest.raises(CalibrationError, match="the archives are of: none"):
+        train_recordings([], files)
+
+
+def of_another_device(run: Run) -> Run:
+    return structs.replace(run, environment=structs.replace(run.environment, device="Another Device"))
+
+
+def with_cold_caches(run: Run) -> Run:
+    return structs.replace(run, protocol=structs.replace(run.protocol, caches="cold"))
+
+
+def test_rows_of_an_archive_teach_the_same(recording: Recording, kernels: Path, path: Path):
+    rows = lpp.load_measurements(path, kernels=kernels)
+    learned = lpp.train(rows, device="arithmetic-device-1")
+    assert learned.record.base == "sampled"
+    assert learned.record.rows == trained(recording, kernels).record.rows
+    assert lpp.fit(rows, device="arithmetic-device-1", model="linear").weights
+
+
+def test_other_bases_learn_from_all_measurements(recording: Recording, kernels: Path):
+    found = trained(without(recording), kernels)
+    assert found.record.base == "overlap of counts"
+    assert trained(recording, kernels, "overlap").record.rows == found.record.rows
+
+
+def test_of_a_mixed_archive_only_what_has_samples_teaches(recording: Recording, kernels: Path):
+    learned = trained(without(recording, "copy"), kernels)
+    assert learned.record.source == "loopyperf calibrate, the 27 of 33 rows that have samples"
+    assert len(learned.record.rows) == 27
+    assert "copy" not in {row.label for row in learned.record.rows}
+
+
+def test_an_archive_without_samples_is_refused_for_the_base_sampled(recording: Recording, kernels: Path):
+    with pytest.raises(CalibrationError, match=r"none of the 33 rows has samples.* `loopyperf calibrate --samples`"):
+        trained(without(recording), kernels, "sampled")
+
+
+def test_samples_of_fewer_than_three_classes_are_refused(recording: Recording, kernels: Path):
+    two = without(recording, "empty")
+    with pytest.raises(
+        CalibrationError, match=r"30 of 33 rows have samples, of 2 classes .* or learn the error of anot"
+    ):
+        trained(two, kernels)
+
+
+def test_samples_of_a_kernel_that_the_files_no_longer_have_are_refused(recording: Recording, tmp_path: Path):
+    kernels = write_kernel_files(tmp_path / "kernels", "empty kernel", "vectors")
+    with pytest.raises(
+        CalibrationError, match="has measurements of 'long vectors', configuration 'fill', which the kern"
+    ):
+        trained(recording, kernels)
+
+
+def test_a_truncated_archive_teaches_what_is_whole(finished: bytes, kernels: Path, path: Path):
+    path.write_bytes(finished[:-20])
+    learned = trained(read_archive(path), kernels)
+    assert learned.record.source == "loopyperf calibrate, the 32 of 33 rows that have samples"
+    backend = WholeAndParts()
+    assert len(calibrated(backend, kernels, path).samples) == MEASUREMENTS
+    assert 0 < len(backend.contents) < 10  # those of one kernel
+
+
+def test_a_model_is_of_the_device_that_was_sampled(recording: Recording, kernels: Path):
+    learned = trained(recording, kernels)
+    with pytest.raises(lpp.errors.FitFileError, match="trained on the device 'arithmetic-device-1', and samples would"):
+        lpp.estimate(doubled(), n=2**16, fit=learned, backend=WholeAndParts(name="Another Device"))
+
+
+# }}}
+
+
+@pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning")
+def test_samples_teach_on_pocl(tmp_path: Path, path: Path):
+    pytest.importorskip("pyopencl")
+    backend: Any = open_backend("opencl")
+    kernels = write_kernel_files(tmp_path / "kernels", "empty kernel", "long vectors")
+    for name in ("first", "second"):
+        text = (kernels / "long_vectors.py").read_text()
+        (kernels / f"{name}.py").write_text(text.replace('"long vectors"', f'"{name} vectors"'))
+    recording = calibrated(backend, kernels, path)
+    learned = trained(recording, kernels, "sampled")
+    assert learned.record.slug == backend.environment.slug
+    assert {"first vectors", "long vectors", "second vectors"} <= {row.kernel_class for row in learned.record.rows}
+    found = lpp.estimate(doubled(), n=2**18, model="learned", fit=learned, backend="opencl")
+    assert (found.model, found.device) == ("learned", backend.environment.slug)
+    assert np.isfinite(float(found))
+    assert found.breakdown.by_property()["other groups"] > 0

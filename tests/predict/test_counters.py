@@ -1,0 +1,156 @@
+"""What a profiler counts, predicted: sums that can be written down by hand, and what is refused."""
+
+import loopy as lp
+import numpy as np
+import pytest
+
+import loopyperf as lpp
+from loopyperf.errors import ParameterError
+from loopyperf.models.counters import unit_of_metric
+from tests.kernels import doubled, two_launches
+
+TURING = {"device": "nvidia-rtx-2080-ti"}
+MANY = 2**24
+"""numbers: more than a cache has room for"""
+
+
+def transposed_tile(pad: int) -> lp.TranslationUnit:
+    """Each work-item of a warp writes into a row of its own of a tile, whose rows have 32 numbers and a *pad*."""
+    kernel = lp.make_kernel(
+        "{[g, i]: 0 <= g < 128 and 0 <= i < 32}",
+        """
+        for g, i
+            tile[i, 0] = a[g, i]  {id=put}
+            ... lbarrier  {id=all, dep=put}
+            b[g, i] = tile[31 - i, 0]  {dep=all}
+        end
+        """,
+        [
+            lp.GlobalArg("a, b", np.float32, shape=(128, 32)),
+            lp.TemporaryVariable("tile", np.float32, (32, 32 + pad), lp.AddressSpace.LOCAL),
+        ],
+        name="transposed",
+        lang_version=(2018, 2),
+    )
+    return lp.tag_inames(kernel, "g:g.0, i:l.0")
+
+
+def test_what_the_shared_cache_has_room_for_is_not_written_within_the_launch():
+    found = lpp.counters(doubled(group=256), n=2**18, **TURING)
+    assert found["lts__t_sectors_op_write.sum"] == 2**15
+    assert found["dram__sectors_write.sum"] == 0
+
+
+def test_a_kernel_that_doubles_numbers_moves_each_sector_once_by_way_of_all_levels():
+    found = lpp.counters(doubled(group=256), n=MANY, **TURING)
+    for direction, op in (("read", "ld"), ("write", "st")):
+        assert found[f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum"] == MANY / 32
+        assert found[f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum"] == MANY / 8
+        assert found[f"lts__t_sectors_op_{direction}.sum"] == pytest.approx(MANY / 8)
+    left = 0.5 * 5.5 * 2**20 / 32  # of the cache: written after the launch
+    assert found["dram__sectors_read.sum"] == pytest.approx(MANY / 8)
+    assert found["dram__sectors_write.sum"] == pytest.approx(MANY / 8 - left)
+    assert found["smsp__sass_thread_inst_executed_op_memory_pred_on.sum"] == 2 * MANY
+    assert found["smsp__sass_thread_inst_executed_op_fp32_pred_on.sum"] == MANY
+    assert found["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"] == 0
+    # What is moved, over what could be in the time that is predicted.
+    seconds = float(lpp.estimate(doubled(group=256), n=MANY, model="pipeline", **TURING).seconds)
+    moved = 32 * (MANY / 4 - left) / seconds / 616e9
+    assert found["dram__throughput.avg.pct_of_peak_sustained_elapsed"] == pytest.approx(100 * moved, rel=1e-6)
+
+
+@pytest.mark.parametrize(("pad", "wavefronts"), [(0, 32), (1, 1), (2, 2), (8, 8)])
+def test_work_items_that_write_into_rows_of_a_tile_pass_through_its_banks_so_often(pad: int, wavefronts: int):
+    found = lpp.counters(transposed_tile(pad), **TURING)
+    for op in ("ld", "st"):
+        assert found[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"] == 128 * wavefronts
+
+
+def test_the_last_warp_of_a_group_has_fewer_lanes():
+    full, partial = (lpp.counters(doubled(group=group), n=48 * 640, **TURING) for group in (64, 48))
+    lanes = "smsp__thread_inst_executed_per_inst_executed.ratio"
+    assert (full[lanes], partial[lanes]) == (32, (32 + 16) / 2)
+    for each in (full, partial):
+        assert each["smsp__sass_thread_inst_executed_op_memory_pred_on.sum"] == 2 * 48 * 640
+
+
+def test_registers_and_residence_are_those_of_the_compiler_and_the_core():
+    found, machine = (ask(doubled(group=256), n=MANY, **TURING) for ask in (lpp.counters, lpp.machine_program))
+    (launch,) = machine.launches
+    assert found["launch__registers_per_thread"] == launch.registers
+    assert found["sm__maximum_warps_per_active_cycle_pct"] == 100 * launch.room.share
+    assert found["launch__waves_per_multiprocessor"] == MANY / 256 / 68 / launch.room.groups
+    assert found["smsp__inst_executed.sum"] == sum(
+        each.warps * sum(float(one.executions) for one in each.graph.instructions) for each in launch.classes
+    )
+
+
+def test_launches_are_told_apart():
+    found = lpp.counters(two_launches(), n=1024, **TURING)
+    assert [each["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] for each in found.launches] == [64, 32]
+    with pytest.raises(ParameterError, match=r"has 2 launches: ask one of counters\.launches"):
+        _ = found["smsp__inst_executed.sum"]
+
+
+def test_a_metric_that_is_not_predicted_is_said_to_be_none():
+    found = lpp.counters(doubled(), n=64, **TURING)
+    with pytest.raises(ParameterError, match=r"no prediction of 'dram__cycles'; there are: dram__sectors_read\.sum, "):
+        _ = found["dram__cycles"]
+
+
+def test_a_device_of_another_vendor_has_no_such_metrics():
+    with pytest.raises(ParameterError, match="counters are those of NVIDIA's Nsight Compute; 'amd-r9-fury' is AMD's"):
+        lpp.counters(doubled(), n=64, device="amd-r9-fury")
+
+
+def test_what_is_printed_has_a_unit_for_all_but_ratios():
+    found = lpp.counters(doubled(), n=64, **TURING)
+    assert max(map(len, str(found).splitlines())) <= 80
+    units = {metric: unit_of_metric(metric) for metric in found.launches[0].values}
+    assert units["dram__sectors_read.sum"] == "sectors"
+    assert units["smsp__issue_active.avg.pct_of_peak_sustained_active"] == "%"
+    assert [metric for metric, unit in units.items() if not unit] == [
+        "smsp__thread_inst_executed_per_inst_executed.ratio"
+    ]
+
+
+def test_elements_of_constant_memory_are_operands_unless_lanes_choose_them():
+    def loads(index: str) -> float:
+        table = np.arange(16, dtype=np.float32)
+        constant = lp.TemporaryVariable("c", initializer=table, address_space=lp.AddressSpace.GLOBAL, read_only=True)
+        array = lp.GlobalArg("a, b", np.float32, shape=(4, 32))
+        kernel = lp.make_kernel(
+            "{[g, i]: 0 <= g < 4 and 0 <= i < 32}",
+            f"b[g, i] = a[g, i]*c[{index}]",
+            [array, constant],
+            lang_version=(2018, 2),
+        )
+        found = lpp.counters(lp.tag_inames(kernel, "g:g.0, i:l.0"), **TURING)
+        return found["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
+
+    assert (loads("3"), loads("i // 2")) == (4, 8)
+
+
+def test_wavefronts_are_the_mean_over_warps_that_lie_otherwise_in_the_rows_of_a_group():
+    width, height, row = 48, 6, 62
+    kernel = lp.make_kernel(
+        f"{{[g, i, j]: 0 <= g < 4 and 0 <= i < {width} and 0 <= j < {height}}}",
+        """
+        for g, i, j
+            tile[j, i] = a[g, j, i]  {id=put}
+            ... lbarrier  {id=all, dep=put}
+            b[g, j, i] = tile[j, i]  {dep=all}
+        end
+        """,
+        [
+            lp.GlobalArg("a, b", np.float32, shape=(4, height, width)),
+            lp.TemporaryVariable("tile", np.float32, (height, row), lp.AddressSpace.LOCAL),
+        ],
+        lang_version=(2018, 2),
+    )
+    found = lpp.counters(lp.tag_inames(kernel, "g:g.0, i:l.0, j:l.1"), **TURING)
+    words = np.array([j * row + i for j in range(height) for i in range(width)]).reshape(-1, 32)
+    wavefronts = sum(np.bincount(warp % 32).max() for warp in words)  # all words differ
+    assert wavefronts > len(words)
+    for op in ("ld", "st"):
+        assert found[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"] == pytest.approx(4 * wavefronts)

@@ -1,0 +1,93 @@
+"""Where something is, or shall go, is said by a path or by a string, wherever one is asked for."""
+
+import os
+from collections.abc import Callable
+from inspect import isfunction
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import pytest
+
+import loopyperf as lpp
+from loopyperf.calibration.calibrate import kernel_coverage
+from loopyperf.errors import KernelFileError
+from loopyperf.measurement.archive import Archive
+from loopyperf.measurement.backends.replay import ReplayBackend
+from loopyperf.measurement.kernel_files import load_kernel_files
+from loopyperf.measurement.microbenchmarks.description import described_by, microbenchmark
+from loopyperf.measurement.protocol import Protocol
+from loopyperf.predict.validate import validated_by
+from tests.kernels import doubled
+from tests.measurement.synthetic import SyntheticBackend
+from tests.small_campaign import seconds, write_kernel_files
+
+RECORDED = Path(__file__).parents[1] / "measurement" / "microbenchmarks" / "recorded" / "pocl.jsonl.gz"
+PROTOCOL = Protocol(runs=4, dropped=1, probe_runs=2, overhead_factor=1)
+PUBLIC = [getattr(lpp, name) for name in lpp.__all__]
+BELOW = [Archive.__init__, ReplayBackend.__init__, load_kernel_files, kernel_coverage, microbenchmark, described_by]
+"""what is documented to be called without being among the public names"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, which has kernels."""
+    write_kernel_files(tmp_path / "kernels")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_calibration_takes_strings(here: Path) -> None:
+    device = SyntheticBackend(seconds)
+    fit = lpp.calibrate(device, kernels="kernels", protocol=PROTOCOL, archive="raw/all.jsonl", save="mine/fit.json")
+    assert lpp.load_fit("mine/fit.json") == fit
+    assert len(lpp.load_observations("raw/all.jsonl", kernels="kernels")) == len(fit.residuals)
+    rows = lpp.load_measurements("raw/all.jsonl", kernels="kernels")
+    assert lpp.fit(rows, model=fit.model, save="again.json").model == lpp.load_fit("again.json").model
+    tested = lpp.validate(device, fit="mine/fit.json", kernels="kernels", protocol=PROTOCOL, archive="raw/tests.jsonl")
+    assert validated_by("raw/tests.jsonl", fit="mine/fit.json", kernels="kernels").predictions == tested.predictions
+    assert kernel_coverage(device.limits, "kernels") == kernel_coverage(device.limits, here / "kernels")
+
+
+def test_microbenchmarks_take_strings(here: Path) -> None:
+    replayed = ReplayBackend(str(RECORDED))
+    assert microbenchmark(replayed, archive="micro.jsonl").device == described_by("micro.jsonl").device
+
+
+def test_a_path_need_not_be_one_of_pathlib(here: Path) -> None:
+    class Somewhere(os.PathLike[str]):
+        def __fspath__(self) -> str:
+            return "kernels"
+
+    assert [file.path for file in load_kernel_files(Somewhere())] == [
+        file.path for file in load_kernel_files("kernels")
+    ]
+
+
+def test_an_empty_string_is_a_path_and_not_the_default() -> None:
+    with pytest.raises(KernelFileError, match=r"holds no kernel files"):
+        lpp.load_observations(RECORDED, kernels="")
+
+
+def test_what_is_saved_takes_a_string(here: Path) -> None:
+    lpp.trace(doubled(), n=256, device="nvidia-v100").save("trace.json")
+    assert (here / "trace.json").exists()
+
+
+def methods(thing: object) -> list[Callable[..., object]]:
+    """Return *thing*, a function, or the methods of the class that it is."""
+    if isinstance(thing, type):
+        own = (each for name, each in vars(thing).items() if not name.startswith("_") and isfunction(each))
+        return list(own)
+    return [thing] if isfunction(thing) else []
+
+
+@pytest.mark.parametrize(
+    "asked", [each for thing in [*PUBLIC, *BELOW] for each in methods(thing)], ids=lambda each: each.__qualname__
+)
+def test_whoever_takes_a_path_takes_a_string(asked: Callable[..., object]) -> None:
+    # Optuna's class is imported for type checkers only.
+    hints = get_type_hints(asked, localns={"BaseSampler": object})
+    hints.pop("return", None)
+    taken = {name: {hint, *get_args(hint)} for name, hint in hints.items()}
+    of_paths = {name for name, types in taken.items() if types & {Path, os.PathLike[str]}}
+    assert {name for name in of_paths if not {str, os.PathLike[str]} <= taken[name]} == set()

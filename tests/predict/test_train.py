@@ -1,0 +1,302 @@
+"""From rows of kernels and seconds to a learned model, and to its estimates."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import loopy as lp
+import numpy as np
+import pytest
+from msgspec import structs
+
+import loopyperf as lpp
+from loopyperf.calibration.learned import own_residual_models, save_residual_model
+from loopyperf.errors import (
+    CalibrationError,
+    FitFileError,
+    LoopyperfError,
+    ModelInputError,
+    ParameterError,
+    UnknownModelError,
+)
+from loopyperf.models.learned import CORRECTION
+from loopyperf.models.sampling import SampledProgram, Samples
+from loopyperf.predict import corrected
+from loopyperf.stages import cache as recent
+from loopyperf.stages.samples import SampledKernel
+from tests.kernels import doubled, outer_product, summed
+
+pytest.importorskip("sklearn", reason="learned models are in the extra learn")
+V100 = lpp.load_device("nvidia-v100")
+SIZES = (2**14, 2**16, 2**18, 2**20)
+
+
+KERNELS = [doubled(group=64), *(summed(terms) for terms in (1, 8, 24, 64))]
+
+
+def slower(knl: lp.TranslationUnit, n: int) -> float:
+    """Return what a device takes that is a third slower than the V100's roofline, with 4 µs for a launch."""
+    return 1.33 * float(lpp.estimate(knl, n=n, device=V100, model="roofline")) + 4e-6
+
+
+def sampled(n: int) -> tuple[SampledProgram, ...]:
+    """Return samples of groups that take 2 ns each once they run; the first ones take 3 µs more in all."""
+    groups = n // 64
+    some = (groups // 8, groups // 4)
+    return (SampledProgram("f", Samples(some, tuple(3e-6 + 2e-9 * each for each in some), 4, groups)),)
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[lpp.Measured]:
+    return [lpp.Measured(knl, {"n": n}, slower(knl, n)) for knl in KERNELS for n in SIZES]
+
+
+@pytest.fixture(scope="module")
+def learned(rows: list[lpp.Measured]) -> lpp.ResidualModel:
+    return lpp.train(rows, device=V100, base="roofline")
+
+
+def test_a_time_that_lacks_something_lacks_it_when_it_is_corrected(rows: list[lpp.Measured]):
+    learned = lpp.train(rows, device="some-unknown-gpu", base="overlap")
+    knl = lp.make_kernel("{[i]: 0<=i<n}", "b[i] = exp(a[i])*exp(a[i]+1)", assumptions="n >= 64 and n mod 64 = 0")
+    knl = lp.split_iname(lp.add_and_infer_dtypes(knl, {"a": np.float32}), "i", 64, outer_tag="g.0", inner_tag="l.0")
+    for n in (4096, np.array([4096, 8192])):
+        base = lpp.estimate(knl, n=n, fit=learned.record.fit)
+        found = lpp.estimate(knl, n=n, model="learned", fit=learned)
+        assert found.left_out == base.left_out == ("f32 special",)
+        assert found.interval is None
+        assert "at least" in str(found)
+
+
+def test_it_answers_beside_other_models_like_a_fit(learned: lpp.ResidualModel, tmp_path: Path):
+    save_residual_model(learned, tmp_path / "learned.json")
+    expected = lpp.estimate(doubled(), n=4096, model="learned", fit=learned)
+    for fit in (learned, tmp_path / "learned.json"):
+        compared = lpp.compare(doubled(), n=4096, fit=fit, models=["roofline", "linear", "learned"])
+        assert list(compared.estimates) == ["roofline", "learned"]
+        assert compared.estimates["learned"] == expected
+
+
+def test_it_is_judged_by_kernels_that_were_left_out(learned: lpp.ResidualModel, rows: list[lpp.Measured]):
+    record = learned.record
+    assert (record.slug, record.model, record.base, record.fit) == ("nvidia-v100", "learned", "roofline", None)
+    assert set(record.scores) == {"base", "svr", "trees"}
+    assert record.scores["svr"].median_log_error < record.scores["base"].median_log_error
+    assert len(record.rows) == len(rows)
+    assert {row.kernel_class for row in record.rows} == {"doubled", *(f"summed_{n}" for n in (1, 8, 24, 64))}
+
+
+def test_no_feature_names_a_kernel_or_an_array(learned: lpp.ResidualModel):
+    names = " ".join([*learned.record.told, *learned.record.amounts])
+    assert "ILP" in names
+    assert not any(word in names for word in ("doubled", "summed", "insn", "a[", "b["))
+
+
+def test_an_estimate_is_the_bases_corrected(learned: lpp.ResidualModel):
+    unseen = summed(40)
+    found = lpp.estimate(unseen, n=2**19, model="learned", fit=learned)
+    base = lpp.estimate(unseen, n=2**19, model="roofline", device=V100)
+    assert abs(np.log(found.seconds / slower(unseen, 2**19))) < abs(np.log(base.seconds / slower(unseen, 2**19)))
+    assert (found.model, found.device) == ("learned", "nvidia-v100")
+    costs = found.breakdown.by_property()
+    assert sum(costs.values()) == found.seconds
+    assert float(base.seconds) + costs.pop(CORRECTION) == pytest.approx(float(found.seconds))
+    assert found.interval is not None
+    low, high = found.interval
+    assert np.log(high / found.seconds) == pytest.approx(learned.half_width)
+    assert np.log(found.seconds / low) == pytest.approx(learned.half_width)
+
+
+def test_an_equal_question_is_answered_from_a_file_without_graphs(learned: lpp.ResidualModel, folder, forbid):
+    first = lpp.estimate(doubled(group=64), n=2**19, fit=learned)
+    again_taught = lpp.ResidualModel(structs.replace(learned.record, created=None))
+    other = lpp.ResidualModel(structs.replace(learned.record, errors=learned.record.errors[1:]))
+    forbid()
+    recent.clear_memory()
+    for equal in (learned, again_taught):
+        found = lpp.estimate(doubled(group=64), n=2**19, fit=equal)
+        assert (found, found.to_dict()) == (first, first.to_dict())
+    with pytest.raises(pytest.fail.Exception):
+        lpp.estimate(doubled(group=64), n=2**19, fit=other)
+
+
+def test_sizes_in_arrays_are_answered_together(learned: lpp.ResidualModel):
+    together = lpp.estimate(KERNELS[0], n=np.array([2**15, 2**19]), fit=learned)
+    alone = [lpp.estimate(KERNELS[0], n=n, fit=learned) for n in (2**15, 2**19)]
+    assert together.seconds == pytest.approx([each.seconds for each in alone])
+    assert together.interval is not None
+    assert together.interval[1] == pytest.approx([each.interval[1] for each in alone if each.interval])
+
+
+def test_of_rows_alone_the_overlap_model_is_corrected(rows: list[lpp.Measured], tmp_path: Path):
+    learned = lpp.train(rows, device=V100, save=tmp_path / "learned.json")
+    assert (learned.record.base, learned.record.fit is not None) == ("overlap of pipelines", True)
+    assert lpp.load_residual_model(tmp_path / "learned.json") == learned
+    found = lpp.estimate(KERNELS[2], n=2**18, model="learned", fit=tmp_path / "learned.json")
+    assert found == lpp.estimate(KERNELS[2], n=2**18, fit=learned)
+    assert float(found) == pytest.approx(slower(KERNELS[2], 2**18), rel=0.2)
+
+
+def test_of_an_undescribed_device_it_sees_graphs_and_counts(rows: list[lpp.Measured]):
+    learned = lpp.train(rows, device="a machine of mine")
+    assert (learned.record.base, learned.record.slug) == ("overlap of counts", "a-machine-of-mine")
+    assert {"ILP", "MLP", "compute intensity", "sectors of a request"} <= set(learned.record.told)
+    assert "occupancy" not in learned.record.told
+    assert lpp.estimate(KERNELS[0], n=2**18, fit=learned).seconds > 0
+
+
+def taken(programs: tuple[SampledProgram, ...]) -> SampledKernel:
+    return SampledKernel(programs, launching=0.0, seconds=1e-6, spent=1e-3)
+
+
+def with_samples(learned: lpp.ResidualModel, samples_at, monkeypatch: pytest.MonkeyPatch) -> lpp.Predictor:
+    """A predictor by *learned* on a machine that takes these samples."""
+    monkeypatch.setattr(corrected, "samples_of", lambda case, *_: taken(samples_at(case.sizes)))
+    machine = SimpleNamespace(environment=SimpleNamespace(slug=learned.record.slug))
+    return corrected.CorrectedPredictor("learned", learned.record.slug, learned=learned, machine=machine)
+
+
+def test_with_samples_the_sampled_model_is_corrected(rows: list[lpp.Measured], monkeypatch: pytest.MonkeyPatch):
+    # All groups take a tenth more than the first ones tell.
+    told = [
+        lpp.Measured(
+            row.kernel, row.sizes, 1.1 * (3e-6 + 2e-9 * (row.sizes["n"] // 64)), samples=sampled(row.sizes["n"])
+        )
+        for row in rows
+    ]
+    learned = lpp.train(told, device="a machine of mine")
+    assert learned.record.base == "sampled"
+    assert {"growth", "saturation", "throughput of the linear model"} <= set(learned.record.told)
+    found = with_samples(learned, lambda at: sampled(at["n"]), monkeypatch)(summed(40), n=2**19)
+    assert float(found) == pytest.approx(1.1 * (3e-6 + 2e-9 * 2**13), rel=0.03)
+    with pytest.raises(ParameterError, match=r"executes a part of the kernel: give backend=\.\.\."):
+        lpp.estimate(summed(40), n=2**19, fit=learned)
+    mixed = lpp.train([*told, *rows], device="a machine of mine", source="mine")
+    assert mixed.record.rows == learned.record.rows
+    assert (learned.record.source, mixed.record.source) == (
+        "timings taken elsewhere",
+        f"mine, the {len(rows)} of {2 * len(rows)} rows that have samples",
+    )
+    assert lpp.train([*told, *rows], device="mine", base="overlap").record.source == "timings taken elsewhere"
+
+
+def test_samples_of_too_few_kernels_are_refused(rows: list[lpp.Measured]):
+    told = [replace(row, samples=sampled(row.sizes["n"])) for row in rows]
+    with pytest.raises(CalibrationError, match="none of the 20 rows has samples, which the base 'sampled' needs: take"):
+        lpp.train(rows, device="mine", base="sampled")
+    for base in ("sampled", None):
+        with pytest.raises(
+            CalibrationError, match=r"8 of 20 rows have samples, of 2 classes of kernels \('doubled', 'su"
+        ):
+            lpp.train([*told[:8], *rows[8:]], device="mine", base=base)
+    with pytest.raises(CalibrationError, match="needs 3 classes of kernels or more, but got 2"):
+        lpp.train(told[:8], device="mine")
+    with pytest.raises(CalibrationError, match="needs 3 classes of kernels or more, but got 1: 'doubled'"):
+        lpp.train(told[:1], device="mine")
+    with pytest.raises(CalibrationError, match="needs 3 classes of kernels or more, but got 0: none"):
+        lpp.train([], device="mine", base="sampled")
+
+
+def test_what_was_run_as_a_whole_is_not_corrected(rows: list[lpp.Measured], monkeypatch: pytest.MonkeyPatch):
+    whole = (SampledProgram("f", Samples((16,), (1e-4,), 32, 16)),)
+    told = [lpp.Measured(row.kernel, row.sizes, 2e-4, samples=whole) for row in rows]
+    learned = lpp.train(told, device="a machine of mine")
+    assert float(with_samples(learned, lambda _: whole, monkeypatch)(KERNELS[0], n=1024)) == 1e-4
+
+
+def test_a_model_of_another_device_is_refused(learned: lpp.ResidualModel, rows: list[lpp.Measured]):
+    with pytest.raises(
+        FitFileError, match="was trained on the device 'nvidia-v100' and knows nothing of 'nvidia-a100'"
+    ):
+        lpp.estimate(KERNELS[0], n=1024, fit=learned, device="nvidia-a100")
+    with pytest.raises(FitFileError, match="no learned model of the device 'nvidia-a100'"):
+        lpp.estimate(KERNELS[0], n=1024, model="learned", device="nvidia-a100")
+    assert lpp.estimate(KERNELS[0], n=1024, fit=learned, device=V100).device == "nvidia-v100"
+
+
+def test_a_persons_own_model_is_found_by_its_device(learned: lpp.ResidualModel, monkeypatch: pytest.MonkeyPatch):
+    lpp.save_residual_model(learned, own_residual_models("nvidia-v100"))
+    found = lpp.estimate(KERNELS[0], n=1024, model="learned", device="nvidia-v100")
+    monkeypatch.setenv("LOOPYPERF_DEVICE", "nvidia-v100")
+    assert found == lpp.estimate(KERNELS[0], n=1024, model="learned") == lpp.estimate(KERNELS[0], n=1024, fit=learned)
+
+
+def test_a_device_may_be_called_what_its_driver_calls_it(learned: lpp.ResidualModel):
+    record = learned.record
+    fields = {name: getattr(record, name) for name in record.__struct_fields__} | {"slug": "tesla-v100-pcie-16gb"}
+    by_driver = lpp.ResidualModel(type(record)(**fields))
+    asked = lpp.estimate(KERNELS[0], n=1024, fit=by_driver, device="nvidia-v100")
+    assert float(asked) == float(lpp.estimate(KERNELS[0], n=1024, fit=learned))
+    lpp.save_residual_model(by_driver, own_residual_models("tesla-v100-pcie-16gb"))
+    assert float(lpp.estimate(KERNELS[0], n=1024, model="learned", device="nvidia-v100")) == float(asked)
+
+
+def test_a_learned_model_goes_with_no_other(learned: lpp.ResidualModel):
+    with pytest.raises(ParameterError, match="a learned model needs model='learned', received 'linear'"):
+        lpp.estimate(KERNELS[0], n=1024, model="linear", fit=learned)
+    made_up = lpp.Fit(model="linear", device="x", slug="x", counting="executed", weights={"launches": 1.0})
+    with pytest.raises(ParameterError, match="needs a learned model, received a fit of 'linear'"):
+        lpp.estimate(KERNELS[0], n=1024, model="learned", fit=made_up)
+    with pytest.raises(ParameterError, match="a learned model models what is executed"):
+        lpp.estimate(KERNELS[0], n=1024, fit=learned, counting="paper")
+
+
+def test_a_description_that_is_gone_is_missed(learned: lpp.ResidualModel):
+    record = learned.record
+    fields = {name: getattr(record, name) for name in record.__struct_fields__} | {"slug": "nobody-knows"}
+    with pytest.raises(ParameterError, match="needs the description of the device 'nobody-knows'"):
+        lpp.estimate(KERNELS[0], n=1024, fit=lpp.ResidualModel(type(record)(**fields)))
+
+
+def test_what_cannot_be_learned_from_is_refused(rows: list[lpp.Measured]):
+    with pytest.raises(CalibrationError, match="needs 3 classes of kernels or more, but got 1: 'doubled'"):
+        lpp.train(rows[:4], device=V100)
+    with pytest.raises(CalibrationError, match="needs 3 classes of kernels or more, but got 0: none"):
+        lpp.train([], device=V100)
+    with pytest.raises(
+        UnknownModelError, match="the error of 'learned' cannot be learned; there are: sampled, overlap"
+    ):
+        lpp.train(rows, device=V100, base="learned")
+    with pytest.raises(CalibrationError, match="needs the description of the device"):
+        lpp.train(rows, device="mine", base="pipeline")
+    with pytest.raises(LoopyperfError, match="m"):
+        lpp.train([*rows, (outer_product(), {"n": 16}, 1.0)], device=V100)
+
+
+def test_a_row_that_cannot_be_analysed_is_left_out_and_an_executor_changes_nothing(
+    rows: list[lpp.Measured], learned: lpp.ResidualModel
+):
+    bad = lpp.Measured(outer_product(), {"n": 16}, 1.0)
+    failed: list[lpp.Measured] = []
+    with ThreadPoolExecutor(2) as executor:
+        found = lpp.train(
+            [*rows, bad],
+            device=V100,
+            base="roofline",
+            executor=executor,
+            on_failure=lambda row, error: failed.append(row),
+        )
+    assert failed == [bad]
+    assert found.record.rows == learned.record.rows
+
+
+def test_what_its_base_says_of_a_kernel_is_in_the_notes(rows: list[lpp.Measured]):
+    counted = lpp.train(rows, device="mine", base="linear")
+    notes = lpp.estimate(outer_product(), n=64, m=64, fit=counted).notes
+    assert "no weight for 'global load 32-bit stride 0' in the fit: taken as free" in notes
+    assert sum(note.startswith("no prediction interval: ") for note in notes) <= 1
+
+
+def test_an_estimate_is_plain_json(learned: lpp.ResidualModel):
+    found = lpp.estimate(KERNELS[0], n=1024, fit=learned).to_dict()
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_features_that_a_kernel_comes_without_are_named(learned: lpp.ResidualModel):
+    record = learned.record
+    fields = {name: getattr(record, name) for name in record.__struct_fields__}
+    fields["told"] = (*record.told[:-1], "hardware counter")
+    with pytest.raises(ModelInputError, match="asks for the features hardware counter"):
+        lpp.estimate(KERNELS[0], n=1024, fit=lpp.ResidualModel(type(record)(**fields)))

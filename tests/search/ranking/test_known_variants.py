@@ -1,0 +1,71 @@
+"""Variants that were counted before are ranked without Loopy's passes, and their groups are looked at all the same."""
+
+from functools import partial
+
+import loopy as lp
+import numpy as np
+import pytest
+
+import loopyperf as lpp
+from loopyperf.kernel.kernel import Group
+from loopyperf.search import task
+from loopyperf.stages import cache as recent
+from tests.fitted import FREE
+from tests.kernels import doubled
+
+PASSES = ("preprocess_program", "linearize", "infer_unknown_types")
+VARIANTS = {f"groups of {group}": partial(doubled, group=group) for group in (16, 32, 64)}
+
+
+def summed_by_groups(lanes: int = 64) -> lp.TranslationUnit:
+    """out[i] = Σⱼ a[i,j] by trees: Loopy adds an array of local memory for the partial sums."""
+    knl = lp.make_kernel(
+        f"{{[i, j]: 0 <= i < n and 0 <= j < {lanes}}}",
+        "out[i] = sum(j, a[i, j])",
+        [lp.GlobalArg("a", np.float32, shape=("n", lanes)), lp.GlobalArg("out", np.float32, shape="n"), ...],
+        name="summed_by_groups",
+        lang_version=(2018, 2),
+    )
+    return lp.tag_inames(knl, {"i": "g.0", "j": "l.0"})
+
+
+@pytest.fixture
+def no_passes(monkeypatch):
+    """Return what makes each of Loopy's passes fail from then on, and forgets what is in memory."""
+
+    def forbid() -> None:
+        recent.clear_memory()
+        for name in PASSES:
+            monkeypatch.setattr(lp, name, lambda *_, **__: pytest.fail("a pass of Loopy's"))
+
+    return forbid
+
+
+@pytest.mark.parametrize("slug", ["made-up-1", "nvidia-titan-v"], ids=["an unknown device", "a described device"])
+def test_a_fit_of_counts_asks_loopy_nothing_about_variants_that_are_in_files(slug, make_fit, folder, no_passes):
+    fit = make_fit(weights={**FREE, "f32 mul": 1e-9, "work-groups": 1e-9}, slug=slug)
+    variants = VARIANTS | {"by trees": summed_by_groups}
+    first = lpp.rank(variants, n=4096, fit=fit)
+    no_passes()
+    again = lpp.rank(variants, n=4096, fit=fit)
+    assert not again.failures
+    assert again.estimates == first.estimates
+
+
+def test_other_variants_do_need_these_passes(make_fit, folder, no_passes):
+    """Else the test above could not fail."""
+    no_passes()
+    ranking = lpp.rank(VARIANTS, n=4096, fit=make_fit())
+    assert ranking.failures.keys() == VARIANTS.keys()
+    assert all("a pass of Loopy's" in reason for reason in ranking.failures.values())
+
+
+def test_groups_are_kept_with_the_counts_and_have_what_loopy_adds(make_fit, folder, no_passes, monkeypatch):
+    expected = Group(work_items=64, local_memory=64 * 4)
+    assert lpp.count(summed_by_groups()).kernel.group == expected
+    no_passes()
+    assert lpp.count(summed_by_groups()).kernel.group == expected
+    seen: list[Group] = []
+    monkeypatch.setattr(task, "check_fits", lambda group, device: seen.append(group))
+    lpp.rank({"by trees": summed_by_groups()}, n=4096, fit=make_fit(weights=FREE, slug="nvidia-titan-v"))
+    assert seen == [Group(work_items=64, local_memory=0), expected]

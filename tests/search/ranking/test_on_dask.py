@@ -1,0 +1,174 @@
+"""Ranking on a real cluster of dask's: complete, and the same, whatever happens to workers."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from functools import partial
+from pathlib import Path
+from threading import Lock, Thread
+from types import SimpleNamespace
+
+import loopy as lp
+import pytest
+
+import loopyperf as lpp
+from tests.kernels import doubled
+
+distributed = pytest.importorskip("distributed")
+
+WORKERS = 3
+GROUPS = [2**power for power in range(3, 9)]
+Builders = dict[str, Callable[[], lp.TranslationUnit]]
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator["distributed.Client"]:
+    options = {"n_workers": WORKERS, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture
+def fit(make_fit) -> lpp.Fit:
+    """A group costs as much as a multiplication, so that larger groups are faster."""
+    return make_fit(weights={"f32 mul": 1e-9, "work-groups": 1e-9, "launches": 1e-6})
+
+
+def variants(*names: str) -> Builders:
+    return {f"{name} in groups of {group}": partial(doubled, group=group) for name in names for group in GROUPS}
+
+
+def slow(build: Callable[[], lp.TranslationUnit], notebook: Path, number: int) -> lp.TranslationUnit:
+    """Take a while, and note who did it."""
+    time.sleep(0.05)
+    (notebook / f"{number}-{os.getpid()}").touch()
+    return build()
+
+
+def deadly_once(build: Callable[[], lp.TranslationUnit], notebook: Path) -> lp.TranslationUnit:
+    """Kill the worker that builds it first, once others have built half of the rest."""
+    while len(list(notebook.glob("*-*"))) < len(GROUPS):
+        time.sleep(0.02)
+    try:
+        (notebook / "killed").touch(exist_ok=False)
+    except FileExistsError:
+        return build()
+    (notebook / "killed").write_text(str(os.getpid()))
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def deadly() -> lp.TranslationUnit:
+    """Kill whoever builds it."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def endless() -> lp.TranslationUnit:
+    while True:
+        time.sleep(0.01)
+
+
+def same(ranking: lpp.Ranking, alone: lpp.Ranking) -> bool:
+    return ranking.order == alone.order and ranking.estimates == alone.estimates
+
+
+def test_a_cluster_gives_the_same_ranking(client, fit):
+    alone = lpp.rank(variants("a"), n=4096, fit=fit)
+    together = lpp.rank(variants("a"), n=4096, fit=fit, executor=client.get_executor())
+    assert same(together, alone)
+    assert together.notes == ()
+
+
+def test_a_worker_that_is_killed_takes_nothing_with_it(client, fit, tmp_path):
+    builders = list(variants("a", "b").items())
+    watched: Builders = {name: partial(slow, build, tmp_path, number) for number, (name, build) in enumerate(builders)}
+    name, build = builders[0]
+    watched[name] = partial(deadly_once, build, tmp_path)
+    before = set(client.run(os.getpid).values())
+    ranking = lpp.rank(watched, n=4096, fit=fit, executor=client.get_executor())
+    assert same(ranking, lpp.rank(dict(builders), n=4096, fit=fit))
+    assert (ranking.failures, ranking.notes) == ({}, ())
+    killed = int((tmp_path / "killed").read_text())
+    assert killed in before
+    client.wait_for_workers(WORKERS, timeout=30)
+    assert killed not in client.run(os.getpid).values()
+
+
+def test_a_variant_that_kills_every_worker_is_a_row_and_its_neighbours_are_ranked(client, fit):
+    client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
+    ranking = lpp.rank(variants("a", "b") | {"deadly": deadly}, n=4096, fit=fit, executor=client.get_executor())
+    assert same(ranking, lpp.rank(variants("a", "b"), n=4096, fit=fit))
+    assert ranking.failures == {"deadly": "the process that worked it out died (exit status -9)"}
+    assert ranking.notes == ("the executor lost some of its work (KilledWorker): that was asked in other processes",)
+    client.wait_for_workers(WORKERS, timeout=30)
+
+
+def test_a_builder_that_never_returns_is_a_row_and_leaves_its_worker_free(client, fit):
+    builders: Builders = {f"endless {number}": endless for number in range(2 * WORKERS)} | variants("a")
+    client.run(lpp.rank, variants("a"), n=4096, fit=fit)  # a first answer takes longer
+    ranking = lpp.rank(builders, n=4096, fit=fit, executor=client.get_executor(), time_limit=4)
+    assert ranking.failures == {f"endless {number}": "no answer within 4 s" for number in range(2 * WORKERS)}
+    assert same(ranking, lpp.rank(variants("a"), n=4096, fit=fit))
+    assert ranking.notes == ()
+
+
+def test_equal_variants_are_ranked_each_under_its_name(client, fit):
+    """Dask takes equal tasks for one."""
+    ranking = lpp.rank(variants("a", "b", "c"), n=4096, fit=fit, executor=client.get_executor())
+    assert sorted(ranking.order) == sorted(variants("a", "b", "c"))
+    assert lpp.rank(variants("a", "b", "c"), n=4096, fit=fit, executor=client.get_executor()).order == ranking.order
+
+
+def test_what_cannot_be_sent_to_a_worker_is_a_row(client, fit):
+    def locked(lock: Lock) -> lp.TranslationUnit:
+        return doubled()
+
+    ranking = lpp.rank(
+        variants("a") | {"locked": partial(locked, Lock())}, n=4096, fit=fit, executor=client.get_executor()
+    )
+    assert same(ranking, lpp.rank(variants("a"), n=4096, fit=fit))
+    reason = "it cannot be sent to a worker: TypeError: cannot pickle '_thread.lock' object"
+    assert ranking.failures == {"locked": reason}
+
+
+def test_a_cascade_finds_the_same_on_a_cluster(client):
+    asked = {"n": 2**20, "device": "nvidia-titan-v", "model": "pipeline", "bounds": ["roofline"], "top": 2}
+    alone = lpp.rank(variants("a"), **asked)
+    together = lpp.rank(variants("a"), **asked, executor=client.get_executor())
+    assert same(together, alone)
+
+
+def test_a_cluster_that_is_closed_meanwhile_is_done_without(fit, tmp_path):
+    builders = variants("a", "b")
+    watched = {name: partial(slow, build, tmp_path, number) for number, (name, build) in enumerate(builders.items())}
+    cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50)
+    client = distributed.Client(cluster)
+
+    def close_once_some_are_built() -> None:
+        while len(list(tmp_path.iterdir())) < 3:
+            time.sleep(0.02)
+        client.close()
+        cluster.close()
+
+    closing = Thread(target=close_once_some_are_built)
+    closing.start()
+    ranking = lpp.rank(watched, n=4096, fit=fit, executor=client.get_executor())
+    closing.join()
+    assert same(ranking, lpp.rank(builders, n=4096, fit=fit))
+    assert ranking.notes
+    assert all("was asked in other processes" in note for note in ranking.notes)
+
+
+def test_what_a_closed_cluster_leaves_unanswered_is_asked_elsewhere(fit):
+    class Silent(Executor):
+        _client = SimpleNamespace(status="closed", nthreads=lambda: {"worker": 1})
+
+        def submit(self, *_: object, **__: object) -> Future:
+            return Future()
+
+    ranking = lpp.rank(variants("a"), n=4096, fit=fit, executor=Silent())
+    assert same(ranking, lpp.rank(variants("a"), n=4096, fit=fit))
+    assert ranking.notes == ("the executor was closed: what it had left was asked in other processes",)

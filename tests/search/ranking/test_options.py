@@ -1,0 +1,147 @@
+"""What makes no sense is said at once, in one sentence, of rank, of search and of what a ranking offers."""
+
+from concurrent.futures import Future, ProcessPoolExecutor
+from functools import partial
+from typing import Any
+
+import loopy as lp
+import numpy as np
+import pytest
+
+import loopyperf as lpp
+from loopyperf.calibration.accuracy import Uncertainty
+from loopyperf.errors import ParameterError
+from tests.kernels import doubled
+from tests.measurement.synthetic import SyntheticBackend
+
+ON_TITAN: dict[str, Any] = {"n": 64, "device": "nvidia-titan-v", "model": "roofline"}
+
+
+def untouched(group: int = 16) -> lp.TranslationUnit:
+    raise AssertionError("nothing is built for a question that makes no sense")
+
+
+class Client:
+    """As much of dask's as is mistaken for an executor: its futures are no futures of concurrent.futures."""
+
+    def submit(self, function: Any, *arguments: Any) -> object:
+        return object()
+
+    def get_executor(self) -> object:
+        return object()
+
+
+OPTIONS = {
+    "executor, a number": ({"executor": 4}, "an executor is one of concurrent.futures, .* received 4"),
+    "executor, a name": ({"executor": "processes"}, "an executor is one of concurrent.futures"),
+    "executor, a class": ({"executor": ProcessPoolExecutor}, "an executor is one of concurrent.futures"),
+    "executor, a client of dask's": ({"executor": Client()}, r"give its get_executor\(\)"),
+    "time limit, a text": ({"time_limit": "10"}, "a time limit is a number of seconds above 0, .* received '10'"),
+    "time limit, infinite": ({"time_limit": float("inf")}, "received inf; leave it out for no limit"),
+    "time limit, ages": ({"time_limit": 1e12}, "leave it out for no limit"),
+    "time limit, no number": ({"time_limit": float("nan")}, "seconds above 0"),
+    "time limit, True": ({"time_limit": True}, "seconds above 0"),
+    "parameters, a number": ({"parameters": 5}, "parameters is a mapping"),
+    "bounds, None": ({"bounds": None, "top": 1}, "bounds is a list of names"),
+    "bounds, a number": ({"bounds": 5, "top": 1}, "bounds is a list of names"),
+    "bounds, of numbers": ({"bounds": [5], "top": 1}, "one of these is 5"),
+    "bounds, another model": (
+        {"bounds": ["mwp-cwp"], "top": 1},
+        "no bound 'mwp-cwp', which is a model, but not a bound",
+    ),
+    "top, a fraction": ({"top": 2.5}, "1 or more; received 2.5"),
+    "top, True": ({"top": True}, "1 or more; received True"),
+    "typical, a number": ({"typical": 5}, "typical is a mapping"),
+    "typical, of numbers": ({"typical": {5: 5}}, "the keyword 5"),
+    "size, a text": ({"n": "abc"}, "size n must be an integer, received 'abc'"),
+    "size, a fraction": ({"n": 1.5}, "size n must be an integer, received 1.5"),
+    "size, True": ({"n": True}, "size n must be an integer"),
+    "size, an array": ({"n": np.array([64, 128])}, "one size at a time"),
+    "size, a list": ({"extents": [64]}, "one size at a time, received extents="),
+    "model, a number": ({"model": 5}, "model is a name"),
+    "device, a number": ({"device": 5}, "device is a name"),
+    "fit, a number": ({"fit": 5}, "fit is a fit"),
+}
+
+
+@pytest.mark.parametrize("mistake", OPTIONS)
+def test_rank_refuses_before_anything_is_built(mistake):
+    options, message = OPTIONS[mistake]
+    with pytest.raises(ParameterError, match=message):
+        lpp.rank({"untouched": untouched}, **ON_TITAN | options)
+
+
+@pytest.mark.parametrize("optimizer", ["exhaustive", "tpe"])
+@pytest.mark.parametrize("mistake", OPTIONS)
+def test_search_refuses_before_anything_is_built(mistake, optimizer):
+    options, message = OPTIONS[mistake]
+    if optimizer == "tpe" and "bounds" in options:
+        message += "|leave bounds and top out"
+    with pytest.raises(ParameterError, match=message):
+        lpp.search(untouched, {"group": (16, 32)}, optimizer=optimizer, **ON_TITAN | options)
+
+
+@pytest.mark.parametrize("variants", [5, None, 2.5])
+def test_what_is_no_set_of_variants_is_refused(variants):
+    with pytest.raises(ParameterError, match="variants are programs, or pairs"):
+        lpp.rank(variants, **ON_TITAN)
+
+
+def test_an_executor_needs_no_more_than_submit():
+    class Direct:
+        def submit(self, function: Any, *arguments: Any) -> "Future[Any]":
+            future: Future[Any] = Future()
+            future.set_result(function(*arguments))
+            return future
+
+    assert lpp.rank({"a": doubled}, executor=Direct(), **ON_TITAN).order == ("a",)
+
+
+@pytest.fixture(scope="module")
+def ranking() -> lpp.Ranking:
+    uncertainty = Uncertainty((0.1, 0.2, 0.3, 0.4), (), ((0.0,),), deviations=(-0.01, 0.0, 0.01))
+    fit = lpp.Fit(
+        model="linear",
+        device="Made Up 1",
+        slug="made-up-1",
+        counting="executed",
+        weights={"f32 mul": 1e-9, "work-groups": 1e-9},
+        uncertainty=uncertainty,
+    )
+    return lpp.rank({f"g{group}": partial(doubled, group=group) for group in (16, 32, 64)}, n=4096, fit=fit)
+
+
+MEASURING = {
+    "a fraction": ({"top": 2.5}, "1 or more, or a list of names; received 2.5"),
+    "None": ({"top": None}, "1 or more, or a list of names; received None"),
+    "nothing": ({"top": 0}, "1 or more, or a list of names; received 0"),
+    "all but one": ({"top": -1}, "1 or more, or a list of names; received -1"),
+    "True": ({"top": True}, "1 or more, or a list of names; received True"),
+    "a name": ({"top": "g16"}, "a list of names; received 'g16'"),
+    "an empty list": ({"top": []}, "nothing to measure"),
+    "a stranger": ({"top": ["g5"]}, "no estimate of 'g5'"),
+    "a backend that is none": ({"backend": 5}, "a backend is 'opencl', 'cuda' or an open one, received 5"),
+    "arguments that are none": ({"arguments": 5}, "arguments is a mapping"),
+    "a protocol that is none": ({"protocol": 5}, "protocol is a .*Protocol, received 5"),
+}
+
+
+@pytest.mark.parametrize("mistake", MEASURING)
+def test_measure_refuses_before_anything_is_run(mistake, ranking):
+    def untimed(_: object) -> float:
+        raise AssertionError("nothing is run for a question that makes no sense")
+
+    options, message = MEASURING[mistake]
+    with pytest.raises(ParameterError, match=message):
+        ranking.measure(**{"backend": SyntheticBackend(untimed)} | options)
+
+
+def test_what_is_named_twice_is_measured_once(ranking):
+    found = ranking.measure(SyntheticBackend(lambda _: 1e-6), top=["g16", "g16"])
+    assert len(found.measurements) == 1
+
+
+@pytest.mark.parametrize("options", [("a",), (0.1, "b"), (None,), (-0.1,), (float("inf"),), (0.1, 1.0)])
+def test_a_shortlist_of_no_share_is_refused(options, ranking):
+    with pytest.raises(ParameterError, match="regret is not negative and probability between 0 and 1"):
+        ranking.shortlist(*options)

@@ -1,0 +1,314 @@
+"""Searching a space: what is found, in how many trials, and whatever goes wrong with some points or the question."""
+
+import json
+import logging
+import os
+import pickle
+import subprocess
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+import loopyperf as lpp
+from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError, UnknownModelError
+from loopyperf.search import search as searching
+from tests.fitted import FREE
+from tests.kernels import doubled, summed
+
+ON_TITAN: dict[str, Any] = {"n": 2**16, "device": "nvidia-titan-v", "model": "roofline"}
+
+
+@pytest.fixture
+def fit(make_fit) -> lpp.Fit:
+    """A group costs as much as a multiplication, so that larger groups are faster; a division, five times that."""
+    return make_fit(weights={**FREE, "f32 mul": 1e-9, "f32 div": 5e-9, "work-groups": 1e-9, "launches": 1e-6})
+
+
+def build(group: int, kind: str = "doubled"):
+    """Groups that 96 is no multiple of are no use to anybody."""
+    if 96 % group:
+        raise ValueError(f"groups of {group} do not divide 96")
+    return doubled(group=group) if kind == "doubled" else summed(2)
+
+
+GROUPS = {"group": (8, 12, 16, 20, 24, 32, 48), "kind": ("summed", "doubled")}
+TWENTY = "it cannot be built (ValueError): groups of 20 do not divide 96"
+
+
+# {{{ exhaustive
+
+
+def test_an_exhaustive_search_is_a_ranking_of_all_points(fit):
+    found = lpp.search(build, GROUPS, n=4096, fit=fit)
+    variants = {
+        f"group={group}, kind={kind}": partial(build, group, kind)
+        for group in GROUPS["group"]
+        for kind in GROUPS["kind"]
+    }
+    ranking = lpp.rank(variants, n=4096, fit=fit)
+    assert found.ranking.estimates == ranking.estimates
+    assert found.ranking.order == ranking.order
+    assert found.ranking.failures == ranking.failures
+    assert [each.name for each in found.trials] == list(variants)
+    assert (found.optimizer, found.points) == ("exhaustive", 14)
+    assert found.best == {"group": 48, "kind": "doubled"}
+    assert found.seconds == ranking.seconds[ranking.best]
+
+
+def test_bounds_spare_the_model_points_that_cannot_be_among_the_fastest():
+    asked: dict[str, Any] = {"n": 2**20, "device": "nvidia-titan-v", "model": "pipeline", "optimizer": "exhaustive"}
+    space = {"terms": (1, 10, 40)}
+    every = lpp.search(of_terms, space, **asked)
+    found = lpp.search(of_terms, space, **asked, bounds=["throughput"], top=1)
+    assert (found.best, found.seconds) == (every.best, every.seconds)
+    assert [each.choice["terms"] for each in found.trials if each.seconds is None] == [10, 40]
+    assert {each.name for each in found.ranking.beaten} == {"terms=10", "terms=40"}
+    with pytest.raises(ParameterError, match="leave bounds and top out, or say optimizer='exhaustive'"):
+        lpp.search(of_terms, space, **asked | {"optimizer": "tpe"}, bounds=["throughput"], top=1)
+
+
+def of_terms(terms: int):
+    return summed(terms)
+
+
+def test_points_that_make_no_sense_are_failures_with_their_reasons(fit):
+    found = lpp.search(build, GROUPS, n=4096, fit=fit)
+    assert found.ranking.failures == {f"group=20, kind={kind}": TWENTY for kind in GROUPS["kind"]}
+    assert [each.choice for each in found.trials if each.seconds is None] == [
+        {"group": 20, "kind": kind} for kind in GROUPS["kind"]
+    ]
+
+
+def test_a_small_space_is_searched_exhaustively_unless_trials_are_fewer(fit, monkeypatch):
+    assert lpp.search(build, GROUPS, n=4096, fit=fit, trials=14).optimizer == "exhaustive"
+    assert lpp.search(build, GROUPS, n=4096, fit=fit, trials=13).optimizer == "tpe"
+    monkeypatch.setattr(searching, "FEW", 13)
+    assert lpp.search(build, GROUPS, n=4096, fit=fit).optimizer == "tpe"
+
+
+# }}}
+
+
+# {{{ Optuna
+
+
+def test_the_estimator_ends_with_a_ranking_of_what_it_asked_about(fit):
+    found = lpp.search(build, GROUPS, n=4096, fit=fit, optimizer="tpe", trials=10)
+    every = lpp.search(build, GROUPS, n=4096, fit=fit)
+    assert (len(found.trials), found.points, found.optimizer) == (10, 14, "tpe")
+    asked = {each.name for each in found.trials}
+    assert len(asked) == 10
+    assert list(found.ranking.seconds.items()) == [pair for pair in every.ranking.seconds.items() if pair[0] in asked]
+    assert found.ranking.failures == {name: TWENTY for name in every.ranking.failures if name in asked}
+    assert found.ranking.order[0] == found.ranking.best
+    assert build(**found.best).default_entrypoint.name in ("doubled", "summed_2")
+
+
+def test_with_as_many_trials_as_points_it_is_the_same_ranking(fit):
+    every = lpp.search(build, GROUPS, n=4096, fit=fit)
+    for optimizer in ("tpe", "random", optuna.samplers.NSGAIISampler(seed=1)):
+        found = lpp.search(build, GROUPS, n=4096, fit=fit, optimizer=optimizer, trials=1000)
+        assert list(found.ranking.seconds.items()) == list(every.ranking.seconds.items())
+        assert found.ranking.failures == every.ranking.failures
+        assert found.ranking.ties == every.ranking.ties
+
+
+@pytest.mark.parametrize("optimizer", ["tpe", "random"])
+def test_a_seed_decides_the_points(fit, optimizer):
+    def points(seed: int) -> list[str]:
+        found = lpp.search(build, GROUPS, n=4096, fit=fit, optimizer=optimizer, trials=9, seed=seed)
+        return [each.name for each in found.trials]
+
+    assert points(1) == points(1)
+    assert len({tuple(points(seed)) for seed in range(5)}) > 1
+
+
+def test_any_sampler_of_optunas_will_do(fit):
+    sampler = optuna.samplers.RandomSampler(seed=5)
+    found = lpp.search(build, GROUPS, n=4096, fit=fit, optimizer=sampler, trials=9)
+    named = lpp.search(build, GROUPS, n=4096, fit=fit, optimizer="random", seed=5, trials=9)
+    assert found.optimizer == "RandomSampler"
+    assert found.trials == named.trials
+
+
+def test_optuna_keeps_quiet_and_is_left_as_it_was(fit):
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = records.append  # type: ignore[method-assign]
+    optuna.logging.set_verbosity(optuna.logging.INFO)
+    logging.getLogger("optuna").addHandler(handler)
+    try:
+        lpp.search(build, GROUPS, n=4096, fit=fit, optimizer="tpe", trials=12)
+        assert optuna.logging.get_verbosity() == optuna.logging.INFO
+    finally:
+        logging.getLogger("optuna").removeHandler(handler)
+    assert records == []
+
+
+# }}}
+
+
+# {{{ executors
+
+
+@pytest.mark.parametrize("optimizer", ["exhaustive", "tpe"])
+@pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
+def test_any_executor_finds_the_same(fit, pool, optimizer):
+    asked = {"n": 4096, "fit": fit, "optimizer": optimizer, "trials": 14 if optimizer == "exhaustive" else 11}
+    alone = lpp.search(build, GROUPS, **asked)
+    with pool(2) as executor:
+        together = lpp.search(build, GROUPS, **asked, executor=executor)
+    assert together.trials == alone.trials
+    assert together.ranking.order == alone.ranking.order
+    assert together.ranking.estimates == alone.ranking.estimates
+    assert together.ranking.failures == alone.ranking.failures
+
+
+def deadly(group: int):
+    """Groups of 12 kill whoever builds them."""
+    if group == 12:
+        os._exit(7)
+    return build(group)
+
+
+def test_a_point_whose_process_dies_is_a_failure(fit):
+    with ProcessPoolExecutor(2) as executor:
+        found = lpp.search(
+            deadly, {"group": GROUPS["group"]}, n=4096, fit=fit, optimizer="tpe", trials=7, executor=executor
+        )
+    assert found.ranking.failures == {
+        "group=12": "the process that worked it out died (exit status 7)",
+        "group=20": TWENTY,
+    }
+    assert found.best == {"group": 48}
+    assert any("the executor died" in note for note in found.ranking.notes)
+
+
+def endless(group: int):
+    while group == 12:
+        time.sleep(60)
+    return build(group)
+
+
+def test_a_builder_that_never_returns_is_a_failure(fit):
+    found = lpp.search(endless, {"group": (8, 12, 16)}, n=64, fit=fit, optimizer="random", time_limit=5)
+    assert found.ranking.failures == {"group=12": "no answer within 5 s"}
+    assert found.best == {"group": 16}
+
+
+# }}}
+
+
+# {{{ what is told of it
+
+
+def test_the_best_so_far_never_rises(fit):
+    found = lpp.search(build, {"group": (20, 8, 32, 16)}, n=4096, fit=fit)
+    seconds = found.ranking.seconds
+    assert found.best_so_far == (inf, seconds["group=8"], seconds["group=32"], seconds["group=32"])
+    assert found.trials_until(found.seconds) == 3
+    assert found.trials_until(seconds["group=8"]) == 2
+    assert found.trials_until(0.0) is None
+
+
+def test_it_is_text_and_plain_values(fit):
+    found = lpp.search(build, {"group": (20, 8, 32)}, n=4096, fit=fit)
+    assert " ".join(str(found).split()).startswith(
+        "3 of 3 points by exhaustive (n=4096) on made-up-1, model linear: group=32, trial 3, takes at least 5.22 µs"
+    )
+    document = json.loads(json.dumps(found.to_dict()))
+    assert document["trials"][0] == {"name": "group=20", "choice": {"group": 20}, "seconds": None}
+    assert document["ranking"] == found.ranking.to_dict()
+    assert pickle.loads(pickle.dumps(found)).best == found.best
+
+
+def test_a_search_of_failures_has_no_best(fit):
+    found = lpp.search(build, {"group": (20, 28)}, n=4096, fit=fit, optimizer="tpe")
+    assert found.best_so_far == (inf, inf)
+    assert "none has an estimate" in str(found)
+    for ask in (lambda: found.best, lambda: found.seconds):
+        with pytest.raises(ParameterError, match="groups of 28 do not divide 96"):
+            ask()
+
+
+# }}}
+
+
+# {{{ what is wrong with the question
+
+
+def untouched(group: int):
+    raise AssertionError("nothing is built for a question that makes no sense")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        (
+            {"optimizer": "crystal ball"},
+            ParameterError,
+            "no optimizer 'crystal ball'; there are: exhaustive, tpe",
+        ),
+        ({"optimizer": 5}, ParameterError, "a sampler of Optuna; received 5"),
+        ({"optimizer": optuna.samplers.TPESampler}, ParameterError, "a sampler of Optuna; received <class"),
+        ({"optimizer": optuna.samplers.GridSampler({"group": [0, 1]})}, ParameterError, "say optimizer='exhaustive'"),
+        ({"optimizer": "tpe", "trials": 0}, ParameterError, "1 or more; received 0"),
+        ({"trials": 0}, ParameterError, "1 or more; received 0"),
+        ({"trials": 2.5}, ParameterError, "1 or more; received 2.5"),
+        ({"trials": True}, ParameterError, "1 or more; received True"),
+        ({"batch": 0}, ParameterError, "batch is how many .* received 0"),
+        ({"optimizer": "exhaustive", "trials": 2}, ParameterError, "asks about all 3 points, received trials=2"),
+        ({"optimizer": "tpe", "seed": -1}, ParameterError, "a seed is a whole number .* received -1"),
+        ({"optimizer": "tpe", "seed": 0.5}, ParameterError, "a seed is a whole number .* received 0.5"),
+        ({"optimizer": "tpe", "time_limit": 0}, ParameterError, "above 0"),
+        ({"time_limit": 0}, ParameterError, "above 0"),
+        ({"optimizer": "tpe", "model": "sampled"}, ParameterError, "ranking executes none"),
+        ({"optimizer": "tpe", "model": "crystal ball"}, UnknownModelError, "there are"),
+        ({"optimizer": "tpe", "device": "no such device"}, UnknownDeviceError, "no-such-device"),
+        ({"optimizer": "tpe", "parameters": {"n": 5}}, ParameterError, "given twice"),
+        ({"parameters": {"n": 5}}, ParameterError, "given twice"),
+    ],
+)
+def test_a_question_without_an_answer_is_refused_before_anything_is_built(options, error, message):
+    with pytest.raises(error, match=message):
+        lpp.search(untouched, {"group": (8, 16, 32)}, **ON_TITAN | options)
+
+
+def test_a_space_and_a_builder_that_do_not_fit_are_refused():
+    with pytest.raises(ParameterError, match="empty space"):
+        lpp.search(untouched, {}, **ON_TITAN)
+    with pytest.raises(ParameterError, match="no choices for 'group'"):
+        lpp.search(untouched, {"group": []}, **ON_TITAN)
+    with pytest.raises(ParameterError, match=r"untouched\(group: int\) cannot be called with tile"):
+        lpp.search(untouched, {"tile": (8, 16)}, **ON_TITAN)
+
+
+def test_without_optuna_only_exhaustive_searches_are_answered(fit, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    for optimizer in ("tpe", "random", object()):
+        with pytest.raises(LoopyperfError, match=r"needs Optuna, .* pip install 'loopyperf\[search\]'"):
+            lpp.search(untouched, {"group": (8, 16)}, n=4096, fit=fit, optimizer=optimizer)
+    assert lpp.search(build, {"group": (8, 16)}, n=4096, fit=fit).best == {"group": 16}
+
+
+def test_optuna_is_loaded_only_when_it_is_needed():
+    code = (
+        "import sys\n"
+        "import loopyperf as lpp\n"
+        "from tests import kernels\n"
+        "lpp.search(kernels.doubled, {'group': (16, 32)}, n=64, device='nvidia-titan-v', model='roofline')\n"
+        "print('optuna' in sys.modules)"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    run = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"
+
+
+# }}}

@@ -1,0 +1,375 @@
+"""Equal programs are counted once: within a process, and with files across processes."""
+
+import errno
+import json
+import os
+import pickle
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import loopy as lp
+import numpy as np
+import platformdirs
+import pytest
+
+import loopyperf as lpp
+from loopyperf.errors import LoopyperfWarning, ParameterError, UncountableError
+from loopyperf.stages import cache as cache_files
+from loopyperf.stages import cache as recent
+from loopyperf.stages import case
+from tests.kernels import doubled, outer_product
+
+TESTS = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the programs that went through Loopy's passes so far, by a word each: once for each that is analyzed."""
+    seen: list[str] = []
+    monkeypatch.setattr(case, "PREPARED", 0)
+    load_kernel = case.load_kernel
+    monkeypatch.setattr(case, "load_kernel", lambda program: seen.append("x") or load_kernel(program))
+    return seen
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir())
+
+
+# {{{ in memory
+
+
+def test_equal_programs_are_prepared_and_counted_once(prepared):
+    first, second = lpp.count(doubled()), lpp.count(doubled())
+    assert first is second
+    assert len(prepared) == 1
+
+
+def test_another_program_is_counted_anew(prepared):
+    others = [doubled(), doubled(group=32), doubled(size="m"), lp.rename_iname(doubled(), "i_inner", "lane")]
+    others += [lp.assume(doubled(), "n >= 2"), doubled().default_entrypoint]
+    assert len({id(lpp.count(other)) for other in others}) == len(others) == len(prepared)
+
+
+def test_other_options_are_counted_anew(prepared):
+    ways = [{}, {"counting": "paper"}, {"sub_group_size": 32}, {"sub_group_size": 16}, {"on_unknown": "report"}]
+    counts = [lpp.count(doubled(), **options) for options in ways]
+    assert len({id(counted) for counted in counts}) == len(ways)
+    assert [lpp.count(doubled(), **options) for options in ways] == counts
+    assert len(prepared) == len(ways)
+
+
+def foreign_code() -> lp.TranslationUnit:
+    code = lp.CInstruction("i", "b[i] = 2;", assignees=("b[i]",), id="text")
+    args = [lp.GlobalArg("b", np.float32, shape="n"), lp.ValueArg("n", np.int32)]
+    return lp.make_kernel("{[i]: 0<=i<n}", [code], args, lang_version=(2018, 2))
+
+
+def test_other_typical_values_are_counted_anew(prepared):
+    costs = [{"f32 add": 1}, {"f32 add": 2}, {"f32 mul": 1}, {"f32 add": np.float32(0.1)}, {"f32 add": 0.1}]
+    counts = [str(lpp.count(foreign_code(), typical={"text": cost})) for cost in costs]
+    assert len(prepared) == len(costs)
+    assert [str(lpp.count(foreign_code(), typical={"text": cost})) for cost in costs] == counts
+    assert len(prepared) == len(costs)
+
+
+def test_a_refusal_is_not_remembered(prepared):
+    for _ in range(2):
+        with pytest.raises(UncountableError):
+            lpp.count(foreign_code())
+    assert len(prepared) == 2
+
+
+def test_memory_is_bounded_and_keeps_what_was_asked_for_last(prepared, monkeypatch):
+    monkeypatch.setattr(case, "COUNTS", replace(case.COUNTS, kept=2))
+    for group in (1, 2, 1, 4, 1):  # 4 drives out 2
+        lpp.count(doubled(group=group))
+    assert len(prepared) == 3
+    lpp.count(doubled(group=2))
+    assert len(prepared) == 4
+
+
+def no_symbol(kernel: lp.LoopKernel, name: str) -> None:
+    """Know no symbol; at the top of a module, because Loopy pickles the kernels that have it."""
+
+
+def test_a_program_with_code_of_the_users_is_counted_each_time(prepared):
+    kernel = doubled().default_entrypoint.copy(symbol_manglers=[no_symbol])
+    counts = [str(lpp.count(doubled().with_kernel(kernel))) for _ in range(2)]
+    assert counts[0] == counts[1]
+    assert len(prepared) == 2
+
+
+def test_memory_has_the_switch_of_loopys_caches(prepared):
+    with lp.CacheMode(False):
+        lpp.count(doubled())
+        lpp.count(doubled())
+    assert len(prepared) == 2
+
+
+# }}}
+
+
+# {{{ in files
+
+
+def test_the_home_of_nobody_is_no_folder(monkeypatch):
+    monkeypatch.setenv("LOOPYPERF_CACHE", "~no-such-person/counted")
+    with pytest.raises(
+        ParameterError,
+        match=r"LOOPYPERF_CACHE=~no-such-person/.* whom this machine does not know",
+    ):
+        lpp.count(doubled())
+
+
+def test_files_are_written_to_the_users_cache_folder_unless_they_are_turned_off(tmp_path, monkeypatch):
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
+    for off in ("0", "no", "off", "False"):
+        monkeypatch.setenv("LOOPYPERF_CACHE", off)
+        recent.clear_memory()
+        lpp.count(doubled())
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.delenv("LOOPYPERF_CACHE")
+    recent.clear_memory()
+    lpp.count(doubled())
+    (path,) = files(tmp_path / "loopyperf" / "analyses")
+    for on in ("", "1", "yes", "on", "True"):
+        path.unlink()
+        monkeypatch.setenv("LOOPYPERF_CACHE", on)
+        recent.clear_memory()
+        lpp.count(doubled())
+        assert files(tmp_path / "loopyperf" / "analyses") == [path]
+
+
+def test_files_that_are_turned_off_are_not_read(folder, prepared, monkeypatch):
+    lpp.count(doubled())
+    monkeypatch.setenv("LOOPYPERF_CACHE", "0")
+    recent.clear_memory()
+    lpp.count(doubled())
+    assert len(prepared) == 2
+
+
+def test_a_user_without_a_home_has_answers_and_no_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: f"~/.cache/{name}")
+    monkeypatch.setenv("LOOPYPERF_CACHE", "")
+    monkeypatch.chdir(tmp_path)
+    assert lpp.count(doubled()).properties()["f32 mul"](n=64) == 64
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_program_that_is_in_a_file_is_not_prepared(folder, prepared):
+    counted = lpp.count(outer_product())
+    recent.clear_memory()
+    restored = lpp.count(outer_product())
+    assert len(prepared) == 1
+    assert restored is not counted
+    assert restored is lpp.count(outer_product())
+    assert str(restored) == str(counted)
+    assert restored.shares({"n": 5, "m": 16}) == counted.shares({"n": 5, "m": 16})
+
+
+def test_an_estimate_from_a_file_is_the_same_with_its_notes(folder, make_fit):
+    fit = make_fit(weights={"f32 mul": 1e-9})
+    ways = [{}, {"counting": "paper"}, {"on_unknown": "report"}]
+    first = [lpp.estimate(foreign_code(), n=64, fit=fit, on_unknown="report")]
+    first += [lpp.estimate(doubled(), n=64, fit=fit, **options) for options in ways]
+    recent.clear_memory()
+    second = [lpp.estimate(foreign_code(), n=64, fit=fit, on_unknown="report")]
+    second += [lpp.estimate(doubled(), n=64, fit=fit, **options) for options in ways]
+    assert any("left out" in note for note in second[0].notes)
+    assert [estimate.to_dict() for estimate in second] == [estimate.to_dict() for estimate in first]
+
+
+def altered(data: bytes) -> Iterator[bytes]:
+    yield b""
+    yield data[: len(data) // 2]
+    yield data + b" "
+    yield data.replace(b"n", b"m")
+    digest, _, transcript = data.partition(b"\n")
+    yield digest + b"\n" + transcript.replace(b"2", b"3")
+    yield transcript
+    yield pickle.dumps({"schema": 1})
+
+
+def test_a_damaged_file_is_a_miss_and_is_replaced(folder, prepared):
+    counted = str(lpp.count(doubled()))
+    (path,) = files(folder)
+    whole = path.read_bytes()
+    damages = list(altered(whole))
+    for damaged in damages:
+        path.write_bytes(damaged)
+        recent.clear_memory()
+        assert str(lpp.count(doubled())) == counted
+        assert path.read_bytes() == whole
+    assert len(prepared) == 1 + len(damages)
+
+
+def test_a_file_of_another_schema_is_a_miss(folder, prepared, monkeypatch):
+    lpp.count(doubled())
+    (path,) = files(folder)
+    _, _, transcript = path.read_bytes().partition(b"\n")
+    other = transcript.replace(b'"schema":3', b'"schema":2')
+    path.write_bytes(cache_files._digest(path, other) + b"\n" + other)
+    recent.clear_memory()
+    lpp.count(doubled())
+    assert len(prepared) == 2
+
+
+@pytest.mark.parametrize("other", ["loopyperf 0.0", "loopy 2026", "source"])
+def test_what_other_versions_counted_is_not_found(other, folder, prepared, monkeypatch):
+    lpp.count(doubled())
+    monkeypatch.setattr(cache_files, "_versions", lambda: other)
+    recent.clear_memory()
+    lpp.count(doubled())
+    assert len(prepared) == len(files(folder)) == 2
+
+
+NO_ROOM = {
+    "a full disk": OSError(errno.ENOSPC, "No space left on device"),
+    "a folder that can only be read": OSError(errno.EROFS, "Read-only file system"),
+    "the folder of another user": PermissionError(errno.EACCES, "Permission denied"),
+}
+
+
+@pytest.mark.parametrize("what", NO_ROOM)
+def test_where_nothing_can_be_written_answers_are_computed_and_it_is_warned_once(what, folder, monkeypatch, recwarn):
+    def refuse(*_: object, **__: object) -> None:
+        raise NO_ROOM[what]
+
+    cache_files._warn.cache_clear()
+    monkeypatch.setattr(cache_files, "write_whole", refuse)
+    if what == "the folder of another user":
+        monkeypatch.setattr(cache_files, "read_bytes", refuse)
+    counts = [lpp.count(doubled(group=group)).properties()["f32 mul"](n=64) for group in (16, 32)]
+    assert counts == [64, 64]
+    said = [str(warning.message) for warning in recwarn if issubclass(warning.category, LoopyperfWarning)]
+    assert len(said) == 1
+    assert f"{NO_ROOM[what].strerror}; set LOOPYPERF_CACHE to a folder that can be written, or 0" in said[0]
+
+
+def test_a_file_in_the_place_of_the_folder_is_warned_of_once(tmp_path, monkeypatch, recwarn):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("LOOPYPERF_CACHE", str(tmp_path / "file" / "folder"))
+    with pytest.warns(LoopyperfWarning, match=r"cannot be cached in "):
+        assert lpp.count(doubled()).properties()["f32 mul"](n=64) == 64
+    recwarn.clear()
+    lpp.count(outer_product())
+    assert [warning for warning in recwarn if issubclass(warning.category, LoopyperfWarning)] == []
+
+
+def test_files_have_the_switch_of_loopys_caches(folder):
+    with lp.CacheMode(False):
+        lpp.count(doubled())
+    assert not folder.exists()
+
+
+def test_only_the_owner_can_read_the_files(folder):
+    lpp.count(doubled())
+    assert [stat.S_IMODE(path.stat().st_mode) for path in files(folder)] == [0o600]
+
+
+def test_nothing_that_is_read_is_unpickled():
+    """Files may come from a folder that others can write."""
+    sources = [Path(module.__file__).read_text() for module in (case, cache_files, recent)]
+    assert not any("pickle" in source or "shelve" in source or "persistent_dict" in source for source in sources)
+
+
+# }}}
+
+
+# {{{ other processes
+
+COUNT = """
+import sys, warnings; warnings.simplefilter("ignore")
+import loopyperf as lpp
+from tests.kernels import doubled
+from loopyperf.stages import cache as recent
+for group in [int(word) for word in sys.argv[1:]]:
+    recent.forget()
+    counts = lpp.count(doubled(group=group))
+    print(group, counts.properties()["work-groups"](n=2**10), counts.properties()["f32 mul"](n=2**10))
+"""
+
+
+def start(groups: list[int], seed: int = 0, **environment: str) -> subprocess.Popen[str]:
+    paths = os.pathsep.join([str(TESTS.parent), str(TESTS)])
+    surroundings = os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": str(seed)} | environment
+    command = [sys.executable, "-c", COUNT, *map(str, groups)]
+    return subprocess.Popen(command, env=surroundings, stdout=subprocess.PIPE, text=True)
+
+
+def expected(groups: list[int]) -> list[str]:
+    return [f"{group} {2**10 // group} {2**10}" for group in groups]
+
+
+def test_another_process_finds_what_this_one_counted(folder, monkeypatch):
+    lpp.count(doubled(group=16))
+    (path,) = files(folder)
+    before = path.stat()
+    assert start([16], seed=7).communicate()[0].splitlines() == expected([16])
+    assert files(folder) == [path]
+    assert path.stat().st_ino == before.st_ino
+    assert path.stat().st_mtime_ns > before.st_mtime_ns
+
+
+def test_four_processes_at_once_read_nothing_wrong(folder):
+    groups = [2**power for power in range(6)] * 5
+    processes = [start(groups[place:] + groups[:place], seed=place) for place in range(4)]
+    answers = [process.communicate()[0].splitlines() for process in processes]
+    assert answers == [expected(groups[place:] + groups[:place]) for place in range(4)]
+    assert len(files(folder)) == 6
+
+
+def test_loopy_no_cache_turns_the_files_off(folder):
+    assert start([16], LOOPY_NO_CACHE="1").communicate()[0].splitlines() == expected([16])
+    assert not folder.exists()
+
+
+# }}}
+
+
+HOSTILE: dict[str, Callable[[dict[str, Any]], object]] = {
+    "a division by 0": lambda document: document["tallies"][0].__setitem__(3, "1/0"),
+    "a place from the end": lambda document: document["tallies"][0].__setitem__(2, -1),
+    "a place beyond the end": lambda document: document["tallies"][0].__setitem__(2, 99),
+    "no number": lambda document: document["polynomials"].__setitem__(0, "[n] -> { NaN }"),
+    "a power that takes for ever": lambda document: document["polynomials"].__setitem__(0, "[n] -> { n^100000 }"),
+    "powers of powers": lambda document: document["polynomials"].__setitem__(0, "[n] -> { ((n^64)^64)^64 }"),
+    "another size": lambda document: document["polynomials"].__setitem__(0, "[m] -> { m }"),
+    "nesting": lambda document: document["polynomials"].__setitem__(0, f"[n] -> {{ {'(' * 10**5}n{')' * 10**5} }}"),
+    "an integer of thousands of digits": lambda document: document["tallies"][0].__setitem__(3, "9" * 10**5),
+}
+"""what somebody may write who may write to the folder, by what it is"""
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_file_that_is_whole_and_makes_no_sense_is_a_miss_and_is_replaced(what, folder, prepared):
+    counted = str(lpp.count(doubled()))
+    (path,) = files(folder)
+    whole = path.read_bytes()
+    document = json.loads(whole.partition(b"\n")[2])
+    HOSTILE[what](document)
+    transcript = json.dumps(document).encode()
+    path.write_bytes(cache_files._digest(path, transcript) + b"\n" + transcript)
+    recent.clear_memory()
+    assert str(lpp.count(doubled())) == counted
+    assert path.read_bytes() == whole
+    assert len(prepared) == 2
+
+
+def test_a_file_under_the_name_of_another_question_is_a_miss(folder, prepared):
+    lpp.count(doubled())
+    (first,) = files(folder)
+    lpp.count(doubled(group=32))
+    (second,) = set(files(folder)) - {first}
+    kept = second.read_bytes()
+    second.write_bytes(first.read_bytes())
+    recent.clear_memory()
+    lpp.count(doubled(group=32))
+    assert second.read_bytes() == kept
+    assert len(prepared) == 3

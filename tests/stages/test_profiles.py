@@ -1,0 +1,208 @@
+"""Profiles of other tools beside predictions: each form is read alike, what does not belong is refused in a line."""
+
+import csv
+import io
+import json
+import lzma
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import loopyperf as lpp
+from loopyperf.cli.program import program
+from loopyperf.errors import MeasurementError
+from loopyperf.measurement.campaign import plan
+from loopyperf.measurement.environment import DeviceLimits
+from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
+from loopyperf.models.counters import Counters
+from loopyperf.predict.counters import read_profile
+from tests.kernels import doubled
+
+TURING = "nvidia-rtx-2080-ti"
+READ, LANES, INSTRUCTIONS = (
+    "dram__sectors_read.sum",
+    "smsp__thread_inst_executed_per_inst_executed.ratio",
+    "smsp__inst_executed.sum",
+)
+UNITS = {READ: "sector", LANES: "", INSTRUCTIONS: "Kinst"}
+TOLD = {READ: "131,072", LANES: "31.50", INSTRUCTIONS: "256.5"}
+VALUES = {READ: 131072, LANES: 31.5, INSTRUCTIONS: 256500}
+NOISE = "==PROF== Connected to process 1\nit says, what it likes\n"
+ABOUT = {
+    "ID": "0",
+    "Process ID": "1",
+    "Kernel Name": "doubled(const float *, float *, int)",
+    "Context": "1",
+    "Block Size": "(256, 1, 1)",
+    "Grid Size": "(4096, 1, 1)",
+    "Device": "0",
+    "CC": "7.5",
+}
+
+
+def written(rows: list[list[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, quoting=csv.QUOTE_ALL).writerows(rows)
+    return NOISE + text.getvalue()
+
+
+def by_metric(**changed: str) -> str:
+    head = [*ABOUT, "Section Name", "Metric Name", "Metric Unit", "Metric Value"]
+    about = list({**ABOUT, **changed}.values())
+    return written([head, *([*about, "Command line", name, UNITS[name], TOLD[name]] for name in TOLD)])
+
+
+def by_launch(**changed: str) -> str:
+    about = {**ABOUT, **changed}
+    return written(
+        [[*about, *TOLD], ["" for _ in about] + [UNITS[name] for name in TOLD], [*about.values(), *TOLD.values()]]
+    )
+
+
+def of_tuner(device: str = "NVIDIA GeForce RTX 2080 Ti", kernel: str = "doubled") -> str:
+    counters = [{"Name": name, "Type": "Double", "Value": value} for name, value in VALUES.items()]
+    launch: dict[str, Any] = {
+        "KernelFunction": kernel,
+        "GlobalSize": {"X": 4096, "Y": 1, "Z": 1},
+        "LocalSize": {"X": 256, "Y": 1, "Z": 1},
+        "ProfilingData": {"Counters": counters, "RemainingProfilingRuns": 0},
+    }
+    return json.dumps({"Metadata": {"Device": device}, "Results": [{"ComputationResults": [launch]}]})
+
+
+def of_hub() -> str:
+    measured = [{"name": "time", "value": 1.0}, *({"name": name, "value": value} for name, value in VALUES.items())]
+    told = {
+        "registers": 10,
+        "global_size": {"x": 4096, "y": 1, "z": 1},
+        "local_size": {"x": 256, "y": 1, "z": 1},
+    }
+    results = [{"measurements": measured, "compilation_data": told}]
+    return json.dumps({"metadata": {"device": "GeForce RTX 2080 Ti"}, "results": results})
+
+
+FORMS: Mapping[str, str] = {
+    "page details": by_metric(),
+    "page raw": by_launch(),
+    "KTT": of_tuner(),
+    "benchmark_hub": of_hub(),
+}
+
+
+@pytest.fixture
+def predicted() -> Counters:
+    return lpp.counters(doubled(group=256), n=2**20, device=TURING)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_tells_the_same_numbers(form: str, predicted: Counters, tmp_path: Path):
+    path = tmp_path / "profile"
+    path.write_text(FORMS[form])
+    found = {each.metric: each for each in lpp.compare_counters(predicted, path).rows}
+    assert {metric: found[metric].counted for metric in VALUES} == VALUES
+    assert found[READ].error == predicted[READ] / 131072 - 1
+    assert {each.predicted for each in found.values()} == {predicted[metric] for metric in found}
+
+
+def test_what_is_printed_has_the_error_of_each_metric(predicted: Counters, tmp_path: Path):
+    (tmp_path / "ncu.csv").write_text(by_metric())
+    lines = str(lpp.compare_counters(predicted, tmp_path / "ncu.csv")).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(line.split()[1:] == ["32", "31.5", "+1.6%"] for line in lines)
+    assert any(line.split()[1:] == ["131,072", "131,072", "+0.0%", "sectors"] for line in lines)
+
+
+REFUSED = {
+    "another kernel": (
+        by_metric(**{"Kernel Name": "void other<float>(int)"}),
+        "is of other, and has nothing of doubled",
+    ),
+    "another capability": (by_metric(CC="8.0"), "capability 8.0, nvidia-rtx-2080-ti has 7.5: name the device that"),
+    "another device": (of_tuner(device="TITAN V"), "is of TITAN V, the prediction of nvidia-rtx-2080-ti: name that"),
+    "other sizes": (
+        by_launch(**{"Grid Size": "(64, 1, 1)"}),
+        "is of 64 groups of 256 work-items, doubled has 4,096 gr",
+    ),
+    "prose": ("no numbers here\n", "is no profile: neither Nsight Compute's"),
+    "nothing": ("", "is no profile"),
+    "other CSV": ('"a","b"\n"1","2"\n', "is no profile"),
+    "other JSON": ('{"a": 1}', "is no profile"),
+    "broken JSON": ('{"Results": [', "is no profile"),
+    "a list": ('{"Results": 3, "Metadata": []}', "is no profile"),
+    "no counters": ('{"Results": [], "Metadata": {}}', "is no profile"),
+    "no launch": (by_metric().splitlines()[2] + "\n", "is no profile"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_does_not_belong_is_refused_in_one_line(name: str, predicted: Counters, tmp_path: Path):
+    text, why = REFUSED[name]
+    path = tmp_path / "profile"
+    path.write_text(text)
+    with pytest.raises(MeasurementError) as refused:
+        lpp.compare_counters(predicted, path)
+    assert why in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_that_is_not_there_and_bytes_that_are_no_text_are_refused(tmp_path: Path):
+    with pytest.raises(MeasurementError, match=r"cannot read the profile .*: No such file"):
+        read_profile(tmp_path / "none")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(MeasurementError, match="is no profile"):
+        read_profile(tmp_path / "bytes")
+
+
+def test_of_several_launches_the_median_is_taken_and_what_is_no_number_is_left_out(predicted: Counters, tmp_path: Path):
+    rows = [[*ABOUT, READ, LANES]]
+    for number, value in enumerate(("1", "3", "50")):
+        rows.append([*{**ABOUT, "ID": str(number)}.values(), value, "n/a"])
+    (tmp_path / "ncu.csv").write_text(written(rows))
+    found = lpp.compare_counters(predicted, tmp_path / "ncu.csv")
+    assert [(each.metric, each.counted) for each in found.rows] == [(READ, 3)]
+    assert "doubled was counted 3 times: medians" in found.notes
+
+
+def test_the_command_prints_both_and_refuses_what_does_not_belong(tmp_path: Path):
+    path = tmp_path / "ncu.csv"
+    path.write_text(by_metric(**{"Block Size": "(16, 1, 1)"}))
+    asked = ["counters", f"{Path(__file__).parents[1] / 'kernels.py'}:doubled", "--set", "n=65536", "--device", TURING]
+    found = CliRunner().invoke(program, [*asked, "--compare", str(path), "--json"])
+    (read, _, _) = json.loads(found.stdout)["compared"]
+    assert (read["metric"], read["counted"], read["predicted"]) == (READ, 131072, 8192)
+    assert READ in CliRunner().invoke(program, asked).stdout
+    path.write_text(by_metric())
+    refused = CliRunner().invoke(program, [*asked, "--compare", str(path)])
+    assert (refused.exit_code, len(refused.stderr.splitlines())) == (1, 1)
+
+
+OF_H200 = Path(__file__).parents[2] / "fits" / "nvidia-h200" / "raw" / "ncu-test-kernels.csv.xz"
+"""what Nsight Compute has printed of ``benchmarks/counted_kernels.py``"""
+COUNTED = {
+    "convolution": {"n": 64},
+    "finite difference": {"n": 512},
+    "n-body": {"n": 1024},
+    "skinny matrix multiplication": {"n": 64, "m": 512, "l": 64},
+}
+LIMITS = DeviceLimits(1024, 48 * 1024, 2**37, 132, 32, 1.98e9, 2**37, 50 * 2**20)
+
+
+@pytest.mark.parametrize("kernel", COUNTED)
+def test_requests_and_wavefronts_of_an_h200_are_those_that_are_predicted(kernel: str, tmp_path: Path):
+    path = tmp_path / "ncu.csv"
+    path.write_bytes(lzma.decompress(OF_H200.read_bytes()))
+    forms = plan(load_kernel_files(bundled_folder("test_kernels")), LIMITS)
+    (program,) = (form.build() for name, form in forms if name == kernel and COUNTED[kernel] in form.sizes)
+    predicted = lpp.counters(program, device="nvidia-h200", parameters=COUNTED[kernel])
+    found = {each.metric: each for each in lpp.compare_counters(predicted, path).rows}
+    assert found["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"].error == 0
+    for op in ("ld", "st"):
+        assert abs(found[f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"].error or 0) < 0.01
+    # The program itself, and what it is passed, are some hundred sectors more.
+    read, written = (found[f"dram__sectors_{direction}.sum"] for direction in ("read", "write"))
+    assert 0 < read.counted - read.predicted < 200
+    assert written.predicted == 0
+    assert written.counted <= 8
