@@ -201,7 +201,7 @@ class ReportText:
         return self.head if len(self.head) <= ONE_LINE else f"{self.head[: ONE_LINE - 2]} …"
 
     def text(self, width: int = WIDTH, *, prose: int | None = None, lists: str = ".notes") -> str:
-        """Return the sheet as lines of a terminal, none longer than *width* but for single words.
+        """Return the report text as lines of a terminal, none longer than *width* but for single words.
 
         Sentences may be as long as *prose* says, where that is another length. *lists* names what has all notes in
         full; where it is empty, the text has them.
@@ -214,7 +214,7 @@ class ReportText:
         return "\n".join(lines)
 
     def html(self) -> str:
-        """Return the sheet as HTML, escaped, as ``_repr_html_`` gives it."""
+        """Return the report text as HTML, escaped, as ``_repr_html_`` gives it."""
         tables = (table.html() for table in self.tables)
         head = [html_lines([self.head])] if self.head else []
         in_short, own, repeated = self._notes()
@@ -227,7 +227,7 @@ class ReportText:
         )
 
     def markdown(self, lists: str = ".notes") -> str:
-        """Return the sheet as Markdown: the head, the tables, and a list of remarks and notes, as in :meth:`text`."""
+        """Return the report text as Markdown: head, tables, and a list of remarks and notes, as in :meth:`text`."""
         remarks = "\n".join(f"{_indent(each)}- {each.lstrip()}" for each in self.sentences(lists))
         return "\n\n".join(filter(None, [self.head, *(table.markdown() for table in self.tables), remarks]))
 
@@ -249,22 +249,22 @@ class ReportText:
 
 
 class Shown:
-    """An answer that shows its sheet: in a list, printed, and in a notebook. A mixin: records have metaclasses."""
+    """An answer that shows its report text in a list, printed and in a notebook. A mixin: records have metaclasses."""
 
     __slots__ = ()
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return what there is to read."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.sheet().line}>"
+        return f"<{type(self).__name__} {self.report_text().line}>"
 
     def __str__(self) -> str:
-        return self.sheet().text()
+        return self.report_text().text()
 
     def _repr_html_(self) -> str:
-        return self.sheet().html()
+        return self.report_text().html()
 
 
 class Tabular(Shown):

@@ -132,16 +132,19 @@ REPEATED = (
 
 
 def test_notes_that_each_answer_has_are_one_line_and_others_are_whole() -> None:
-    sheet = ReportText("k", notes=(REPEATED[0], "the loop i; runs once", *REPEATED[1:]))
-    assert sheet.text(200).splitlines() == [
+    report_text = ReportText("k", notes=(REPEATED[0], "the loop i; runs once", *REPEATED[1:]))
+    assert report_text.text(200).splitlines() == [
         "k",
         "  note: the loop i; runs once",
         "  4 notes in short: no fit for 'my-gpu', assumed latencies, launch overhead is unknown, no prediction "
         "interval (.notes has them in full)",
     ]
-    assert sheet.text(200, lists="").splitlines() == ["k", *(f"  note: {note}" for note in (sheet.notes[1], *REPEATED))]
-    page = sheet.html()
-    assert all(note.replace("'", "&#x27;") in page for note in sheet.notes)
+    assert report_text.text(200, lists="").splitlines() == [
+        "k",
+        *(f"  note: {note}" for note in (report_text.notes[1], *REPEATED)),
+    ]
+    page = report_text.html()
+    assert all(note.replace("'", "&#x27;") in page for note in report_text.notes)
     assert page.index("<details>") < page.index("DRAM 300 cycles")
 
 
@@ -174,8 +177,8 @@ def test_small_parts_are_told_by_their_magnitude(shares: tuple[float, ...], othe
 
 
 def test_markdown_has_a_table_whose_cells_are_escaped() -> None:
-    sheet = ReportText("k", "1 s", [Table(("what", "time"), [("a|b", "1 s")])], remarks=["first", "  below"])
-    assert sheet.markdown().splitlines() == [
+    report_text = ReportText("k", "1 s", [Table(("what", "time"), [("a|b", "1 s")])], remarks=["first", "  below"])
+    assert report_text.markdown().splitlines() == [
         "k: 1 s",
         "",
         "| what | time |",

@@ -317,7 +317,7 @@ def estimate_of(*seconds: float) -> lpp.Estimate:
 
 
 def shown_parts(answer: lpp.Estimate) -> list[list[str]]:
-    return [[row[0], *row[-2:]] for row in answer.sheet().tables[0].rows]
+    return [[row[0], *row[-2:]] for row in answer.report_text().tables[0].rows]
 
 
 def test_an_estimate_shows_shares_and_has_small_parts_in_one_row() -> None:
@@ -338,7 +338,7 @@ def test_of_a_batch_a_part_is_shown_that_is_not_small_at_one_size() -> None:
         for number, each in enumerate((large, 1e-4, 1e-5))
     )
     found = lpp.Estimate("k", {"n": sizes}, "d", "m", "executed", large + 1.1e-4, Breakdown(rows))
-    assert [row[0] for row in found.sheet().tables[0].rows] == ["part 0", "part 1", "part 2"]
+    assert [row[0] for row in found.report_text().tables[0].rows] == ["part 0", "part 1", "part 2"]
     assert shown_parts(found)[1] == ["part 1", "100 µs", "< 1 % to 9 %"]
 
 

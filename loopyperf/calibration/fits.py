@@ -136,7 +136,7 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
         if isinstance(ridge, str) or ridge < 0:
             raise ValueError(f"the option ridge is a number of at least 0, received {ridge!r}")
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the weights with what they were fitted to, and how well they do on kernel classes left out."""
         validated = self.cross_validation
         return ReportText(

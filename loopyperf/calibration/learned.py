@@ -310,7 +310,7 @@ class ResidualModel(Shown):
         """Return what is pickled: the record alone."""
         return {"record": self.record}
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return what was learned of what, and how well it does on kernels left out."""
         scores = [
             (name, in_percent(score.median_log_error, 1), in_percent(score.explained))

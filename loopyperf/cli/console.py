@@ -52,33 +52,33 @@ def show_beside(text: str) -> None:
 
 def show_answer(answer: Shown) -> None:
     """Print *answer* as Python does, in the width of the terminal, and in the words of the shell."""
-    show_whole_or_alone(answer.sheet())
+    show_whole_or_alone(answer.report_text())
 
 
-def show_whole_or_alone(sheet: ReportText) -> None:
-    """Print *sheet*; with ``--quiet`` the answer alone, which is its tables where it names none.
+def show_whole_or_alone(report_text: ReportText) -> None:
+    """Print *report_text*; with ``--quiet`` the answer alone, which is its tables where it names none.
 
     Where it has neither, there is no answer, and all of it says why.
     """
-    if is_quiet() and sheet.alone:
-        click.echo(sheet.alone)
-    elif is_quiet() and sheet.tables:
-        _show_tables(sheet, standard_output())
+    if is_quiet() and report_text.alone:
+        click.echo(report_text.alone)
+    elif is_quiet() and report_text.tables:
+        _show_tables(report_text, standard_output())
     else:
-        show_sheet(sheet)
+        show_report_text(report_text)
 
 
-def show_sheet(sheet: ReportText) -> None:
-    """Print *sheet* in the words of the shell; in a file or a pipe sentences are a line each, as those of :func:`show`.
+def show_report_text(report_text: ReportText) -> None:
+    """Print *report_text* in shell terms; in a file or a pipe each sentence is a line, as those of :func:`show`.
 
     On a terminal that can do that its head is bold, its notes are dim, and shares have a colour.
     """
     console = standard_output()
     prose = None if has_width() else sys.maxsize
-    for line in ReportText(sheet.asked, sheet.answer).text(console.width, prose=prose).splitlines():
+    for line in ReportText(report_text.asked, report_text.answer).text(console.width, prose=prose).splitlines():
         console.print(Text(line, "bold"))
-    _show_tables(sheet, console)
-    for sentence in _of_shell(sheet).sentences(_all_notes()):
+    _show_tables(report_text, console)
+    for sentence in _of_shell(report_text).sentences(_all_notes()):
         style = "dim" if NOTE.match(sentence) else ""
         for line in folded(GAP + sentence, prose or console.width, breaks=False):
             console.print(Text(line, style))
@@ -86,21 +86,21 @@ def show_sheet(sheet: ReportText) -> None:
 
 def print_answer(answer: Tabular, form: Form) -> None:
     """Print *answer* in this *form*."""
-    print_in(form, answer.sheet, answer.records, answer.to_dict)
+    print_in(form, answer.report_text, answer.records, answer.to_dict)
 
 
 def print_in(
-    form: Form, sheet: Callable[[], ReportText], records: Callable[[], Records], to_dict: Callable[[], Any]
+    form: Form, report_text: Callable[[], ReportText], records: Callable[[], Records], to_dict: Callable[[], Any]
 ) -> None:
-    """Print what *form* needs of an answer: its sheet as text or as Markdown, its records as CSV, or it all as JSON."""
+    """Print what *form* needs of an answer: text, plain or as Markdown, its records as CSV, or all of it as JSON."""
     if form == "json":
         print_json(to_dict())
     elif form == "csv":
         click.echo(_as_csv(records()), nl=False)
     elif form == "md":
-        click.echo(_of_shell(sheet()).markdown(_all_notes()))
+        click.echo(_of_shell(report_text()).markdown(_all_notes()))
     else:
-        show_whole_or_alone(sheet())
+        show_whole_or_alone(report_text())
 
 
 def print_json(answer: Any) -> None:
@@ -108,17 +108,17 @@ def print_json(answer: Any) -> None:
     click.echo(json.dumps(answer, indent=2))
 
 
-def _show_tables(sheet: ReportText, console: Console) -> None:
-    for line in ReportText("", tables=sheet.tables).text(console.width).splitlines():
+def _show_tables(report_text: ReportText, console: Console) -> None:
+    for line in ReportText("", tables=report_text.tables).text(console.width).splitlines():
         printed = Text(line)
         printed.highlight_regex(SHARE, "cyan")
         console.print(printed)
 
 
-def _of_shell(sheet: ReportText) -> ReportText:
-    """Return *sheet* with its sentences in the words of the shell."""
-    remarks, notes = ([in_shell_terms(each) for each in said] for said in (sheet.remarks, sheet.notes))
-    return replace(sheet, remarks=remarks, notes=notes)
+def _of_shell(report_text: ReportText) -> ReportText:
+    """Return *report_text* with its sentences in the words of the shell."""
+    remarks, notes = ([in_shell_terms(each) for each in said] for said in (report_text.remarks, report_text.notes))
+    return replace(report_text, remarks=remarks, notes=notes)
 
 
 def _all_notes() -> str:

@@ -12,7 +12,7 @@ from loopyperf.calibration.choice import chosen_fit, fitted_devices
 from loopyperf.calibration.problem import Coverage
 from loopyperf.cli import settings
 from loopyperf.cli.completion import names
-from loopyperf.cli.console import print_json, show, show_sheet
+from loopyperf.cli.console import print_json, show, show_report_text
 from loopyperf.cli.progress import working
 from loopyperf.display import ReportText, Table
 from loopyperf.errors import FitFileError
@@ -112,7 +112,7 @@ def show_coverage(rows: Sequence[Coverage]) -> None:
         if row.configurations
     ]
     table = Table(("property", "kernels", "counted", "inflation", "classes"), found, last=1)
-    show_sheet(ReportText("what exercises each property", tables=[table]))
+    show_report_text(ReportText("what exercises each property", tables=[table]))
 
 
 def show_gaps(rows: Sequence[Coverage], at_most: int = 12) -> None:

@@ -92,10 +92,10 @@ def devices(context: click.Context, form: Form) -> None:
     if context.invoked_subcommand is not None:
         return
     rows = _known()
-    print_in(form, lambda: _sheet(rows), lambda: list(_records(rows)), lambda: rows)
+    print_in(form, lambda: _report_text(rows), lambda: list(_records(rows)), lambda: rows)
 
 
-def _sheet(rows: Sequence[Row]) -> ReportText:
+def _report_text(rows: Sequence[Row]) -> ReportText:
     unreadable = [
         each["error"] for row in rows for each in (row["description"], *row["fits"]) if each and each["error"]
     ]
@@ -147,7 +147,7 @@ def show_one(context: click.Context, name: str, form: Form) -> None:
     if form == "text":
         show_device(device)
     else:
-        print_in(form, lambda: _sheet_of(device), lambda: list(_numbers(device)), lambda: as_plain_values(device))
+        print_in(form, lambda: _report_text_of(device), lambda: list(_numbers(device)), lambda: as_plain_values(device))
 
 
 def as_plain_values(device: Device) -> Row:
@@ -160,10 +160,10 @@ def show_device(device: Device) -> None:
     for what, words in _words(device).items():
         if words:
             show(f"{what}: {', '.join(words) if isinstance(words, list) else words}")
-    show_whole_or_alone(_sheet_of(device))
+    show_whole_or_alone(_report_text_of(device))
 
 
-def _sheet_of(device: Device) -> ReportText:
+def _report_text_of(device: Device) -> ReportText:
     return ReportText("", tables=[device.table], remarks=_told(device))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show, show_sheet
+from loopyperf.cli.console import print_json, show, show_report_text
 from loopyperf.cli.kernel_source import load_program, words_on
 from loopyperf.cli.progress import working
 from loopyperf.display import ReportText, Table
@@ -81,16 +81,16 @@ def show_explanation(answer: Explanation, *, details: bool = False) -> None:
     """Print *answer*, device by device; all of it with *details*."""
     for paragraph in paragraphs(answer.about):
         show(paragraph, hanging="")
-    for number, sheet in enumerate(_sheets(answer, details)):
+    for number, report_text in enumerate(_report_texts(answer, details)):
         if number or answer.about:
             show("")
-        show_sheet(sheet)
+        show_report_text(report_text)
 
 
-def _sheets(answer: Explanation, details: bool) -> Iterator[ReportText]:
+def _report_texts(answer: Explanation, details: bool) -> Iterator[ReportText]:
     """Yield what there is to print, one below the other; all of it with *details*."""
     for on in answer.devices:
-        screen = on.sheet()
+        screen = on.report_text()
         least = [f"the roofline says {duration(on.least)} at least"] if on.is_under_the_roof(on.first) else []
         yield replace(screen, remarks=[*screen.remarks, *least])
         yield ReportText("", tables=[_source_table(answer, on)])
@@ -114,8 +114,8 @@ def _details(on: OnDevice) -> Iterator[ReportText]:
     if on.roofline is not None:
         yield _under_roofs(on, on.roofline, said)
     for advice in on.advice:
-        sheet = advice.sheet()
-        yield replace(sheet, asked=f"What would help {sheet.asked}, by {ADVISOR}{_beside(on)}")
+        report_text = advice.report_text()
+        yield replace(report_text, asked=f"What would help {report_text.asked}, by {ADVISOR}{_beside(on)}")
     missing = [name for name, reason in on.gaps.items() if reason not in on.refusals.values()]
     yield from _listed("Missing", [f"{name}: {on.gaps[name]}" for name in missing])
 
@@ -154,15 +154,15 @@ def _said_by(names: Sequence[str], sentence: str, on: OnDevice) -> str:
 
 
 def _under_roofs(on: OnDevice, roofline: Roofline, said: Collection[str]) -> ReportText:
-    """Return the sheet of a *roofline* without what was *said*, and with the models that are faster."""
-    sheet = roofline.sheet()
+    """Return the report text of a *roofline* without what was *said*, and with the models that are faster."""
+    report_text = roofline.report_text()
     work = [(each.name, prefixed(each.flops, "flop"), _moved(each.moved)) for each in roofline.launches]
     return replace(
-        sheet,
+        report_text,
         asked="Roofline",
-        tables=[*sheet.tables, Table(("launch", "does", "moves"), work, last=1)],
-        remarks=[OF_ALL_LANES, *sheet.remarks, *filter(None, [on.under_the_roof])],
-        notes=[each for each in sheet.notes if each not in said],
+        tables=[*report_text.tables, Table(("launch", "does", "moves"), work, last=1)],
+        remarks=[OF_ALL_LANES, *report_text.remarks, *filter(None, [on.under_the_roof])],
+        notes=[each for each in report_text.notes if each not in said],
     )
 
 

@@ -58,12 +58,12 @@ def validate(
             found = run_validation(backend, device=device, fit=fit, kernels=kernels, archive=archive, progress=report)
     charts = () if plots is None else _draw(found, drawing, plots)
     written = {"charts": list(map(str, charts))}
-    print_in(form, lambda: sheet_of(found), found.records, lambda: {**found.to_dict(), **written})
+    print_in(form, lambda: report_text_of(found), found.records, lambda: {**found.to_dict(), **written})
     if charts and form == "text":
         show_beside(f"charts: {', '.join(written['charts'])}")
 
 
-def sheet_of(found: Validation) -> ReportText:
+def report_text_of(found: Validation) -> ReportText:
     """Return measured and predicted times by kernel and size, the geometric means, and what they are to be seen beside.
 
     The means are those of each kernel and of all, as in the paper's Table 1.
@@ -76,9 +76,9 @@ def sheet_of(found: Validation) -> ReportText:
     inside = "" if accuracy.coverage is None else f"{in_percent(accuracy.coverage)} inside"
     rows.append(("all kernels", "geometric mean", "", "", in_percent(accuracy.cross_kernel), inside))
     table = Table(("kernel", "sizes", "measured", "predicted", "error", f"{in_percent(LEVEL)} interval"), rows, text=2)
-    sheet = found.sheet()
+    report_text = found.report_text()
     is_marked = any(each.interval is not None and not each.is_inside for each in found)
-    return replace(sheet, tables=[table], remarks=[*([MEANING] if is_marked else []), *sheet.remarks])
+    return replace(report_text, tables=[table], remarks=[*([MEANING] if is_marked else []), *report_text.remarks])
 
 
 def _row(each: Prediction) -> tuple[str, ...]:

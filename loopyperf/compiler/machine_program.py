@@ -93,7 +93,7 @@ class MachineProgram(Shown):
         here = {array.is_in_memory_by(self.placement) for array in self.unsure.values()}
         return tuple(place for place, has in PLACES.items() if not here <= {has})
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the registers of each launch, how many groups reside at once, and what limits that."""
         rows = [
             (

@@ -110,9 +110,9 @@ class KernelCounts(Shown, KernelTallies):
         table = self._properties.table(*several, **sizes)
         return replace(table, title=f"{self.kernel.name}, {self.counting} counting: {table.title}")
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the properties with their formulas."""
-        return self.table().sheet()
+        return self.table().report_text()
 
 
 def _make_add_up(parts: dict[str, int], total: int) -> None:

@@ -212,7 +212,7 @@ class CountTable(Shown):
     columns: Sequence[Column]
     """numbers at sizes that were asked for"""
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the formulas, and the numbers beside them."""
         headings = ("property", "count", *(column.heading for column in self.columns))
         rows = [(name, Formula(str(count), count.latex()), *numbers) for name, count, numbers in self._rows()]
@@ -412,9 +412,9 @@ class PropertyVector(Shown, Mapping[str, Count]):
         columns = [Column(point, self.totals.at(point)) for point in each_size(several, sizes)]
         return CountTable(f"{len(self)} properties", self, columns)
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the formulas."""
-        return self.table().sheet()
+        return self.table().report_text()
 
     # }}}
 

@@ -219,7 +219,7 @@ class Device(Shown, DescriptionTable[DeviceCount, DeviceNumber]):
         rows = [(each.number, _in_words(each), each.meaning, each.source) for each in self._stated()]
         return Table(("number", "value", "meaning", "source"), rows, last=2)
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return what it is, its own numbers, and where those of its parts are."""
         some = (str(quantity) for quantity in map(self.source, ("cores", "clock")) if quantity)
         own = [(each.number, _in_words(each), each.meaning) for each in self.statements]
@@ -233,7 +233,7 @@ class Device(Shown, DescriptionTable[DeviceCount, DeviceNumber]):
         )
 
     def _repr_html_(self) -> str:
-        return html_of(details(self.sheet().head, self.table.html()), html_lines(filter(None, [self.note])))
+        return html_of(details(self.report_text().head, self.table.html()), html_lines(filter(None, [self.note])))
 
     def _stated(self) -> list[PublishedNumber]:
         return [each for part in self.parts for each in part.statements]

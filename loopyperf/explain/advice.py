@@ -84,7 +84,7 @@ class AdviceOnKernel(Shown, Sequence[Advice]):
         """Return of how many launches GPUPerf says something."""
         return len(self.launches)
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the cause, and what would help; below, what Loopy could make of it."""
         diagnosis = self.diagnosis
         tables = [bars(diagnosis.longest, diagnosis)] if diagnosis.launches else []

@@ -172,7 +172,7 @@ class Difference(Shown):
 
     # }}}
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return both run times and why they differ, and below that the parts that differ."""
         long = {name: len(every) - SHOWN for name, every in self.shown_quantities.items() if len(every) > SHOWN}
         remarks = [f"{number_of(number, 'row')} more: {name}" for name, number in long.items()]

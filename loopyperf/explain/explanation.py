@@ -159,7 +159,7 @@ class OnDevice(Shown):
         """Return a sentence on the models that say less than the roofline; empty where there are none."""
         return below_roofline(self.estimates, self.least)
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the first screen: the time and its cause, how full each resource is, and what would help."""
         shown, diagnosis = self.estimate, self.diagnosis
         tables: list[Table] = []
@@ -264,10 +264,10 @@ class Explanation(Shown):
         reviews = () if on.diagnosis is None else on.diagnosis.launches
         return tuple(line_costs(on.estimate, self.listing, reviews))
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the first screen: of the first device, and in a line of each other one."""
         first, *others = self.devices
-        screen = first.sheet()
+        screen = first.report_text()
         beside = [f"on {on.name}: {on.estimate.time_in_words}, {on.cause}" for on in others]
         return replace(screen, remarks=[*beside, *screen.remarks, *unanswered(self.refusals)])
 

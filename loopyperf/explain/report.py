@@ -24,9 +24,9 @@ class Report(Shown):
     explanation: Explanation
     """what it says"""
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the gist of the page, and how to write it."""
-        gist = self.explanation.sheet()
+        gist = self.explanation.report_text()
         return replace(gist, remarks=(*gist.remarks, "save(path) writes the page, which a browser opens"))
 
     def html(self) -> str:

@@ -158,7 +158,7 @@ class Roofline(Shown):
         have, names = "has" if len(bounds) == 1 else "have", ", ".join(launch.name for launch in below)
         return f"{' and '.join(bounds)} {have} no roof: what {names} can attain lies below all of them"
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the launches with what bounds them, and the roofs."""
         roofs = [(name, prefixed(each, "B/s")) for name, each in self.bandwidths.items()]
         roofs += [(name, prefixed(each, "flop/s")) for name, each in self.peaks.items()]

@@ -54,9 +54,9 @@ class LaunchTrace(Shown):
     def __repr__(self) -> str:
         return f"<LaunchTrace of {self.name}: {self.explicit.groups:,} of {self.total_groups:,} groups>"
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return how long each pipeline was taken, why it was idle, and for what warps waited."""
-        found = self.profile.sheet()
+        found = self.profile.report_text()
         return replace(found, asked=f"{self.name}, {found.asked}", notes=self.said)
 
     @cached_property
@@ -154,7 +154,7 @@ class Trace(Shown):
         """Write the document to *path*; raises :class:`ParameterError` where that cannot be written."""
         write_file("the trace", path, self.to_json())
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return what is drawn of each launch, and what is not."""
         rows = [
             (

@@ -269,7 +269,7 @@ class Idg(Shown):
             found[key] = found.get(key, 0) + each.executions
         return found
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return how often a warp executes instructions of each kind, most often first."""
         executed = Table(("instruction", "pipeline", "executed by a warp"), self._executed_by_kind(), text=2)
         return ReportText(self._summary(), tables=[executed, *self._further_tables()])

@@ -365,7 +365,7 @@ class KernelProfile(Shown):
         ]
         return Table(("launch", "groups", "warps of a class", "instructions of each", "loads and stores"), rows)
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the launches with their classes of warps."""
         launches = number_of(len(self.launches), "launch")
         return ReportText(

@@ -85,7 +85,7 @@ class Counters(Tabular):
             )
         return self.launches[0][metric]
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the metrics of each launch, with their values and units."""
         rows = [
             (metric, amount(value), unit_of_metric(metric), *([each.name] if len(self.launches) > 1 else []))

@@ -345,7 +345,7 @@ class Estimate(_ExplainedLater, Tabular):
         said = next((note for note in self.notes if note.startswith(NO_INTERVAL)), "")
         return "" if self.interval is not None else said.removeprefix(NO_INTERVAL)
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the time, what it is made of, what else it may be, and what was assumed."""
         return ReportText(
             asked=self.inputs,

@@ -180,7 +180,7 @@ class Profile(Shown):
                 found[wait.cause] += wait.end - wait.begin
         return {cause: self._clock.cycles(found[cause]) for cause in CAUSES if found[cause]}
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return for each subsystem how long it was busy, and idle for which cause; and for what warps waited."""
         used = [name for name, share in self.fill.items() if share]
         causes: list[Cause] = [cause for cause in CAUSES if any(self.idle[name][cause] for name in used)]

@@ -338,7 +338,7 @@ class TimedProgram(Shown):
             self, launches=(launch,), launched=tuple(each for each in self.launched if each[0] == launch.name)
         )
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the programs of each launch: how many warps execute each, its instructions, and what it moves."""
         rows = [
             (

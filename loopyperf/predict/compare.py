@@ -193,7 +193,7 @@ class Comparison(Tabular):
         """Return model -> what costs most."""
         return {name: each.bound for name, each in self.estimates.items()}
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return a row for each model that has an answer, and why others have none."""
         return ReportText(
             asked=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}",
@@ -276,7 +276,7 @@ class OccupancyComparison(Tabular):
             for name, times in self.seconds.items()
         }
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the times of each model at some of the occupancies, and why others have none."""
         last = len(self.warps) - 1
         shown = sorted({round(last * step / (SHOWN - 1)) for step in range(SHOWN)})

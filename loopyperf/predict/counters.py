@@ -271,7 +271,7 @@ class CountersComparison(Tabular):
     notes: tuple[str, ...]
     """what was counted several times, and what is not predicted, in sentences"""
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return both numbers of each metric, and by how much the predicted one is off."""
         several = len({each.launch for each in self.rows}) > 1
         rows = [

@@ -180,7 +180,7 @@ class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
     def __len__(self) -> int:
         return len(self._totals.sums)
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the bound of each subsystem as a formula, and what is in none."""
         rows = [(name, Formula(str(bound), bound.latex())) for name, bound in self.items()]
         clock = self.device.needed("cores") * self.device.needed("clock")

@@ -72,7 +72,7 @@ class Validation(Tabular, Sequence[Prediction]):
         """Return how many predictions there are."""
         return len(self.predictions)
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the error of each kernel and of all, as the paper's Table 1 has them, beside the noise floor."""
         accuracy, sizes = assess(self.predictions), Counter(each.kernel for each in self.predictions)
         inside = (

@@ -78,7 +78,7 @@ class MeasuredRanking(Shown):
     def _predictions(self) -> list[float]:
         return [self.predicted[name] for name in self.seconds]
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the variants with what they take and what was predicted, and who could not be measured."""
         rows = [(name, duration(each), duration(self.predicted[name])) for name, each in self.seconds.items()]
         return ReportText(

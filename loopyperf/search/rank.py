@@ -153,7 +153,7 @@ class Ranking(Tabular):
             *(ShortlistCandidate(each.name, each.at_least, spread, is_ranked=False) for each, spread in beaten),
         ]
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the fastest and the slowest variants, and who has no place in the order."""
         asked = tagged(number_of(len(self.variants), "variant"), self.sizes, self.typical)
         answer = f"{self.best} takes {self.fastest_in_words}" if self.order else NO_ESTIMATE

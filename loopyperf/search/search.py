@@ -188,7 +188,7 @@ class Search(Shown):
         found = (number for number, best in enumerate(self.best_so_far, 1) if best <= seconds)
         return next(found, None)
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the fastest points and the slowest, each with the trial that found it, and who has no estimate."""
         ranking = self.ranking
         asked = f"{len(self.trials):,} of {number_of(self.points, 'point')} by {self.optimizer}"

@@ -80,7 +80,7 @@ class Split(Shown):
         ends = np.cumsum((0, *self.groups)).tolist()
         return tuple(range(begin, end) for begin, end in pairwise(ends))
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return the groups of each device, and how long it takes for them."""
 
         def share(groups: int) -> str:

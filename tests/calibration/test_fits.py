@@ -44,7 +44,7 @@ def test_weights_are_printed_with_what_they_may_be_off_by(fit: Fit):
     # Of these scores the quantile is 1, so that a weight may be off by the root of its variance.
     spread = np.diag([(0.25 * first) ** 2, *((3 * weight) ** 2 for weight in others), 0.0])
     known = Uncertainty((1.0,) * 9, names, tuple(map(tuple, spread.tolist())))
-    rows = {row[0]: row for row in msgspec.structs.replace(fit, uncertainty=known).sheet().tables[0].rows}
+    rows = {row[0]: row for row in msgspec.structs.replace(fit, uncertainty=known).report_text().tables[0].rows}
     assert "25 %" in rows[names[0]]
     assert all("all of it" in rows[name] for name in names[1:])
 

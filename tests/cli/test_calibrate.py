@@ -10,8 +10,8 @@ from click.testing import Result
 
 from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import Fit, ResidualSummary
-from loopyperf.cli.console import show_sheet
-from loopyperf.cli.validate import sheet_of
+from loopyperf.cli.console import show_report_text
+from loopyperf.cli.validate import report_text_of
 from loopyperf.measurement import backends
 from loopyperf.predict.validate import Validation
 from tests.cli.invoked import run
@@ -226,7 +226,7 @@ def test_what_is_outside_of_its_interval_is_marked_and_the_mark_explained(
         Prediction("finite differences", {"n": 2**20, "m": 2**12}, 1.234e-3, 1.345e-3, (1.034e-3, 1.434e-3)),
         Prediction("skinny matrix multiplication", {"n": 1024, "m": 64}, 1e-6, measured, (0.934e-6, 1.134e-6)),
     ]
-    show_sheet(sheet_of(Validation(tuple(rows), (), "d", "linear", fit, None, None)))
+    show_report_text(report_text_of(Validation(tuple(rows), (), "d", "linear", fit, None, None)))
     printed = capsys.readouterr().out
     assert max(map(len, printed.splitlines())) <= 80
     assert re.search(r" 1.03 ms to 1.43 ms$", printed, re.MULTILINE)

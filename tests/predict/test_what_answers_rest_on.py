@@ -107,7 +107,7 @@ def test_counts_that_overlap_have_a_part_of_the_time(make_fit) -> None:
     weights = dict.fromkeys(lpp.count(doubled()).properties(), 1e-9)
     overlapping = lpp.estimate(doubled(), n=4096, fit=make_fit(model="overlap", sharpness=2.0, weights=weights))
     assert (overlapping.columns, overlapping.to_dict()["columns"]) == ("overlapping", "overlapping")
-    assert overlapping.sheet().tables[0].headings[2:] == ("each alone", "part of the time", "share")
+    assert overlapping.report_text().tables[0].headings[2:] == ("each alone", "part of the time", "share")
     row = next(each for each in overlapping.breakdown.rows if each.property == "f32 mul")
     assert row.seconds < row.count * row.weight
     assert lpp.estimate(doubled(), n=4096, fit=make_fit(weights=weights)).columns == "counts"
@@ -146,7 +146,7 @@ def test_models_below_the_roofline_are_named() -> None:
     assert on.under_the_roof.endswith("of the roofline: it does not see all that the roofline sees")
     compared = lpp.compare(doubled(), models=["roofline", "gpumech-rr", "pipeline"], **ASKED)
     assert "gpumech-rr says less than the " in " ".join(str(compared).split())
-    assert on.under_the_roof in compared.sheet().remarks
+    assert on.under_the_roof in compared.report_text().remarks
     assert "less than" not in str(lpp.compare(doubled(), models=["gpumech-rr", "pipeline"], **ASKED))
     (alone,) = lpp.explain(doubled(), models=["roofline", "pipeline"], **ASKED).devices
     assert alone.under_the_roof == ""
@@ -160,7 +160,7 @@ def test_a_model_is_below_the_roofline_with_what_launching_takes_in_both() -> No
     assert on.under_the_roof.endswith(
         "of the roofline: it does not see all that the roofline sees, and leaves out global load 32-bit stride 0"
     )
-    assert on.under_the_roof in lpp.compare(triangle(), device="amd-r9-fury", **asked).sheet().remarks
+    assert on.under_the_roof in lpp.compare(triangle(), device="amd-r9-fury", **asked).report_text().remarks
 
 
 def test_what_most_of_the_time_is_for_is_not_passed_over_by_advice_that_does_not_know_it() -> None:

@@ -87,7 +87,7 @@ class Advice(Shown):
         """Return the benefits that are more than a hundredth of the time."""
         return tuple(each for each in self.benefits if each.seconds >= SMALL * self.seconds)
 
-    def sheet(self) -> ReportText:
+    def report_text(self) -> ReportText:
         """Return what may be gained, where it is and what to try."""
         found, clock = self.analysis, self.clock
         parts = {"Tcomp": found.t_comp, "Tmem": found.t_mem, "Toverlap": found.t_overlap}

@@ -139,8 +139,8 @@ def test_a_launch_that_the_model_cannot_predict_lies_on_its_roof_and_a_note_says
     assert (launch.predicted, launch.share, launch.share_in_words) == (None, None, "")
     assert launch.performance == launch.attainable > 0
     assert "doubled lies on its roof, as pipeline has no answer: latency of DRAM is unknown" in found.notes
-    assert "at least beside what launching takes" in found.sheet().answer
-    assert "pipeline" not in found.sheet().answer
+    assert "at least beside what launching takes" in found.report_text().answer
+    assert "pipeline" not in found.report_text().answer
 
 
 def test_a_time_that_is_not_above_zero_is_no_answer() -> None:
