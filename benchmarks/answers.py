@@ -31,7 +31,7 @@ from parts.titan_v import measured_kernels
 
 import loopyperf as lpp
 from loopyperf.errors import LoopyperfError
-from loopyperf.measurement.backends.interface import DeviceLimits
+from loopyperf.measurement.backends.backend import DeviceLimits
 from loopyperf.measurement.kernel_files import load_kernel_files
 from loopyperf.models.catalog import DEVICE_MODELS
 

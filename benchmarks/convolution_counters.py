@@ -24,7 +24,7 @@ from rich.table import Table
 
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import spearman
-from loopyperf.models.counters import LaunchCounters
+from loopyperf.models.profiler_counters import LaunchCounters
 
 DEVICE = "nvidia-rtx-2080-ti"
 MEASURED = SHARED_DATA / "ktt-convolution-rtx-2080-ti.csv.xz"

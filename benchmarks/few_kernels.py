@@ -20,8 +20,8 @@ from loopyperf.calibration.accuracy import median_log_error
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.overlap_fit import LAUNCH, SHARPNESS, solve_overlap
 from loopyperf.calibration.problem import Observation, pose_problem
-from loopyperf.models.interface import Fitted
 from loopyperf.models.linear import sensitivity
+from loopyperf.models.model_interface import Fitted
 from loopyperf.models.workload import LAUNCHES
 
 NUMBERS = (0, 1, 3, 10, 30, 100)

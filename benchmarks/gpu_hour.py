@@ -32,11 +32,11 @@ from parts.own_process import Ended, Tell, in_own_process
 from loopyperf.errors import ArchiveError, MeasurementError
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.interface import Backend
+from loopyperf.measurement.backends.backend import Backend
 from loopyperf.measurement.campaign import Progress, measure
 from loopyperf.measurement.environment import Configuration
 from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, load_kernel_files
-from loopyperf.measurement.microbenchmarks.description import KERNELS as MICROBENCHMARKS
+from loopyperf.measurement.microbenchmarks.measured_description import KERNELS as MICROBENCHMARKS
 from loopyperf.measurement.microbenchmarks.pace import FULL
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.predict.validate import PATIENT, with_empty_kernel

@@ -16,7 +16,7 @@ import parts  # noqa: F401 - turns the cache off
 from papers import barriers, example_kernel, matrix_multiplication, staircase
 from papers.pictures import PICTURES, Row
 
-from loopyperf.device.library import load_device
+from loopyperf.device.device_library import load_device
 from loopyperf.pipeline import what_if
 
 BARRIER_GPUS = {"Fermi": "nvidia-tesla-c2050", "Kepler": "nvidia-gtx-650-ti", "Pascal": "nvidia-gtx-1060"}

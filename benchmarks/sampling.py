@@ -34,7 +34,7 @@ from loopyperf.calibration.calibrate import made_once, sampling_task
 from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.interface import Backend, BenchmarkCase
+from loopyperf.measurement.backends.backend import Backend, BenchmarkCase
 from loopyperf.measurement.environment import Arguments, Configuration, Sizes
 from loopyperf.measurement.kernel_files import configurations_of, load_kernel_files
 from loopyperf.measurement.protocol import Protocol

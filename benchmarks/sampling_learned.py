@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sampling import CLASSES, FOLDERS, MULTIPLES, ROOT, pair
 
 from loopyperf.calibration.fit import Measured
-from loopyperf.calibration.learned import SAMPLED
+from loopyperf.calibration.residual_model import SAMPLED
 from loopyperf.calibration.training import UnfittedBase, cross_validated
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.kernel_files import configurations_of, load_kernel_files

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from loopyperf.models.interface import Basis, Weights
+from loopyperf.models.model_interface import Basis, Weights
 
 FREE = {
     **dict.fromkeys(("f32 add", "f32 mul", "local load 32-bit", "local store 32-bit"), 0.0),

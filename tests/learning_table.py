@@ -5,7 +5,7 @@ import numpy as np
 from loopyperf.calibration.fits import Provenance
 from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.training import Example
-from loopyperf.models.learned import Features
+from loopyperf.models.residual_regression import Features
 
 CLASSES = 6
 MADE_UP = Provenance(model="", device="Made Up", slug="made-up", counting="executed")

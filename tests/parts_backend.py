@@ -10,7 +10,7 @@ import loopy as lp
 
 from loopyperf.idg.warps.warp_classes import grid_extent
 from loopyperf.kernel import load_kernel
-from loopyperf.measurement.backends.interface import (
+from loopyperf.measurement.backends.backend import (
     BenchmarkCase,
     Contents,
     DeviceProgram,
@@ -18,8 +18,8 @@ from loopyperf.measurement.backends.interface import (
     MeasuredTimes,
     check_parts,
 )
+from loopyperf.measurement.drift_monitor import YARDSTICK
 from loopyperf.measurement.environment import DeviceLimits, Environment
-from loopyperf.measurement.watch import YARDSTICK
 
 LIMITS = DeviceLimits(group_size=1024, local_memory=48 * 1024, global_memory=2**30)
 TICK = 2.0**-20

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import loopyperf as lpp
-from loopyperf.measurement.backends.interface import BenchmarkCase, MeasuredTimes
+from loopyperf.measurement.backends.backend import BenchmarkCase, MeasuredTimes
+from loopyperf.measurement.drift_monitor import YARDSTICK
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.measurement.watch import YARDSTICK
 from tests.measurement.synthetic import SyntheticBackend, environment
 
 COUNTS = {

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from loopyperf import errors
-from loopyperf.cli.program import COMMANDS, program
+from loopyperf.cli.command_table import COMMANDS, program
 from loopyperf.cli.streams import PLAIN_WIDTH
 from loopyperf.stages.cache import LIMIT
 from tests.documents import (
@@ -196,7 +196,7 @@ def test_every_page_of_the_site_is_linked_from_its_first_page() -> None:
 
 def test_the_reference_of_commands_is_generated_from_all_of_them() -> None:
     page = (SITE / "reference" / "commands.md").read_text(encoding="utf-8")
-    assert ".. click:: loopyperf.cli.program:program\n   :prog: loopyperf\n   :nested: full\n" in page
+    assert ".. click:: loopyperf.cli.command_table:program\n   :prog: loopyperf\n   :nested: full\n" in page
 
 
 def test_the_citation_is_of_this_version() -> None:

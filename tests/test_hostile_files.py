@@ -21,11 +21,11 @@ import pytest
 import loopyperf as lpp
 from loopyperf.calibration.archived import fit_recording
 from loopyperf.calibration.fits import fit_document, load_fit
-from loopyperf.calibration.learned import load_residual_model, residual_document
+from loopyperf.calibration.residual_model import load_residual_model, residual_document
 from loopyperf.counts import transcription
 from loopyperf.counts.counted_kernel import KernelCounts
 from loopyperf.device.device_files import load_description
-from loopyperf.device.library import BUNDLED
+from loopyperf.device.device_library import BUNDLED
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import measurement_kernels
 from loopyperf.models import result as answers

@@ -18,7 +18,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.files import os_reason
-from loopyperf.testing.predictors import KERNELS
+from loopyperf.testing.predictor_laws import KERNELS
 from tests.test_layers import LEVEL, PACKAGE
 
 Upward = tuple[str, str, str]

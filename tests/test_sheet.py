@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from loopyperf.cli.program import program
+from loopyperf.cli.command_table import program
 from loopyperf.display import GAP, SHOWN_FIRST, SHOWN_LAST, ReportText, Table, abridged, apart, called, folded, tagged
 
 ESTIMATE = f"estimate {Path(__file__).parent / 'kernels.py'}:doubled --set n=4096"

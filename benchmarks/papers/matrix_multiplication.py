@@ -22,8 +22,8 @@ import loopy as lp
 
 import loopyperf as lpp
 from loopyperf.compiler import lowered
+from loopyperf.device.device_library import load_device
 from loopyperf.device.lambdas import Lambdas
-from loopyperf.device.library import load_device
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.idg.copies import copied
 from loopyperf.idg.program import Item, loops_in

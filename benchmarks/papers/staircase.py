@@ -24,8 +24,8 @@ import numpy as np
 
 import loopyperf as lpp
 from loopyperf.compiler import lowered
+from loopyperf.device.device_library import load_device
 from loopyperf.device.lambdas import Lambdas
-from loopyperf.device.library import load_device
 from loopyperf.device.occupancy import occupancy
 from loopyperf.idg import Idg, Instruction
 from loopyperf.pipeline import Execution, GroupTimes, Scheduler, group_times, simulate

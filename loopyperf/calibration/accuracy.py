@@ -32,8 +32,8 @@ from loopyperf.calibration.problem import Vector, leverages
 from loopyperf.display import Table, abridged
 from loopyperf.errors import CalibrationError, ModelInputError
 from loopyperf.files import Amount, Number, Whole
-from loopyperf.models.interface import Fitted
 from loopyperf.models.linear import Sensitivity
+from loopyperf.models.model_interface import Fitted
 from loopyperf.models.result import LEVEL
 from loopyperf.units import in_percent, listed, number_of
 

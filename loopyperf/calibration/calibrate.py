@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from loopyperf.calibration.archived import check_fitting, fit_recording
+from loopyperf.calibration.fit_library import save_fits
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.library import save_fits
 from loopyperf.calibration.problem import Coverage, tabulate
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.property_vector import PAPER_PROPERTIES
@@ -28,13 +28,13 @@ from loopyperf.files import why_unwritable
 from loopyperf.measurement.archive import Archive
 from loopyperf.measurement.arguments import allocated_bytes
 from loopyperf.measurement.backends import opened
-from loopyperf.measurement.backends.interface import SEED, Backend, BenchmarkCase, RunsParts
+from loopyperf.measurement.backends.backend import SEED, Backend, BenchmarkCase, RunsParts
 from loopyperf.measurement.campaign import Progress, ProgressReport, keep, measure, report_stage, unfinished_archive
+from loopyperf.measurement.drift_monitor import DriftMonitor
 from loopyperf.measurement.environment import Arguments, Configuration, DeviceLimits, Sizes
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of, measurement_kernels
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Sampled
-from loopyperf.measurement.watch import DriftMonitor
 from loopyperf.stages.case import count, prepared
 from loopyperf.stages.samples import SampledKernel, SamplingTask, saturation_notes, take_samples
 

@@ -5,11 +5,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from loopyperf.calibration.fit_library import find_fit, known_fits, other_backends, without_fit
 from loopyperf.calibration.fits import Fit, Provenance
-from loopyperf.calibration.library import find_fit, known_fits, other_backends, without_fit
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import device_slug, is_path
-from loopyperf.device.library import (
+from loopyperf.device.device_library import (
     PROCESSOR,
     DeviceChoice,
     a_processor,

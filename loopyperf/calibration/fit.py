@@ -20,7 +20,7 @@ from loopyperf.calibration.validation import FitRecipe, possible
 from loopyperf.counts.execution import Counting
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import device_slug, is_path
-from loopyperf.device.library import description_or_none
+from loopyperf.device.device_library import description_or_none
 from loopyperf.errors import CalibrationError, LoopyperfError, MissingNumberError, ParameterError
 from loopyperf.executors import TimeIsUp, check_executor, check_time_limit, limited
 from loopyperf.kernel import Program

@@ -20,8 +20,8 @@ from loopyperf.calibration.problem import Coverage, Indistinguishable, Matrix, V
 from loopyperf.display import ReportText, Shown, Table
 from loopyperf.errors import CalibrationError, FitFileError, later_schema
 from loopyperf.files import Amount, Document, Number, Whole, read_document, write_document
-from loopyperf.models.interface import Basis
 from loopyperf.models.linear import Sensitivity, sensitivity_of, side
+from loopyperf.models.model_interface import Basis
 from loopyperf.models.result import LEVEL
 from loopyperf.models.workload import LAUNCHES, shown
 from loopyperf.units import amount, duration, in_percent, number_of, unit_cost

@@ -34,8 +34,8 @@ from scipy import linalg
 from loopyperf.calibration.dependence import least_squares, non_negative_least_squares, separated
 from loopyperf.calibration.problem import TOLERANCE, Indistinguishable, Matrix, Problem, Solution, Vector
 from loopyperf.errors import CalibrationError, ConvergenceWarning
-from loopyperf.models.interface import Fitted
 from loopyperf.models.linear import DESCRIBED, Overlapped, curvatures, overlapped, side
+from loopyperf.models.model_interface import Fitted
 from loopyperf.models.workload import LAUNCHES, LAUNCHING
 
 # {{{ robust non-linear least squares with bounds

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from loopyperf.errors import CalibrationError
 from loopyperf.files import Amount, Number, Whole
-from loopyperf.models.interface import Basis
 from loopyperf.models.linear import Amounts, sensitivity
+from loopyperf.models.model_interface import Basis
 from loopyperf.units import amount
 
 Matrix = NDArray[np.float64]

@@ -9,7 +9,8 @@ import numpy as np
 
 from loopyperf.calibration.accuracy import MOST_FOLDS, median_log_error, splits
 from loopyperf.calibration.fits import Fit, Provenance
-from loopyperf.calibration.learned import (
+from loopyperf.calibration.problem import Matrix, Observation, Vector, pose_problem
+from loopyperf.calibration.residual_model import (
     BASE,
     RECIPES,
     Parameters,
@@ -22,10 +23,9 @@ from loopyperf.calibration.learned import (
     searched,
     taught,
 )
-from loopyperf.calibration.problem import Matrix, Observation, Vector, pose_problem
 from loopyperf.calibration.validation import FitRecipe, rounded
 from loopyperf.errors import CalibrationError
-from loopyperf.models.learned import Features
+from loopyperf.models.residual_regression import Features
 
 # {{{ what a learned model is trained with
 #

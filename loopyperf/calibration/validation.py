@@ -20,7 +20,7 @@ from loopyperf.calibration.accuracy import (
 from loopyperf.calibration.overlap_fit import solve, solve_overlap
 from loopyperf.calibration.problem import Observation, Problem, Solution, Vector, pose_problem
 from loopyperf.errors import LoopyperfWarning
-from loopyperf.models.interface import Basis
+from loopyperf.models.model_interface import Basis
 from loopyperf.units import listed
 
 # {{{ the models that measurements are fitted with, of which cross-validation chooses one

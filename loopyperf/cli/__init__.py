@@ -135,7 +135,7 @@ def _forget_senseless_width() -> None:
 def _program() -> Any:
     """Return the program; raises :class:`LoopyperfError` where what it stands on cannot be imported."""
     try:
-        return import_module("loopyperf.cli.program").program
+        return import_module("loopyperf.cli.command_table").program
     except ImportError as error:
         raise LoopyperfError(cannot_start(error)) from error
 

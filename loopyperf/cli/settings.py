@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from loopyperf.calibration.choice import devices
-from loopyperf.calibration.library import FITTED_MODELS
+from loopyperf.calibration.fit_library import FITTED_MODELS
 from loopyperf.cli.completion import folders, names_or_files
 from loopyperf.cli.kernel_source import KERNEL_SOURCE
 from loopyperf.cli.streams import Form, Output

@@ -17,7 +17,7 @@ from typing import Any
 from loopyperf.compiler.entry import HOPPER, Capability
 from loopyperf.compiler.private_arrays import IndexedLoops, elements_of, of_loop, private_arrays
 from loopyperf.counts.item import Direction, MemorySpace
-from loopyperf.counts.memory import Reference
+from loopyperf.counts.memory_accesses import Reference
 from loopyperf.idg.copies import copied
 from loopyperf.idg.graph import Idg, number_of_runs
 from loopyperf.idg.program import (

@@ -19,7 +19,7 @@ import pymbolic.primitives as prim
 
 from loopyperf.compiler.private_memory import last_iterations
 from loopyperf.counts.item import Direction, MemorySpace
-from loopyperf.counts.memory import Reference
+from loopyperf.counts.memory_accesses import Reference
 from loopyperf.idg.graph import Idg, number_of_runs, rewritten
 from loopyperf.idg.live_values import Lives
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Iteration, Loop, Opcode, Operand, common_depth

@@ -19,7 +19,7 @@ from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.footprint import Footprint
 from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, MemorySpace
 from loopyperf.counts.kernel_counts import KernelTallies, Tally, count_kernel, memory_references
-from loopyperf.counts.memory import Reference, element_strides
+from loopyperf.counts.memory_accesses import Reference, element_strides
 from loopyperf.counts.sizes import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel

@@ -15,7 +15,7 @@ import islpy as isl
 
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.lanes import EvenLanes
-from loopyperf.counts.memory import Reference, element_strides
+from loopyperf.counts.memory_accesses import Reference, element_strides
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.integers import with_values

@@ -25,7 +25,7 @@ from loopyperf.counts.execution import (
 from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, MemorySpace, Overhead
 from loopyperf.counts.lanes import offsets_in_temporaries
 from loopyperf.counts.loops import loops_bounded_by_data
-from loopyperf.counts.memory import Reference, resolved
+from loopyperf.counts.memory_accesses import Reference, resolved
 from loopyperf.counts.sizes import Typical
 from loopyperf.counts.stride_classes import StrideClassifier
 from loopyperf.counts.walk import Event, Events, InstructionWalker

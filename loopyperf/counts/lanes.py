@@ -27,7 +27,7 @@ from pymbolic.mapper.evaluator import EvaluationMapper
 from pymbolic.mapper.flattener import flatten
 
 from loopyperf.counts.loops import LoopPoints
-from loopyperf.counts.memory import CASES, Reference, element_strides, value_at
+from loopyperf.counts.memory_accesses import CASES, Reference, element_strides, value_at
 from loopyperf.kernel import Kernel
 
 SET = isl.dim_type.set

@@ -16,7 +16,14 @@ from loopyperf.counts.conditions import Conditions
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.footprint import Footprint, fixed_parameters, large_sizes, spacious_sizes
 from loopyperf.counts.lanes import EvenLanes, Lanes, LanesByData, UnevenLanes, lanes_of
-from loopyperf.counts.memory import Reference, check_length, in_elements, is_one_array, position, scaled_by_data
+from loopyperf.counts.memory_accesses import (
+    Reference,
+    check_length,
+    in_elements,
+    is_one_array,
+    position,
+    scaled_by_data,
+)
 from loopyperf.errors import UncountableError
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumption
 

@@ -34,7 +34,7 @@ from loopyperf.counts.conditions import Conditions, Guard, alternatives, disjoin
 from loopyperf.counts.generated_code import GeneratedCode
 from loopyperf.counts.item import Direction, Item, Kind, Operation
 from loopyperf.counts.loops import VectorLoop, vector_loop
-from loopyperf.counts.memory import Reference, linear_reference, reference
+from loopyperf.counts.memory_accesses import Reference, linear_reference, reference
 from loopyperf.counts.sizes import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel

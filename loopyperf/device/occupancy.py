@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from loopyperf.device.description import Device, Limit
-from loopyperf.device.library import DeviceChoice, given_device
+from loopyperf.device.device_library import DeviceChoice, given_device
 from loopyperf.device.parts import RegisterAllocation
 from loopyperf.errors import MissingNumberError, OccupancyError, SimulationError
 from loopyperf.kernel.kernel import Group

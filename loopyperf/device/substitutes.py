@@ -27,8 +27,8 @@ from loopyperf.device.description import (
     Throughput,
 )
 from loopyperf.device.device_files import load_description
+from loopyperf.device.device_library import BUNDLED
 from loopyperf.device.lambdas import BYTES, DRAM, LOAD_LOCAL, bandwidth, bytes_per_cycle, level_latency
-from loopyperf.device.library import BUNDLED
 from loopyperf.device.parts import Lanes, Per, RegisterAllocation, Row, Substitute
 from loopyperf.errors import MissingNumberError
 

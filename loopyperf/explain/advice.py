@@ -8,15 +8,15 @@ from loopy.diagnostic import LoopyError
 
 from loopyperf.calibration.choice import chosen_device
 from loopyperf.device.description import Device
-from loopyperf.device.library import DeviceChoice
+from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import ReportText, Shown, Table, called, plain
 from loopyperf.errors import LoopyperfError, MissingNumberError, UnknownDeviceError, one_line
 from loopyperf.explain.diagnosis import NOTHING, Diagnosis, diagnosed
 from loopyperf.explain.findings import Finding
 from loopyperf.explain.first_screen import bars, findings_table
 from loopyperf.kernel import Program
-from loopyperf.models.literature.advice import Advice, Benefit, advice_on
 from loopyperf.models.literature.gpuperf import Analysis, Inputs, Parameters
+from loopyperf.models.literature.gpuperf_advice import Advice, Benefit, advice_on
 from loopyperf.models.result import Estimate
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.estimate import given_or_named

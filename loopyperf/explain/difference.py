@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from loopyperf.calibration.choice import FitChoice
-from loopyperf.calibration.learned import ResidualModel
+from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.description import Device
-from loopyperf.device.library import DeviceChoice
+from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import ReportText, Shown, Table, called, plain
 from loopyperf.errors import ParameterError
 from loopyperf.explain import difference_parts as parts

@@ -14,9 +14,9 @@ from matplotlib.artist import Artist
 
 from loopyperf.device.vocabulary import Vocabulary
 from loopyperf.explain.plots.figures import Axes, Figure
-from loopyperf.explain.plots.roofline import Rooflines, drawn_launches, mark_of, rooflines_by_name, roofs_in_words
+from loopyperf.explain.plots.plot_roofline import Rooflines, drawn_launches, mark_of, rooflines_by_name, roofs_in_words
 from loopyperf.explain.review import LaunchReview
-from loopyperf.explain.roofline import LaunchUnderRoofs
+from loopyperf.explain.roofline_chart import LaunchUnderRoofs
 from loopyperf.explain.waiting import Span, Timeline
 from loopyperf.units import amount, duration, in_percent, prefixed
 

@@ -7,16 +7,16 @@ from os import PathLike, fspath
 from typing import Any, TypeVar
 
 from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice, device_or_error, usual_answer
+from loopyperf.calibration.fit_library import find_fit
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.learned import ResidualModel
-from loopyperf.calibration.library import find_fit
+from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.description import Device
-from loopyperf.device.library import DeviceChoice
+from loopyperf.device.device_library import DeviceChoice
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError
 from loopyperf.explain.advice import advice_at
 from loopyperf.explain.diagnosis import Diagnosis, diagnosed
 from loopyperf.explain.explanation import BOUND, Explanation, OnDevice, with_others
-from loopyperf.explain.roofline import roofline_at
+from loopyperf.explain.roofline_chart import roofline_at
 from loopyperf.explain.source_view import KernelCode, SourceLine, generated_code, listing_of
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import DEVICE_MODELS, MODELS, find_model

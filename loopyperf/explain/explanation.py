@@ -10,10 +10,10 @@ from loopyperf.errors import unanswered
 from loopyperf.explain.diagnosis import NOTHING, Diagnosis
 from loopyperf.explain.first_screen import bars, findings_table, waiting_in_words
 from loopyperf.explain.review import LaunchReview
-from loopyperf.explain.roofline import Roofline
+from loopyperf.explain.roofline_chart import Roofline
 from loopyperf.explain.source_view import KernelCode, SourceLine
 from loopyperf.explain.waiting import BUSY
-from loopyperf.models.literature.advice import UNMODELLED, Advice
+from loopyperf.models.literature.gpuperf_advice import UNMODELLED, Advice
 from loopyperf.models.result import Estimate
 from loopyperf.models.workload import LATENCY
 from loopyperf.predict.compare import below_roofline, is_below

@@ -28,7 +28,7 @@ from loopyperf.explain.explain import paragraphs
 from loopyperf.explain.explanation import Explanation, OnDevice
 from loopyperf.explain.first_screen import Bar, accesses_table, reasons, shares_of_peak
 from loopyperf.explain.plots.figures import Figure, style
-from loopyperf.explain.plots.roofline import plot_roofline
+from loopyperf.explain.plots.plot_roofline import plot_roofline
 from loopyperf.explain.source_view import SourceLine
 from loopyperf.explain.waiting import WAITS
 from loopyperf.files import user_data_name

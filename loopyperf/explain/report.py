@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from loopyperf.calibration.choice import FitChoice
-from loopyperf.calibration.learned import ResidualModel
+from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.display import ReportText, Shown
 from loopyperf.explain.explain import DeviceChoices, explain
 from loopyperf.explain.explanation import Explanation

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from loopyperf.device.description import Device
-from loopyperf.device.library import DeviceChoice
+from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import ReportText, Shown, Table, called, plain
 from loopyperf.errors import ParameterError
 from loopyperf.files import write_file

@@ -124,7 +124,7 @@ class Instruction:
     text: str = ""
     """what it does, in the words of the source"""
     reference: Any = None
-    """of loads and stores: which element of which array, see :class:`loopyperf.counts.memory.Reference`"""
+    """of loads and stores: which element of which array, see :class:`loopyperf.counts.memory_accesses.Reference`"""
     executions: int | Fraction = 1
     """how often the warp executes it; a fraction where ``typical`` says how often a condition on data holds"""
     condition: Any = None

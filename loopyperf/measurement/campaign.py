@@ -26,12 +26,12 @@ from loopyperf.errors import IncompatibleRunsError, LoopyperfError, MeasurementE
 from loopyperf.files import user_data
 from loopyperf.measurement.archive import Archive, Recording, read_archive
 from loopyperf.measurement.arguments import allocated_bytes
-from loopyperf.measurement.backends.interface import Backend, BenchmarkCase, MeasuredTimes
+from loopyperf.measurement.backends.backend import Backend, BenchmarkCase, MeasuredTimes
+from loopyperf.measurement.drift_monitor import DriftMonitor, measured, probed
 from loopyperf.measurement.environment import Configuration, DeviceLimits, Sensors, Sizes, incompatibilities
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of
 from loopyperf.measurement.protocol import Protocol, sizes_to_measure
 from loopyperf.measurement.records import Key, Kind, Measurement, Run, standing
-from loopyperf.measurement.watch import DriftMonitor, measured, probed
 
 EMPTY_KERNEL = "empty kernel"
 """``NAME`` of the kernel file whose launch is the overhead of all others."""

@@ -159,7 +159,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """wall-clock seconds of every run, in order"""
     device_samples: tuple[Seconds, ...] | None = None
     """seconds of as many runs by the device's clock, without the launch; None where the backend cannot tell. On OpenCL
-    they are the same runs, on CUDA others (:class:`loopyperf.measurement.backends.interface.MeasuredTimes`)"""
+    they are the same runs, on CUDA others (:class:`loopyperf.measurement.backends.backend.MeasuredTimes`)"""
     attempt: Annotated[int, msgspec.Meta(ge=1)] = 1
     """2 if it was measured again because the device was slow the first time, and so on"""
     yardstick: Seconds | None = None

@@ -14,12 +14,12 @@ from loopy.symbolic import get_dependencies
 from loopy.typing import auto
 
 from loopyperf.counts.item import MemorySpace
-from loopyperf.counts.memory import Reference, element_strides
+from loopyperf.counts.memory_accesses import Reference, element_strides
 from loopyperf.counts.sizes import BITS, BOUND, sizes_in_words
 from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.errors import ParameterError, UncountableError
-from loopyperf.idg.warps.passes import WarpIterations
 from loopyperf.idg.warps.warp_classes import Integers
+from loopyperf.idg.warps.warp_iterations import WarpIterations
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumption
 from loopyperf.memory.index_values import data_of, index_periods, index_values, lane_axes_of_data
 from loopyperf.memory.residues import AddressStride, Loops

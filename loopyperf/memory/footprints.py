@@ -2,8 +2,8 @@
 
 :class:`Footprints` are plain: each access with the points at which it is executed and the cells that it touches there.
 How many groups share a cache is for a device to say, so :class:`WorkingSets` count what they touch when it is asked
-for. Cells of arrays are counted in boxes (:mod:`loopyperf.memory.cells`), so that it takes a millisecond whatever
-the size. Where data tells the cells, no more is touched than the whole array.
+for. Cells of arrays are counted in boxes (:mod:`loopyperf.memory.touched_sectors`), so that it takes a millisecond
+whatever the size. Where data tells the cells, no more is touched than the whole array.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,8 +17,17 @@ import islpy as isl
 
 from loopyperf.errors import UncountableError
 from loopyperf.kernel.launches import Assumed
-from loopyperf.memory.cells import ByArray, Touched, at_least, at_most, times, total_cells, touched_by, touched_by_boxes
 from loopyperf.memory.sectors import LINE
+from loopyperf.memory.touched_sectors import (
+    ByArray,
+    Touched,
+    at_least,
+    at_most,
+    times,
+    total_cells,
+    touched_by,
+    touched_by_boxes,
+)
 from loopyperf.polyhedral.plain_sets import PlainMap, PlainSet, box_image, plain_box, plain_outputs
 from loopyperf.polyhedral.points import Box, values_along
 from loopyperf.polyhedral.quasipolynomial import number_of_points

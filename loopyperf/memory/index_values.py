@@ -13,7 +13,7 @@ from loopy.symbolic import DependencyMapper, get_dependencies
 from pymbolic.mapper import Mapper
 from pymbolic.mapper.evaluator import EvaluationMapper
 
-from loopyperf.counts.memory import scaled_by_data
+from loopyperf.counts.memory_accesses import scaled_by_data
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.memory.residues import TooManyOffsetsError

@@ -15,13 +15,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from loopyperf.counts.item import MemorySpace
-from loopyperf.counts.memory import Reference
+from loopyperf.counts.memory_accesses import Reference
 from loopyperf.display import ReportText, Shown, Table, called
 from loopyperf.errors import UncountableError
 from loopyperf.idg.graph import Idg, checked_access
 from loopyperf.idg.warps.dispatch import Dispatch
-from loopyperf.idg.warps.passes import Activity, WarpIterations
 from loopyperf.idg.warps.warp_classes import Integers, Warp
+from loopyperf.idg.warps.warp_iterations import Activity, WarpIterations
 from loopyperf.kernel.launches import SUBJECTS, Assumed, Assumption, sentences
 from loopyperf.memory.addresses import LaneAddresses, lane_addresses
 from loopyperf.memory.footprints import Footprints
@@ -92,7 +92,8 @@ class AccessPattern:
     def at(self, passes: Mapping[str, int]) -> WarpAccess:
         """Return what the access does where the loops have the values *passes*.
 
-        Loops that do not start alike in all lanes are numbered from zero; see :mod:`loopyperf.idg.warps.passes`.
+        Loops that do not start alike in all lanes are numbered from zero; see
+        :mod:`loopyperf.idg.warps.warp_iterations`.
         """
         return _access(self.passes.active(passes), self.addresses.at(passes), self._kind)
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.counts.item import MemorySpace
-from loopyperf.counts.memory import Reference
+from loopyperf.counts.memory_accesses import Reference
 from loopyperf.errors import UncountableError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Item, Loop, Opcode, placed

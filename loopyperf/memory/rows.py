@@ -24,7 +24,7 @@ from loopy.symbolic import (
 
 from loopyperf.counts.conditions import ALWAYS, SEVERAL, Condition, Conditions
 from loopyperf.counts.loops import LoopPoints
-from loopyperf.counts.memory import element_strides, reference
+from loopyperf.counts.memory_accesses import element_strides, reference
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.integers import with_values
 from loopyperf.memory.index_values import data_of, inames_of_data

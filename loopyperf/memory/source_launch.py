@@ -22,7 +22,7 @@ from loopy.symbolic import SubstitutionMapper, get_access_map
 from loopyperf.counts.conditions import ALWAYS, Conditions
 from loopyperf.counts.execution import Site
 from loopyperf.counts.item import MemorySpace
-from loopyperf.counts.memory import (
+from loopyperf.counts.memory_accesses import (
     Reference,
     check_length,
     element_strides,
@@ -54,7 +54,6 @@ from loopyperf.idg.warps.warp_classes import (
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumed, Assumption
 from loopyperf.memory import AccessPattern, access_pattern
-from loopyperf.memory.cells import Touched
 from loopyperf.memory.footprints import FIRST, ArrayAccess, Footprints, StatementLoop
 from loopyperf.memory.index_values import lane_axes_of_data
 from loopyperf.memory.kernel_profile import (
@@ -67,6 +66,7 @@ from loopyperf.memory.kernel_profile import (
 )
 from loopyperf.memory.rows import APART, Indices, Visit, branches, in_rows, is_data
 from loopyperf.memory.sectors import LINE, MERGED, SECTOR
+from loopyperf.memory.touched_sectors import Touched
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.plain_sets import PlainMap, PlainSet
 from loopyperf.polyhedral.points import Points, affine_map, at_sizes, fixed, points_listed

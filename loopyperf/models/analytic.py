@@ -22,7 +22,7 @@ from math import floor
 import numpy as np
 
 from loopyperf.models.demand import LaunchDemand, cached_for_launch, of_groups
-from loopyperf.models.interface import Rows, busiest_and_rest
+from loopyperf.models.model_interface import Rows, busiest_and_rest
 from loopyperf.models.result import BreakdownRow
 from loopyperf.models.workload import CyclesOfRun, Floats, Sides, busy_or_alone
 from loopyperf.pipeline.core import Batch, Machines

@@ -6,9 +6,9 @@ from functools import partial
 from loopyperf.errors import UnknownModelError
 from loopyperf.models import pipeline, roofline
 from loopyperf.models.analytic import on_last_core, rows_by
-from loopyperf.models.interface import DeviceModel, FittedModel, Model, RegressionModel, SampledModel
 from loopyperf.models.linear import linear_time, overlap_time
 from loopyperf.models.literature import gpumech, gpuperf_rows, mwp_cwp, transit, volkov, wfg
+from loopyperf.models.model_interface import DeviceModel, FittedModel, Model, RegressionModel, SampledModel
 from loopyperf.models.workload import ASPECTS, Aspect, busy_sides
 
 ROOFLINE_SEES: frozenset[Aspect] = frozenset({"more than two subsystems", "issue limit", "divergent warps"})

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.models.interface import Basis, Count, Fitted, Shares, Weights
+from loopyperf.models.model_interface import Basis, Count, Fitted, Shares, Weights
 from loopyperf.models.result import Breakdown, BreakdownRow, ModelTime, adding_up
 from loopyperf.models.workload import FURTHER_LAUNCHES, LAUNCHES, START, shown
 

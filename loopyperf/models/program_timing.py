@@ -26,7 +26,7 @@ from loopyperf.models.traffic import (
     sectors_touched,
 )
 from loopyperf.pipeline.core import Batches
-from loopyperf.pipeline.expressions import coded_graph
+from loopyperf.pipeline.expression_code import coded_graph
 from loopyperf.pipeline.timed_graph import Light, Timed, light, steady
 from loopyperf.pipeline.timed_program import Request, Served, TimedLaunch, TimedProgram, TimedWarps, moved_sectors
 from loopyperf.polyhedral.sets import Same

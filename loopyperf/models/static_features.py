@@ -25,10 +25,10 @@ from loopyperf.idg.program import Instruction, Opcode
 from loopyperf.memory.kernel_profile import KernelProfile, LaunchProfile, WarpClass
 from loopyperf.memory.sectors import SECTOR
 from loopyperf.models.demand import MEMORY, LaunchDemand, cached_for_launch, is_floating_point, is_memory
-from loopyperf.models.learned import TICK, Features
 from loopyperf.models.literature.gpuperf_rows import LaunchInputs
 from loopyperf.models.pipeline_shares import busy_seconds
 from loopyperf.models.program_timing import WarpAccesses
+from loopyperf.models.residual_regression import TICK, Features
 from loopyperf.models.workload import LATENCY, LAUNCHES
 from loopyperf.pipeline.timed_program import Request, TimedLaunch, TimedProgram
 

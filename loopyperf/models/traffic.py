@@ -17,11 +17,11 @@ from loopyperf.device.description import Device, MemoryLevel
 from loopyperf.device.lambdas import global_levels
 from loopyperf.device.parts import Per
 from loopyperf.idg.program import Opcode
-from loopyperf.memory.cells import Touched
 from loopyperf.memory.footprints import FIRST, Cache, Window, WorkingSets, working_sets
 from loopyperf.memory.kernel_profile import LaunchProfile
 from loopyperf.memory.private_reuse import Moved, StackReuse
 from loopyperf.memory.sectors import LINE
+from loopyperf.memory.touched_sectors import Touched
 from loopyperf.pipeline.timed_program import Served
 
 # {{{ groups that stand for all groups of a launch whose warps do not execute alike

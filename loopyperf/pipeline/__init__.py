@@ -3,7 +3,7 @@
 from loopyperf.device.occupancy import Execution, execution_on
 from loopyperf.pipeline.chrome_trace import chrome_trace
 from loopyperf.pipeline.intervals import Interval, intervals
-from loopyperf.pipeline.profile import Profile, execution_profile, what_if
+from loopyperf.pipeline.profiling import Profile, execution_profile, what_if
 from loopyperf.pipeline.scenario import SCHEDULERS, Scheduler
 from loopyperf.pipeline.simulator import GroupTimes, Simulation, group_times, simulate, warp_latency
 

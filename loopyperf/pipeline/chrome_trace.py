@@ -15,7 +15,7 @@ from fractions import Fraction
 from itertools import chain, pairwise
 from typing import Any
 
-from loopyperf.pipeline.profile import Issue, Profile, Wait
+from loopyperf.pipeline.profiling import Issue, Profile, Wait
 
 Event = dict[str, Any]
 NANOSECONDS = 10**9

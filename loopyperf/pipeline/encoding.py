@@ -14,7 +14,7 @@ from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg, number_of_runs
 from loopyperf.idg.program import Edge, Loop, Opcode, loops_in
-from loopyperf.pipeline.expressions import Code, ExpressionTable, codes_of, decoded_graph
+from loopyperf.pipeline.expression_code import Code, ExpressionTable, codes_of, decoded_graph
 from loopyperf.pipeline.scenario import Clock, Scenario
 from loopyperf.pipeline.shape import ENTER, INSTRUCTION, REPEAT, SEARCHED, ResultLookup, Shape, shape_of
 from loopyperf.pipeline.timed_graph import TimedGraph

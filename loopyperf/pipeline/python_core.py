@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.pipeline import expressions as on
+from loopyperf.pipeline import expression_code as on
 from loopyperf.pipeline.encoding import CoreOptions, Tables
 from loopyperf.pipeline.scenario import NEVER
 from loopyperf.pipeline.shape import ENTER, INSTRUCTION, REPEAT, SEARCHED

@@ -21,7 +21,7 @@ from loopyperf.device.parts import Policy
 from loopyperf.errors import GraphError, SimulationError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.parallelism import Timing, latencies
-from loopyperf.pipeline.expressions import coded_graph
+from loopyperf.pipeline.expression_code import coded_graph
 from loopyperf.pipeline.timed_graph import TimedGraph
 from loopyperf.units import Word
 

@@ -18,7 +18,7 @@ from pymbolic import substitute
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Item, Loop, Opcode, common_depth, loops_in
-from loopyperf.pipeline.expressions import Code, codes_of, decoded, decoded_body, decoded_edge
+from loopyperf.pipeline.expression_code import Code, codes_of, decoded, decoded_body, decoded_edge
 from loopyperf.polyhedral.affine import Opaque
 from loopyperf.polyhedral.ranges import Range, any_holds, bounds, divisors_of, mentions, truth, variation
 from loopyperf.polyhedral.sets import Same

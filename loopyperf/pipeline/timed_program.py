@@ -21,7 +21,7 @@ from loopyperf.idg.graph import Idg, runs_of_all
 from loopyperf.idg.program import Instruction, Opcode, placed
 from loopyperf.kernel.launches import Assumed
 from loopyperf.pipeline.core import Batches, MakeUp
-from loopyperf.pipeline.expressions import decoded, decoded_body
+from loopyperf.pipeline.expression_code import decoded, decoded_body
 from loopyperf.pipeline.timed_graph import Timed, TimedGraph, steady
 from loopyperf.polyhedral.sets import Same
 from loopyperf.units import amount, number_of
@@ -81,7 +81,7 @@ class TimedWarps:
     """Warps that execute the same program."""
 
     graph: Idg
-    """the machine graph; its expressions are :class:`~loopyperf.pipeline.expressions.Code`"""
+    """the machine graph; its expressions are :class:`~loopyperf.pipeline.expression_code.Code`"""
     times: tuple[tuple[Timed, ...], ...]
     """of each instruction: how long it takes on each pipeline that it needs"""
     requests: tuple[Request | None, ...]

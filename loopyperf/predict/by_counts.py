@@ -14,11 +14,11 @@ from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.counts.property_vector import work_of_one
 from loopyperf.counts.sizes import beyond_floats
-from loopyperf.device.library import description_or_none
+from loopyperf.device.device_library import description_or_none
 from loopyperf.errors import MissingNumberError
 from loopyperf.kernel.kernel import Group
 from loopyperf.models.catalog import find_fitted_model
-from loopyperf.models.interface import Count, Shares
+from loopyperf.models.model_interface import Count, Shares
 from loopyperf.models.result import NAMED, NO_INTERVAL, Estimate, ModelTime, Seconds, exact_total
 from loopyperf.models.workload import shown
 from loopyperf.polyhedral.quasipolynomial import engine_is_exact

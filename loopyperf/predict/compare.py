@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from loopyperf.calibration.choice import WITHOUT_FIT, FitChoice, chosen_device, device_or_error
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.learned import ResidualModel
+from loopyperf.calibration.residual_model import ResidualModel
 from loopyperf.device.description import Device
-from loopyperf.device.library import DeviceChoice, is_one_device
+from loopyperf.device.device_library import DeviceChoice, is_one_device
 from loopyperf.display import ReportText, Table, Tabular, called, plain
 from loopyperf.errors import (
     FitFileError,
@@ -23,7 +23,7 @@ from loopyperf.errors import (
 )
 from loopyperf.kernel import Program
 from loopyperf.models.catalog import DEVICE_MODELS, MODELS, find_model
-from loopyperf.models.interface import DeviceModel
+from loopyperf.models.model_interface import DeviceModel
 from loopyperf.models.result import NAMED, Estimate
 from loopyperf.pipeline.timed_program import TimedProgram
 from loopyperf.predict.estimate import predictor, record_of

@@ -21,9 +21,11 @@ from loopyperf.calibration.fit import (
     given_device_name,
     given_provenance,
 )
+from loopyperf.calibration.fit_library import FITTED_MODELS
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
-from loopyperf.calibration.learned import (
+from loopyperf.calibration.problem import Observation
+from loopyperf.calibration.residual_model import (
     SAMPLED,
     ResidualModel,
     check_recipe,
@@ -31,13 +33,11 @@ from loopyperf.calibration.learned import (
     load_residual_model,
     save_residual_model,
 )
-from loopyperf.calibration.library import FITTED_MODELS
-from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.training import FEWEST_CLASSES, Base, Example, FittedBase, UnfittedBase, learn
 from loopyperf.calibration.validation import possible
 from loopyperf.counts.counted_kernel import KernelCounts
 from loopyperf.device.description import Device
-from loopyperf.device.library import is_one_device, slug_of
+from loopyperf.device.device_library import is_one_device, slug_of
 from loopyperf.device.substitutes import completed
 from loopyperf.errors import (
     CalibrationError,
@@ -50,11 +50,11 @@ from loopyperf.errors import (
 from loopyperf.executors import check_executor
 from loopyperf.kernel import Program
 from loopyperf.measurement.archive import Recording
-from loopyperf.measurement.backends.interface import RunsParts
+from loopyperf.measurement.backends.backend import RunsParts
 from loopyperf.measurement.kernel_files import KernelFile
 from loopyperf.memory.kernel_profile import KernelProfile
 from loopyperf.models.catalog import DEVICE_MODELS
-from loopyperf.models.learned import Features, corrected, sampled_features
+from loopyperf.models.residual_regression import Features, corrected, sampled_features
 from loopyperf.models.result import NO_INTERVAL, Answer, Estimate, ModelTime
 from loopyperf.models.sampling import SampledProgram, sampled_time
 from loopyperf.models.static_features import counted_features, graph_features, lowered_launches, static_features

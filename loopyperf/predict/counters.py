@@ -19,12 +19,12 @@ from typing import Any, cast
 from loopyperf.calibration.choice import chosen_device
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import device_slug
-from loopyperf.device.library import DeviceChoice, given_device, names_without_brand, without_brand
+from loopyperf.device.device_library import DeviceChoice, given_device, names_without_brand, without_brand
 from loopyperf.display import ReportText, Table, Tabular, called
 from loopyperf.errors import MeasurementError, ParameterError
 from loopyperf.files import os_reason, read_bytes, strictly_decoded
 from loopyperf.kernel import Program
-from loopyperf.models.counters import Counters, LaunchCounters, counters_of, unit_of_metric
+from loopyperf.models.profiler_counters import Counters, LaunchCounters, counters_of, unit_of_metric
 from loopyperf.models.timing import notes_of
 from loopyperf.stages.case import Case, merged_sizes
 from loopyperf.stages.compiled import Compiler, compiled_machine

@@ -19,20 +19,20 @@ from loopyperf.calibration.choice import (
     resolved_device,
     usual_answer,
 )
+from loopyperf.calibration.fit_library import find_fit
 from loopyperf.calibration.fits import Fit, path_of
-from loopyperf.calibration.learned import ResidualModel, load_residual_model
-from loopyperf.calibration.library import find_fit
+from loopyperf.calibration.residual_model import ResidualModel, load_residual_model
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown, check_options
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import is_path
-from loopyperf.device.library import DeviceChoice, load_device
+from loopyperf.device.device_library import DeviceChoice, load_device
 from loopyperf.errors import ParameterError
 from loopyperf.files import read_document, user_data_stamp
 from loopyperf.kernel import Program
 from loopyperf.measurement.backends import RUNNING
 from loopyperf.models.catalog import LEARNED, MODELS, find_model
-from loopyperf.models.interface import DeviceModel, FittedModel, RegressionModel, SampledModel
+from loopyperf.models.model_interface import DeviceModel, FittedModel, RegressionModel, SampledModel
 from loopyperf.models.result import Estimate
 from loopyperf.predict.by_counts import CountsPredictor
 from loopyperf.predict.corrected import CorrectedPredictor, chosen_residual_model

@@ -9,7 +9,7 @@ from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.calibration.fits import Fit
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import is_processor
-from loopyperf.device.library import a_processor, description_or_none
+from loopyperf.device.device_library import a_processor, description_or_none
 from loopyperf.kernel import Program
 from loopyperf.kernel.kernel import Group
 from loopyperf.models.result import Estimate

@@ -16,7 +16,7 @@ from loopyperf.errors import ParameterError
 from loopyperf.kernel import Kernel, Program, as_translation_unit
 from loopyperf.measurement.arguments import indices_made_up, made_arguments
 from loopyperf.measurement.backends import RUNNING, opened
-from loopyperf.measurement.backends.interface import Backend, BenchmarkCase, RunsParts
+from loopyperf.measurement.backends.backend import Backend, BenchmarkCase, RunsParts
 from loopyperf.measurement.environment import Arguments, Array, Configuration, Sizes
 from loopyperf.models.result import Estimate, ModelTime
 from loopyperf.models.sampling import sampled_time

@@ -39,12 +39,12 @@ from loopyperf.calibration.choice import chosen_device
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.item import Access, Item, MemorySpace, Operation
 from loopyperf.counts.kernel_counts import KernelTallies, memory_references
-from loopyperf.counts.memory import Reference
+from loopyperf.counts.memory_accesses import Reference
 from loopyperf.counts.property_vector import Totals, item_named
 from loopyperf.counts.sizes import Typical, admitted_values, priced
 from loopyperf.device.description import Device
+from loopyperf.device.device_library import DeviceChoice
 from loopyperf.device.lambdas import DRAM, bytes_per_cycle
-from loopyperf.device.library import DeviceChoice
 from loopyperf.device.parts import Substitute, Substitution
 from loopyperf.device.substitutes import completed
 from loopyperf.display import Formula, ReportText, Shown, Table

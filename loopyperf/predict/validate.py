@@ -14,15 +14,15 @@ from loopyperf.calibration.accuracy import Prediction, assess
 from loopyperf.calibration.archived import measured_kernels, observed, pace
 from loopyperf.calibration.choice import FitChoice, chosen_fit
 from loopyperf.calibration.fit import Measured
+from loopyperf.calibration.fit_library import other_backends
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.library import other_backends
 from loopyperf.calibration.problem import Observation
-from loopyperf.device.library import is_one_device
+from loopyperf.device.device_library import is_one_device
 from loopyperf.display import ReportText, Table, Tabular
 from loopyperf.errors import LoopyperfError, LoopyperfWarning, MeasurementError, UnknownDeviceError, unanswered
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends import opened
-from loopyperf.measurement.backends.interface import Backend
+from loopyperf.measurement.backends.backend import Backend
 from loopyperf.measurement.campaign import EMPTY_KERNEL, ProgressReport, keep, measure, report_stage, unfinished_archive
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.kernel_files import KernelFile, measurement_kernels, unseen_kernels

@@ -9,10 +9,10 @@ from loopyperf.calibration.fit import Measured
 from loopyperf.display import ReportText, Shown, Table, tagged
 from loopyperf.errors import BackendError, LoopyperfError, MeasurementError, ParameterError, one_line
 from loopyperf.measurement.arguments import verify
-from loopyperf.measurement.backends.interface import Backend
+from loopyperf.measurement.backends.backend import Backend
+from loopyperf.measurement.drift_monitor import measured
 from loopyperf.measurement.environment import Array
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.measurement.watch import measured
 from loopyperf.predict.sampled import made_case
 from loopyperf.search.task import accepted_sizes
 from loopyperf.search.variants import Variant, check_mapping

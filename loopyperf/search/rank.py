@@ -7,20 +7,19 @@ from math import inf, log
 from typing import Any
 
 from loopyperf.calibration.choice import FitChoice
-from loopyperf.calibration.learned import ResidualModel
-from loopyperf.device.library import DeviceChoice
+from loopyperf.calibration.residual_model import ResidualModel
+from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import ReportText, Table, Tabular, abridged, plain, tagged
 from loopyperf.errors import NAMED, ParameterError, unanswered
 from loopyperf.executors import Processes, is_number
 from loopyperf.measurement.backends import opened
-from loopyperf.measurement.backends.interface import Backend
+from loopyperf.measurement.backends.backend import Backend
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.catalog import find_model
 from loopyperf.models.result import Estimate
 from loopyperf.predict.estimate import given_or_named
 from loopyperf.predict.predictor import Predictor
 from loopyperf.search.cascade import Beaten, Cascade, Shortlist, ShortlistCandidate, errors_of, shortlisted, tied
-from loopyperf.search.in_flight import TaskRunner
 from loopyperf.search.measured import MeasuredRanking, check_measuring, measured_ranking
 from loopyperf.search.task import (
     Sizes,
@@ -32,6 +31,7 @@ from loopyperf.search.task import (
     predicted,
     without_notes,
 )
+from loopyperf.search.tasks_in_flight import TaskRunner
 from loopyperf.search.variants import Variant, Variants, check_top, is_iterable, named
 from loopyperf.stages.case import merged_sizes
 from loopyperf.units import duration, listed, number_of

@@ -15,17 +15,17 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from loopyperf.calibration.choice import FitChoice
-from loopyperf.calibration.learned import ResidualModel
-from loopyperf.device.library import DeviceChoice
+from loopyperf.calibration.residual_model import ResidualModel
+from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import ReportText, Shown, Table, abridged, tagged
 from loopyperf.errors import ParameterError
 from loopyperf.executors import Processes
 from loopyperf.models.result import Estimate
 from loopyperf.predict.predictor import Predictor
-from loopyperf.search.in_flight import TaskRunner
 from loopyperf.search.rank import NO_ESTIMATE, Ranking, chosen_predictor, rank, ranking_of
 from loopyperf.search.space import SAMPLERS, Adviser, Builder, Space, check_builds, sampler_of, spaced
 from loopyperf.search.task import Sizes, SizesSeen, Task, Unanswered, check_ranked, predicted, without_notes
+from loopyperf.search.tasks_in_flight import TaskRunner
 from loopyperf.search.variants import Variant, check_top
 from loopyperf.stages.case import merged_sizes
 from loopyperf.units import number_of

@@ -18,17 +18,17 @@ from typing import Any, cast
 
 import numpy as np
 
-from loopyperf.calibration.library import without_fit
+from loopyperf.calibration.fit_library import without_fit
 from loopyperf.counts.first_groups import Grid, first_groups
 from loopyperf.counts.property_vector import item_named
 from loopyperf.counts.sizes import Typical
-from loopyperf.device.library import DeviceChoice
+from loopyperf.device.device_library import DeviceChoice
 from loopyperf.display import ReportText, Shown, Table, called
 from loopyperf.errors import EngineError, ParameterError, UncountableError
 from loopyperf.idg.warps.warp_classes import grid_extent
 from loopyperf.kernel import Kernel, Program
 from loopyperf.measurement.backends import BACKENDS
-from loopyperf.measurement.backends.interface import RunsParts
+from loopyperf.measurement.backends.backend import RunsParts
 from loopyperf.models.result import NO_INTERVAL, Estimate
 from loopyperf.models.workload import LAUNCHES
 from loopyperf.predict.estimate import predictor

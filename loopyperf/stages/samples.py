@@ -19,11 +19,11 @@ from typing import Any
 
 from loopyperf.counts.first_groups import FirstGroups, first_groups, halo
 from loopyperf.counts.sizes import Typical
-from loopyperf.device.library import description_or_none
+from loopyperf.device.device_library import description_or_none
 from loopyperf.errors import EngineError, LoopyperfError, UncountableError
 from loopyperf.kernel import Kernel, Program
 from loopyperf.measurement.arguments import array_bytes
-from loopyperf.measurement.backends.interface import (
+from loopyperf.measurement.backends.backend import (
     BenchmarkCase,
     BoundParts,
     DeviceProgram,
@@ -31,9 +31,9 @@ from loopyperf.measurement.backends.interface import (
     MeasuredTimes,
     RunsParts,
 )
+from loopyperf.measurement.drift_monitor import NOTHING
 from loopyperf.measurement.environment import Sizes
 from loopyperf.measurement.protocol import BATCH, MET_AGAIN, Protocol
-from loopyperf.measurement.watch import NOTHING
 from loopyperf.models.sampling import SampledProgram, Samples, Work, extrapolated
 from loopyperf.stages.case import Case
 from loopyperf.stages.stages import timed_kernel

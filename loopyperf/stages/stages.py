@@ -11,7 +11,7 @@ from loopyperf.compiler import machine_program as compiler
 from loopyperf.compiler.machine_program import MachineProgram
 from loopyperf.compiler.resources import Resources
 from loopyperf.device.description import Device
-from loopyperf.device.library import DeviceChoice, given_device
+from loopyperf.device.device_library import DeviceChoice, given_device
 from loopyperf.device.substitutes import completed
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Program

@@ -14,7 +14,7 @@ Predictors are asked about small kernels that are bundled here: a scaled vector,
 in local memory, sums over a triangle (whose lanes diverge), column sums with two sizes, and a program of two launches.
 """
 
-from loopyperf.testing.devices import check_device, device_checks
-from loopyperf.testing.predictors import Check, check_predictor, predictor_checks
+from loopyperf.testing.device_laws import check_device, device_checks
+from loopyperf.testing.predictor_laws import Check, check_predictor, predictor_checks
 
 __all__ = ["Check", "check_device", "check_predictor", "device_checks", "predictor_checks"]

@@ -17,7 +17,7 @@ from parts.begun import Begun
 from loopyperf.errors import BackendError, MeasurementError
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.interface import BenchmarkCase, MeasuredTimes
+from loopyperf.measurement.backends.backend import BenchmarkCase, MeasuredTimes
 from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.predict.validate import with_empty_kernel

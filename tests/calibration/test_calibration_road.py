@@ -16,7 +16,7 @@ from loopyperf.errors import (
     UnknownModelError,
 )
 from loopyperf.measurement.archive import read_archive
-from loopyperf.measurement.backends.interface import MeasuredTimes
+from loopyperf.measurement.backends.backend import MeasuredTimes
 from loopyperf.measurement.backends.replay import ReplayBackend
 from loopyperf.measurement.kernel_files import load_kernel_files
 from tests.kernels import doubled

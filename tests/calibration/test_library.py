@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from loopyperf.calibration.accuracy import CrossValidation
-from loopyperf.calibration.fits import Fit, load_fit, save_fit
-from loopyperf.calibration.library import (
+from loopyperf.calibration.fit_library import (
     FITTED_MODELS,
     bundled_fits,
     find_fit,
@@ -17,9 +16,10 @@ from loopyperf.calibration.library import (
     own_path,
     user_fits,
 )
+from loopyperf.calibration.fits import Fit, load_fit, save_fit
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
 from loopyperf.models.catalog import MODELS
-from loopyperf.models.interface import FittedModel
+from loopyperf.models.model_interface import FittedModel
 
 
 @pytest.fixture(autouse=True)
@@ -241,7 +241,7 @@ def test_a_backend_without_a_fit_is_refused_naming_those_with_one():
 
 
 def test_a_bundled_fit_of_the_backend_is_found_behind_ones_own_of_another(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("loopyperf.calibration.library.bundled_fits", lambda: tmp_path / "bundled")
+    monkeypatch.setattr("loopyperf.calibration.fit_library.bundled_fits", lambda: tmp_path / "bundled")
     save_fit(fit_from("bundled", backend="cuda"), tmp_path / "bundled" / "d" / "linear.json")
     calibrated("opencl")
     assert find_fit("d", backend="cuda").source == "bundled"

@@ -11,7 +11,7 @@ import loopyperf as lpp
 from loopyperf.calibration.choice import measured_device
 from loopyperf.calibration.fit import observe
 from loopyperf.calibration.fits import save_fit
-from loopyperf.device.library import a_processor
+from loopyperf.device.device_library import a_processor
 from loopyperf.measurement.campaign import measure
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.kernel_files import load_kernel_files

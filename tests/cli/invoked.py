@@ -2,7 +2,7 @@
 
 from click.testing import CliRunner, Result
 
-from loopyperf.cli.program import program
+from loopyperf.cli.command_table import program
 
 
 def run(*arguments: object) -> Result:

@@ -11,7 +11,7 @@ from click.testing import Result
 from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import Fit, ResidualSummary
 from loopyperf.cli.console import show_report_text
-from loopyperf.cli.validate import report_text_of
+from loopyperf.cli.validate_command import report_text_of
 from loopyperf.measurement import backends
 from loopyperf.predict.validate import Validation
 from tests.cli.invoked import run

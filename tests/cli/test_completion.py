@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from loopyperf.cli.command_table import program
 from loopyperf.cli.completion import defined_in
-from loopyperf.cli.program import program
 from tests.documents import ROOT, SITE, blocks
 
 PAGE = SITE / "reference" / "commands.md"

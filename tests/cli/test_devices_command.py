@@ -8,7 +8,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.calibration.fits import Fit, save_fit
-from loopyperf.device.library import BUNDLED
+from loopyperf.device.device_library import BUNDLED
 from loopyperf.models.catalog import DEVICE_MODELS
 from tests.cli.invoked import run
 

@@ -11,7 +11,11 @@ from typing import NoReturn
 
 import pytest
 
-from loopyperf.cli import calibrate, estimate, main, microbenchmark, validate
+from loopyperf.cli import calibrate_command as calibrate
+from loopyperf.cli import estimate_command as estimate
+from loopyperf.cli import main
+from loopyperf.cli import microbenchmark_command as microbenchmark
+from loopyperf.cli import validate_command as validate
 from loopyperf.cli.progress import GOES_ON
 from tests.cli.invoked import run
 

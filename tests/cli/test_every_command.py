@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import loopyperf as lpp
-from loopyperf.calibration.library import bundled_fits
-from loopyperf.cli.program import COMMANDS, LONGEST, SUMMARIES
+from loopyperf.calibration.fit_library import bundled_fits
+from loopyperf.cli.command_table import COMMANDS, LONGEST, SUMMARIES
 from tests.cli.invoked import run
 from tests.kernels import doubled
 

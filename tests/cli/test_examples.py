@@ -19,10 +19,11 @@ import pytest
 from click.testing import Result
 from rich.console import Console
 
-from loopyperf.cli import microbenchmark, progress
-from loopyperf.cli.program import COMMANDS
+from loopyperf.cli import microbenchmark_command as microbenchmark
+from loopyperf.cli import progress
+from loopyperf.cli.command_table import COMMANDS
 from loopyperf.measurement import backends, kernel_files
-from loopyperf.measurement.microbenchmarks.description import described_by
+from loopyperf.measurement.microbenchmarks.measured_description import described_by
 from tests.cli.invoked import run
 from tests.small_campaign import write_kernel_files
 

@@ -9,7 +9,7 @@ from html import unescape
 import pytest
 
 import loopyperf as lpp
-from loopyperf.cli.explain import show_explanation
+from loopyperf.cli.explain_command import show_explanation
 from loopyperf.cli.streams import in_shell_terms
 from loopyperf.explain.explanation import Explanation, OnDevice
 from loopyperf.explain.first_screen import accesses_table, reasons, shares_of_peak

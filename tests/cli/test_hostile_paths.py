@@ -12,7 +12,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf import files
 from loopyperf.device.device_files import load_description
-from loopyperf.device.library import BUNDLED
+from loopyperf.device.device_library import BUNDLED
 from loopyperf.errors import LoopyperfWarning
 from tests.cli.invoked import run
 from tests.kernels import doubled

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from loopyperf.cli import estimate
-from loopyperf.cli.program import COMMANDS, program
+from loopyperf.cli import estimate_command as estimate
+from loopyperf.cli.command_table import COMMANDS, program
 from loopyperf.errors import LoopyperfWarning
 from tests.cli.invoked import run
 

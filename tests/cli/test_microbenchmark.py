@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 
 import loopyperf as lpp
-from loopyperf.measurement.microbenchmarks.description import described_by
+from loopyperf.measurement.microbenchmarks.measured_description import described_by
 from tests.cli.invoked import run
 
 RECORDED = Path(__file__).parents[1] / "measurement" / "microbenchmarks" / "recorded" / "pocl.jsonl.gz"
@@ -60,7 +60,7 @@ def test_a_folder_that_takes_no_file_is_refused_before_anything_is_measured_unle
 ) -> None:
     # For root, everything is writable.
     monkeypatch.setattr(os, "access", lambda path, mode: mode == os.R_OK or tmp_path.name in str(path))
-    monkeypatch.setattr("loopyperf.cli.microbenchmark.run_microbenchmarks", pytest.fail)
+    monkeypatch.setattr("loopyperf.cli.microbenchmark_command.run_microbenchmarks", pytest.fail)
     refused = microbenchmark()
     assert refused.exit_code == 1
     assert "cannot be written here: it is not writable; give a path with --output" in " ".join(refused.stderr.split())
@@ -94,7 +94,7 @@ def test_what_is_to_be_measured_is_what_is_asked_for(tmp_path: Path, monkeypatch
         asked.update(options, backend=backend)
         return described_by(RECORDED)
 
-    monkeypatch.setattr("loopyperf.cli.microbenchmark.run_microbenchmarks", measured)
+    monkeypatch.setattr("loopyperf.cli.microbenchmark_command.run_microbenchmarks", measured)
     options = ("--backend", "cuda", "--device", "V100", "--clock", 1380, "--quick", "-o", tmp_path / "v100.toml")
     assert microbenchmark(*options).exit_code == 0
     del asked["progress"]

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import pytest
 
-from loopyperf.cli.program import COMMANDS
+from loopyperf.cli.command_table import COMMANDS
 from loopyperf.files import write_whole
 from tests.cli.invoked import run
 

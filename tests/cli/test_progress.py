@@ -8,7 +8,7 @@ from rich.console import Console
 
 import loopyperf as lpp
 from loopyperf.cli import progress
-from loopyperf.cli.program import program
+from loopyperf.cli.command_table import program
 from loopyperf.cli.streams import LOUDNESS
 from loopyperf.measurement.campaign import Progress
 from tests.kernels import doubled

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 import loopyperf as lpp
+from loopyperf.calibration.fit_library import bundled_fits
 from loopyperf.calibration.fits import load_fit, save_fit
-from loopyperf.calibration.library import bundled_fits
-from loopyperf.cli.program import COMMANDS
+from loopyperf.cli.command_table import COMMANDS
 from loopyperf.cli.streams import in_shell_terms
 from loopyperf.errors import LoopyperfError
 from tests.cli.invoked import run

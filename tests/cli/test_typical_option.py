@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import Result
 
-from loopyperf.cli.program import program
+from loopyperf.cli.command_table import program
 from tests.cli.invoked import run
 
 ROWS = '''

@@ -12,7 +12,7 @@ from loopyperf.compiler.identities import with_fused_multiply_adds
 from loopyperf.compiler.machine_program import compiled_program
 from loopyperf.compiler.value_numbering import without_common_subexpressions, without_invariants
 from loopyperf.counts.sizes import Typical
-from loopyperf.device.library import given_device
+from loopyperf.device.device_library import given_device
 from loopyperf.errors import OccupancyError
 from loopyperf.idg import Idg
 from loopyperf.idg.copies import copied

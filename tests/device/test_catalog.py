@@ -7,7 +7,7 @@ import pytest
 
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import load_description
-from loopyperf.device.library import BUNDLED, names_without_brand
+from loopyperf.device.device_library import BUNDLED, names_without_brand
 from loopyperf.device.parts import DescriptionTable
 from loopyperf.testing import check_device
 

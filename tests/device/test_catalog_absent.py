@@ -7,7 +7,7 @@ import pytest
 
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import load_description
-from loopyperf.device.library import BUNDLED
+from loopyperf.device.device_library import BUNDLED
 from loopyperf.errors import MissingNumberError
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import pytest
 
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import load_description
-from loopyperf.device.library import BUNDLED
+from loopyperf.device.device_library import BUNDLED
 
 DEVICES = {path.stem: load_description(path) for path in sorted(BUNDLED.glob("*.toml"))}
 every_device = pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)

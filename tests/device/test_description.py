@@ -11,7 +11,7 @@ import pytest
 
 from loopyperf.device import parts
 from loopyperf.device.description import AnyPart
-from loopyperf.device.library import load_device
+from loopyperf.device.device_library import load_device
 from loopyperf.device.occupancy import occupancy
 from loopyperf.device.parts import Lanes, Per, Policy, Quantity, RegisterAllocation
 from loopyperf.errors import MissingNumberError

@@ -7,7 +7,7 @@ import pytest
 
 from loopyperf.device.description import CoreLimits, Device, Throughput
 from loopyperf.device.device_files import description_text, load_description
-from loopyperf.device.library import BUNDLED
+from loopyperf.device.device_library import BUNDLED
 from loopyperf.device.parts import Quantity, Scheduling, SharedPipeline
 from loopyperf.testing import check_device
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import loopyperf as lpp
-from loopyperf.device.library import BUNDLED, known_descriptions, slug_of, without_brand
+from loopyperf.device.device_library import BUNDLED, known_descriptions, slug_of, without_brand
 from loopyperf.errors import DeviceFileError, UnknownDeviceError
 from tests.kernels import doubled
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from loopyperf.device.device_library import load_device
 from loopyperf.device.lambdas import bytes_per_cycle, global_levels, level_issue, level_latency
-from loopyperf.device.library import load_device
 from loopyperf.errors import MissingNumberError
 
 V100 = load_device("nvidia-v100")

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from loopyperf.device.description import Device
-from loopyperf.device.library import known_descriptions, load_device
+from loopyperf.device.device_library import known_descriptions, load_device
 from loopyperf.device.occupancy import occupancy, register_steps
 from loopyperf.errors import MissingNumberError, OccupancyError, UnknownDeviceError
 

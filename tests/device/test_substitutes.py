@@ -9,8 +9,8 @@ import pytest
 
 from loopyperf.device.description import LATENCY_FIELDS, AnyPart, Device
 from loopyperf.device.device_files import load_description
+from loopyperf.device.device_library import BUNDLED, a_processor
 from loopyperf.device.lambdas import bytes_per_cycle, global_levels, level_latency
-from loopyperf.device.library import BUNDLED, a_processor
 from loopyperf.device.parts import Substitute
 from loopyperf.device.substitutes import MADE_OF, completed, relatives
 

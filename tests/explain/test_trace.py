@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import loopyperf as lpp
-from loopyperf.cli.program import program
+from loopyperf.cli.command_table import program
 from loopyperf.errors import ParameterError
 from loopyperf.pipeline import simulate
 from tests.explain.pages.questions import two_launches

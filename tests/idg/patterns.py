@@ -7,7 +7,7 @@ import loopy as lp
 import numpy as np
 
 from loopyperf.counts.execution import ExecutionCounter, Site
-from loopyperf.counts.memory import Reference, resolved
+from loopyperf.counts.memory_accesses import Reference, resolved
 from loopyperf.counts.sizes import Typical
 from loopyperf.counts.walk import InstructionWalker
 from loopyperf.errors import UncountableError
@@ -17,8 +17,8 @@ from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.graph import checked_access
 from loopyperf.idg.program import Instruction, Loop
 from loopyperf.idg.warps.executions import LaunchExecutions
-from loopyperf.idg.warps.passes import Activity, Lockstep
 from loopyperf.idg.warps.warp_classes import Warp
+from loopyperf.idg.warps.warp_iterations import Activity, Lockstep
 from loopyperf.kernel import Kernel, load_kernel
 from loopyperf.memory import AccessPattern, access_pattern
 from loopyperf.memory.addresses import addresses_at

@@ -9,12 +9,12 @@ from typing import Any
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.backends.interface import BenchmarkCase, MeasuredTimes
+from loopyperf.measurement.backends.backend import BenchmarkCase, MeasuredTimes
+from loopyperf.measurement.drift_monitor import YARDSTICK
 from loopyperf.measurement.environment import Configuration, DeviceLimits, Environment, Sizes
 from loopyperf.measurement.kernel_files import KernelFile
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Run
-from loopyperf.measurement.watch import YARDSTICK
 
 LIMITS = DeviceLimits(group_size=1024, local_memory=48 * 1024, global_memory=2**30)
 TICK = 2.0**-20

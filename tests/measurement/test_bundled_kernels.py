@@ -9,7 +9,7 @@ import pytest
 
 from loopyperf.measurement.archive import Archive
 from loopyperf.measurement.arguments import allocated_bytes
-from loopyperf.measurement.backends.interface import BenchmarkCase
+from loopyperf.measurement.backends.backend import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.campaign import EMPTY_KERNEL, plan, run_campaign
 from loopyperf.measurement.environment import DeviceLimits

@@ -6,8 +6,8 @@ import pytest
 from loopyperf.errors import IncompatibleRunsError, MeasurementError
 from loopyperf.measurement.archive import Archive, read_archive
 from loopyperf.measurement.campaign import Progress, run_campaign
+from loopyperf.measurement.drift_monitor import YARDSTICK
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.measurement.watch import YARDSTICK
 
 from .synthetic import LAUNCH, LIMITS, TICK, SyntheticBackend, configuration, environment, kernel_file, linear_time, run
 

@@ -8,7 +8,7 @@ import pytest
 
 from loopyperf.errors import BackendError, LoopyperfWarning, MeasurementError
 from loopyperf.measurement.backends import open_backend, opencl
-from loopyperf.measurement.backends.interface import BenchmarkCase
+from loopyperf.measurement.backends.backend import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend, choose_opencl_device, opencl_environment, warp_size
 from loopyperf.measurement.backends.opencl_program import OpenCLProgram
 

@@ -13,10 +13,10 @@ import pytest
 
 from loopyperf.errors import BackendError, MeasurementError
 from loopyperf.measurement.backends import opencl
-from loopyperf.measurement.backends.interface import BenchmarkCase
+from loopyperf.measurement.backends.backend import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend, choose_opencl_device
 from loopyperf.measurement.backends.opencl_program import OpenCLLaunchSequence
-from loopyperf.measurement.watch import cases
+from loopyperf.measurement.drift_monitor import cases
 
 from .synthetic import configuration, scale_kernel
 

@@ -8,7 +8,7 @@ from loopy.kernel.instruction import Assignment
 
 import loopyperf as lpp
 from loopyperf.measurement.arguments import allocated_bytes
-from loopyperf.measurement.backends.interface import BenchmarkCase
+from loopyperf.measurement.backends.backend import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.campaign import plan
 from loopyperf.measurement.environment import DeviceLimits

@@ -8,7 +8,7 @@ import pytest
 
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.interface import BenchmarkCase, DeviceProgram, RunsParts, beginning, device_programs
+from loopyperf.measurement.backends.backend import BenchmarkCase, DeviceProgram, RunsParts, beginning, device_programs
 
 from .launched_kernels import RELAXATION, REVERSAL
 from .synthetic import configuration

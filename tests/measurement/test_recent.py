@@ -2,7 +2,7 @@ from operator import eq, is_
 
 import pytest
 
-from loopyperf.measurement.backends.interface import Recent
+from loopyperf.measurement.backends.backend import Recent
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from loopyperf.errors import ArchiveError, MeasurementError
 from loopyperf.measurement.archive import Archive
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.interface import BenchmarkCase
+from loopyperf.measurement.backends.backend import BenchmarkCase
 from loopyperf.measurement.campaign import run_campaign
 
 from .synthetic import LIMITS, SyntheticBackend, configuration, environment, kernel_file, run

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from loopyperf.measurement.backends.interface import BenchmarkCase
+from loopyperf.measurement.backends.backend import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files

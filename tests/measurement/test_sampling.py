@@ -4,9 +4,9 @@ from itertools import count
 import pytest
 
 from loopyperf.errors import MeasurementError
-from loopyperf.measurement.backends.interface import BenchmarkCase, MeasuredTimes
+from loopyperf.measurement.backends.backend import BenchmarkCase, MeasuredTimes
+from loopyperf.measurement.drift_monitor import measured, probed
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.measurement.watch import measured, probed
 
 from .synthetic import configuration, environment
 

@@ -7,7 +7,7 @@ import pytest
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.errors import MeasurementError
 from loopyperf.kernel import load_kernel
-from loopyperf.measurement.backends.interface import BenchmarkCase, MeasuredTimes
+from loopyperf.measurement.backends.backend import BenchmarkCase, MeasuredTimes
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.kernel_files import with_local_tile
 

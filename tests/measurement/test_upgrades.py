@@ -8,7 +8,7 @@ import pytest
 from loopyperf.errors import ArchiveError, IncompatibleRunsError
 from loopyperf.measurement.archive import Archive, read_archive
 from loopyperf.measurement.campaign import run_campaign
-from loopyperf.measurement.microbenchmarks.description import described_by
+from loopyperf.measurement.microbenchmarks.measured_description import described_by
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import SCHEMA, encode
 

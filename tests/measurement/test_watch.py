@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from loopyperf.errors import MeasurementError
-from loopyperf.measurement import watch
+from loopyperf.measurement import drift_monitor as watch
 from loopyperf.measurement.archive import Archive, read_archive
-from loopyperf.measurement.backends.interface import MeasuredTimes
+from loopyperf.measurement.backends.backend import MeasuredTimes
 from loopyperf.measurement.campaign import run_campaign
+from loopyperf.measurement.drift_monitor import YARDSTICK
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import noise_floor, reference_times
-from loopyperf.measurement.watch import YARDSTICK
 
 from .synthetic import LAUNCH, TICK, SyntheticBackend, configuration, kernel_file, linear_time, run
 

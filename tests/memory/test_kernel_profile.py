@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 import loopyperf as lpp
-from loopyperf.measurement.backends.interface import DeviceLimits
+from loopyperf.measurement.backends.backend import DeviceLimits
 from loopyperf.measurement.kernel_files import Configuration, bundled_folder, load_kernel_files
 from loopyperf.memory import source_launch
 from loopyperf.memory.kernel_profile import KernelProfile

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from loopyperf.counts.memory import Reference
+from loopyperf.counts.memory_accesses import Reference
 from loopyperf.errors import UncountableError
 from loopyperf.memory import private_access
 

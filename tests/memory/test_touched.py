@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import loopyperf as lpp
-from loopyperf.memory.cells import touched, touched_by
+from loopyperf.memory.touched_sectors import touched, touched_by
 
 WIDTHS = st.sampled_from((4, 8))
 
@@ -129,8 +129,8 @@ ELEMENT_MATRIX = """{ [i, j] : (exists (e, f, g: 0 <= e, f, g <= 4 and 0 <= i - 
 )
 def test_elements_looked_at_one_by_one_are_as_many_as_counted(monkeypatch: pytest.MonkeyPatch, cells: str) -> None:
     found = touched_by(isl.Set(cells), [1000, 8], 8)
-    monkeypatch.setattr("loopyperf.memory.cells.FEW", 0)
-    monkeypatch.setattr("loopyperf.memory.cells.FEWER", 0)
+    monkeypatch.setattr("loopyperf.memory.touched_sectors.FEW", 0)
+    monkeypatch.setattr("loopyperf.memory.touched_sectors.FEWER", 0)
     assert touched_by(isl.Set(cells), [1000, 8], 8) == found
 
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 import loopyperf as lpp
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.learned import Record, Score, TrainingRecord
+from loopyperf.calibration.residual_model import Record, Score, TrainingRecord
 from loopyperf.errors import ParameterError, UnknownModelError
 from loopyperf.models.catalog import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.catalog import MODELS, find_model
-from loopyperf.models.interface import FittedModel, RegressionModel, Shares, Weights
+from loopyperf.models.model_interface import FittedModel, RegressionModel, Shares, Weights
 from loopyperf.models.result import ModelTime
 from loopyperf.testing import predictor_checks
 from loopyperf.units import duration

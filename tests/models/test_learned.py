@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopyperf.errors import ModelInputError
-from loopyperf.models.learned import CORRECTION, corrected, sampled_features
+from loopyperf.models.residual_regression import CORRECTION, corrected, sampled_features
 from loopyperf.models.result import Breakdown, BreakdownRow, ModelTime
 from loopyperf.models.sampling import SampledProgram, Samples, extrapolated
 

@@ -4,7 +4,7 @@ import pytest
 from papers.barriers import graph, latencies, points
 from papers.group_counts import combinations
 
-from loopyperf.device.library import load_device
+from loopyperf.device.device_library import load_device
 from loopyperf.pipeline import Execution, simulate
 
 GPUS = ("nvidia-tesla-c2050", "nvidia-gtx-650-ti", "nvidia-gtx-1060")

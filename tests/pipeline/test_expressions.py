@@ -10,7 +10,7 @@ from pymbolic.primitives import If, Max, Min, Variable
 from loopyperf.errors import GraphError
 from loopyperf.idg import Idg, Instruction
 from loopyperf.idg.program import Edge, Loop
-from loopyperf.pipeline.expressions import Code, ExpressionTable, coded, coded_graph, decoded, decoded_graph
+from loopyperf.pipeline.expression_code import Code, ExpressionTable, coded, coded_graph, decoded, decoded_graph
 from loopyperf.polyhedral.affine import Affine
 
 FIRST, SECOND = Variable("i"), Variable("j")

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import pytest
 
+from loopyperf.device.device_library import load_device
 from loopyperf.device.lambdas import Lambdas
-from loopyperf.device.library import load_device
 from loopyperf.idg import Idg
 from loopyperf.pipeline import Execution, simulate
 

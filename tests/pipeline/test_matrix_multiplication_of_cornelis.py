@@ -16,11 +16,11 @@ from papers.matrix_multiplication import (
     simulations,
 )
 
+from loopyperf.device.device_library import load_device
 from loopyperf.device.lambdas import Lambdas
-from loopyperf.device.library import load_device
 from loopyperf.idg import Idg, Loop
 from loopyperf.idg.parallelism import Timing
-from loopyperf.measurement.backends.interface import BenchmarkCase
+from loopyperf.measurement.backends.backend import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.environment import Configuration
 from loopyperf.pipeline import Execution, simulate, what_if

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
+from loopyperf.device.device_library import load_device
 from loopyperf.device.lambdas import Cycles, Lambdas
-from loopyperf.device.library import load_device
 from loopyperf.device.occupancy import occupancy
 from loopyperf.idg import Idg
 from loopyperf.pipeline import Execution, execution_on, simulate

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from papers.staircase import GROUPS, PASSES, Blocking, Precision, Staircase, graph, kernel, staircase
 
-from loopyperf.measurement.backends.interface import BenchmarkCase
+from loopyperf.measurement.backends.backend import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.environment import Configuration
 

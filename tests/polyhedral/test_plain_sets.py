@@ -5,7 +5,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopyperf.memory.cells import touched_by, touched_by_boxes
+from loopyperf.memory.touched_sectors import touched_by, touched_by_boxes
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.plain_sets import PlainMap, PlainSet, box_image, plain_box, plain_outputs
 from loopyperf.polyhedral.points import Box, affine_map, boxed

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pymbolic import evaluate, parse
 
 from loopyperf.idg import Edge, Idg, Instruction, Loop
-from loopyperf.pipeline.expressions import coded_graph
+from loopyperf.pipeline.expression_code import coded_graph
 from loopyperf.pipeline.shape import PeriodicIterations, Surroundings
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.ranges import bounds, divisors_of, mentions, truth, variation

@@ -18,7 +18,7 @@ from loopyperf.errors import (
     UnknownModelError,
 )
 from loopyperf.models.catalog import MODELS
-from loopyperf.models.interface import DeviceModel
+from loopyperf.models.model_interface import DeviceModel
 from tests.kernels import doubled
 
 V100 = lpp.load_device("nvidia-v100")

@@ -6,7 +6,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError
-from loopyperf.models.counters import unit_of_metric
+from loopyperf.models.profiler_counters import unit_of_metric
 from tests.kernels import doubled, two_launches
 
 TURING = {"device": "nvidia-rtx-2080-ti"}

@@ -8,10 +8,10 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.calibration import choice
+from loopyperf.calibration.fit_library import own_path
 from loopyperf.calibration.fits import save_fit
-from loopyperf.calibration.library import own_path
 from loopyperf.device.description import Throughput
-from loopyperf.device.library import BUNDLED, known_descriptions, load_device
+from loopyperf.device.device_library import BUNDLED, known_descriptions, load_device
 from loopyperf.errors import (
     BackendError,
     FitFileError,

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import loopyperf as lpp
-from loopyperf.cli.program import program
+from loopyperf.cli.command_table import program
 from loopyperf.counts.sizes import sizes_in_words
 from loopyperf.errors import LoopyperfError, ParameterError
 from loopyperf.units import number_in_words

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import loopyperf as lpp
-from loopyperf.device.library import a_processor
+from loopyperf.device.device_library import a_processor
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.protocol import Protocol
 from tests.kernels import doubled

@@ -14,7 +14,7 @@ from loopyperf.errors import KernelFileError
 from loopyperf.measurement.archive import Archive
 from loopyperf.measurement.backends.replay import ReplayBackend
 from loopyperf.measurement.kernel_files import load_kernel_files
-from loopyperf.measurement.microbenchmarks.description import described_by, microbenchmark
+from loopyperf.measurement.microbenchmarks.measured_description import described_by, microbenchmark
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.predict.validate import validated_by
 from tests.kernels import doubled

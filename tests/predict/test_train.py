@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 import loopyperf as lpp
-from loopyperf.calibration.learned import own_residual_models, save_residual_model
+from loopyperf.calibration.residual_model import own_residual_models, save_residual_model
 from loopyperf.errors import (
     CalibrationError,
     FitFileError,
@@ -21,7 +21,7 @@ from loopyperf.errors import (
     ParameterError,
     UnknownModelError,
 )
-from loopyperf.models.learned import CORRECTION
+from loopyperf.models.residual_regression import CORRECTION
 from loopyperf.models.sampling import SampledProgram, Samples
 from loopyperf.predict import corrected
 from loopyperf.stages import cache as recent

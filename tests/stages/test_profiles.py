@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 import loopyperf as lpp
-from loopyperf.cli.program import program
+from loopyperf.cli.command_table import program
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.campaign import plan
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
-from loopyperf.models.counters import Counters
+from loopyperf.models.profiler_counters import Counters
 from loopyperf.predict.counters import read_profile
 from tests.kernels import doubled
 

@@ -16,7 +16,7 @@ from pymbolic.mapper.substitutor import substitute
 from loopyperf.counts.arithmetic import ExpressionTypes, Link
 from loopyperf.counts.conditions import Conditions
 from loopyperf.counts.item import Item, MemorySpace
-from loopyperf.counts.memory import Reference, element_type, numbers_of_vector, vector_axis, vector_bits
+from loopyperf.counts.memory_accesses import Reference, element_type, numbers_of_vector, vector_axis, vector_bits
 from loopyperf.device.parts import Pipeline
 from loopyperf.idg.program import Element, Opcode
 from loopyperf.idg.warps.warp_classes import Statement

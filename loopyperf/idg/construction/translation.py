@@ -30,7 +30,7 @@ from loopyperf.counts.conditions import Conditions, Guard, alternatives, disjoin
 from loopyperf.counts.generated_code import GeneratedCode
 from loopyperf.counts.item import Access, Direction, Item, MemorySpace, Operation
 from loopyperf.counts.loops import VectorLoop, vector_loop
-from loopyperf.counts.memory import Reference, linear_reference, reference, resolved
+from loopyperf.counts.memory_accesses import Reference, linear_reference, reference, resolved
 from loopyperf.counts.sizes import Typical
 from loopyperf.counts.walk import combining, does_nothing, foreign_code
 from loopyperf.device.parts import Pipeline

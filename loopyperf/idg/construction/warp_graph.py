@@ -12,15 +12,15 @@ from loopy.symbolic import get_dependencies
 from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.counts.arithmetic import number_type
-from loopyperf.counts.memory import element_strides, element_type, symbolic_strides
-from loopyperf.idg.construction.cells import Cells, Flow, dependences
+from loopyperf.counts.memory_accesses import element_strides, element_type, symbolic_strides
+from loopyperf.idg.construction.definitions import Cells, Flow, dependences
 from loopyperf.idg.construction.drafts import Draft, Value
 from loopyperf.idg.construction.executed import ExecutedLaunch
 from loopyperf.idg.construction.last_writes import LastWrite, shared_loops
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import NOT, Dependence, Edge, Idle, Instruction, Item, Iteration, Loop, Opcode, Operand
-from loopyperf.idg.warps.passes import affine_function_of, condition_on
 from loopyperf.idg.warps.warp_classes import Nest, Statement, first_value
+from loopyperf.idg.warps.warp_iterations import affine_function_of, condition_on
 from loopyperf.kernel import VOLATILE
 from loopyperf.kernel.launches import Barrier
 from loopyperf.polyhedral.affine import Affine, Symbol

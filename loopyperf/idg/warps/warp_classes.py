@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from loopyperf.counts.conditions import Guard, guards
 from loopyperf.counts.loops import vector_loop
-from loopyperf.counts.memory import value_at
+from loopyperf.counts.memory_accesses import value_at
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Barrier, Launch, is_unrolled

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from loopyperf.errors import BackendError, ParameterError
-from loopyperf.measurement.backends.interface import Backend
+from loopyperf.measurement.backends.backend import Backend
 
 Open = TypeVar("Open")
 

@@ -14,9 +14,7 @@ import numpy as np
 from loopy.diagnostic import LoopyError
 
 from loopyperf.errors import BackendError, MeasurementError
-from loopyperf.measurement.backends.cuda_program import CudaLaunch, CudaLaunchSequence, CudaProgram, Extent, Stopwatch
-from loopyperf.measurement.backends.cupy_interface import CudaDevice, CuPy, CupyMemory, Module
-from loopyperf.measurement.backends.interface import (
+from loopyperf.measurement.backends.backend import (
     BenchmarkCase,
     Binding,
     Bytes,
@@ -29,6 +27,8 @@ from loopyperf.measurement.backends.interface import (
     check_parts,
     device_programs,
 )
+from loopyperf.measurement.backends.cuda_program import CudaLaunch, CudaLaunchSequence, CudaProgram, Extent, Stopwatch
+from loopyperf.measurement.backends.cupy_interface import CudaDevice, CuPy, CupyMemory, Module
 from loopyperf.measurement.environment import Array, Configuration, DeviceLimits, Environment
 
 # {{{ choosing a CUDA device, and what is recorded of it

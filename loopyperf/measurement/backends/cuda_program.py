@@ -22,9 +22,9 @@ from loopy.translation_unit import TranslationUnit
 from loopyperf.errors import MeasurementError
 from loopyperf.kernel import VOLATILE
 from loopyperf.kernel.loopy_passes import without_dumps
+from loopyperf.measurement.backends.backend import MeasuredTimes, check_launches, no_garbage_collection
 from loopyperf.measurement.backends.cuda_target import ALLOCATE, LAUNCH, CompleteCudaTarget
 from loopyperf.measurement.backends.cupy_interface import CuPy, Module
-from loopyperf.measurement.backends.interface import MeasuredTimes, check_launches, no_garbage_collection
 
 Extent = tuple[int, int, int]
 """lengths along x, y and z: Loopy's axes 0, 1 and 2"""

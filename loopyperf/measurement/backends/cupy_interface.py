@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from loopyperf.measurement.backends.interface import Bytes
+from loopyperf.measurement.backends.backend import Bytes
 
 
 class CupyMemory(Protocol):

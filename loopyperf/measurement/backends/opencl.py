@@ -20,7 +20,7 @@ except ImportError as error:
         f"the opencl backend needs pyopencl, which cannot be imported ({error}): pip install 'loopyperf[opencl]'"
     ) from error
 
-from loopyperf.measurement.backends.interface import (
+from loopyperf.measurement.backends.backend import (
     BenchmarkCase,
     Binding,
     Bytes,

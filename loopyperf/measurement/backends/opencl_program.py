@@ -23,7 +23,7 @@ from loopy.translation_unit import TranslationUnit
 
 from loopyperf.errors import MeasurementError
 from loopyperf.kernel.loopy_passes import without_dumps
-from loopyperf.measurement.backends.interface import MeasuredTimes, check_launches, no_garbage_collection
+from loopyperf.measurement.backends.backend import MeasuredTimes, check_launches, no_garbage_collection
 
 # {{{ emptying the caches of an OpenCL device: more bytes than they hold are read and written
 

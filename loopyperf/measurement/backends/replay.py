@@ -6,7 +6,7 @@ from pathlib import Path
 
 from loopyperf.errors import ArchiveError, MeasurementError
 from loopyperf.measurement.archive import read_archive
-from loopyperf.measurement.backends.interface import BenchmarkCase, MeasuredTimes
+from loopyperf.measurement.backends.backend import BenchmarkCase, MeasuredTimes
 from loopyperf.measurement.environment import DeviceLimits, Environment
 from loopyperf.measurement.records import Key, Measurement
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from loopyperf.calibration.fits import Fit, load_fit
-from loopyperf.calibration.learned import (
+from loopyperf.calibration.residual_model import (
     Record,
     ResidualModel,
     Score,

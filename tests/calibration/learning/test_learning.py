@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from loopyperf.calibration import learned as regressors
-from loopyperf.calibration.learned import RECIPES, ResidualModel
+from loopyperf.calibration import residual_model as regressors
 from loopyperf.calibration.problem import Observation, Vector
+from loopyperf.calibration.residual_model import RECIPES, ResidualModel
 from loopyperf.calibration.training import (
     Answers,
     Example,
@@ -24,7 +24,7 @@ from loopyperf.calibration.training import (
 )
 from loopyperf.calibration.validation import CANDIDATES
 from loopyperf.errors import CalibrationError, LoopyperfError, ModelInputError
-from loopyperf.models.learned import Features
+from loopyperf.models.residual_regression import Features
 from tests.learning_table import CLASSES, MADE_UP, examples
 
 GridSearchCV = pytest.importorskip("sklearn.model_selection", reason="the extra learn").GridSearchCV

@@ -9,7 +9,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.calibration.fits import Fit, save_fit
-from loopyperf.device.library import BUNDLED
+from loopyperf.device.device_library import BUNDLED
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError, UnknownModelError
 from tests.explain.pages.questions import DEVICES, MODELS, two_launches
 from tests.fitted import FREE

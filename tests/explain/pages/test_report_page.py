@@ -17,7 +17,7 @@ from matplotlib import style
 from matplotlib.figure import Figure
 
 import loopyperf as lpp
-from loopyperf.device.library import BUNDLED
+from loopyperf.device.device_library import BUNDLED
 from loopyperf.errors import LoopyperfError
 from loopyperf.explain.drawings import REACH, SVG, embedded
 from loopyperf.explain.page import sentence_without_folders

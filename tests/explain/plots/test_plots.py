@@ -28,10 +28,10 @@ from loopyperf.explain.plots import (
     plot_sizes,
     plot_weights,
 )
-from loopyperf.explain.roofline import Roofline
+from loopyperf.explain.roofline_chart import Roofline
 from loopyperf.idg import Idg
-from loopyperf.models.literature.advice import Advice
 from loopyperf.models.literature.gpuperf import Inputs, Parameters, analyse
+from loopyperf.models.literature.gpuperf_advice import Advice
 from loopyperf.models.result import Breakdown, Estimate
 from loopyperf.pipeline import Execution, GroupTimes, execution_profile, group_times, simulate
 

@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import ParameterError
 from loopyperf.explain.plots import plot_profile
-from loopyperf.explain.plots.profile import WINDOW
+from loopyperf.explain.plots.plot_profile import WINDOW
 from loopyperf.idg import Idg
 from loopyperf.pipeline import Execution, execution_profile, simulate
-from loopyperf.pipeline.profile import Profile
+from loopyperf.pipeline.profiling import Profile
 
 
 def profile(groups: int = 1, **options) -> Profile:

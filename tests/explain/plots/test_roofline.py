@@ -15,8 +15,8 @@ from matplotlib.text import Text
 
 from loopyperf.errors import ParameterError
 from loopyperf.explain.plots import plot_roofline
-from loopyperf.explain.plots.roofline import drawn_launches, spread
-from loopyperf.explain.roofline import LaunchUnderRoofs, Roofline
+from loopyperf.explain.plots.plot_roofline import drawn_launches, spread
+from loopyperf.explain.roofline_chart import LaunchUnderRoofs, Roofline
 
 LAUNCH = LaunchUnderRoofs(
     "k", flops=1e9, moved={"L2": 4e9, "DRAM": 2e9}, seconds=1e-2, bound="DRAM", predicted=4e-2, roof="DRAM",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import loopyperf as lpp
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.construction import cells
+from loopyperf.idg.construction import definitions as cells
 from loopyperf.idg.construction.executed import ExecutedLaunch, LaunchProgram, kinds_of_warps
 from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.copies import copied

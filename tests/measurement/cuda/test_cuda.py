@@ -11,9 +11,9 @@ import pytest
 
 from loopyperf.errors import BackendError, MeasurementError
 from loopyperf.measurement.backends import cuda_program, open_backend
+from loopyperf.measurement.backends.backend import BenchmarkCase
 from loopyperf.measurement.backends.cuda import CudaBackend
 from loopyperf.measurement.backends.cuda_program import SHORTEST_HOLD, CudaLaunchSequence, CudaProgram
-from loopyperf.measurement.backends.interface import BenchmarkCase
 
 from ..launched_kernels import RELAXATION, REVERSAL, make, reversal
 from ..synthetic import configuration, scale_kernel

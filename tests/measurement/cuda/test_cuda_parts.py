@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from loopyperf.measurement.backends.backend import BenchmarkCase
 from loopyperf.measurement.backends.cuda import CudaBackend
-from loopyperf.measurement.backends.interface import BenchmarkCase
 
 from ..synthetic import configuration
 from .fake_cupy import FakeCuPy

@@ -3,8 +3,8 @@
 import pytest
 
 from loopyperf.errors import BackendError
+from loopyperf.measurement.backends.backend import BenchmarkCase
 from loopyperf.measurement.backends.cuda import CudaBackend
-from loopyperf.measurement.backends.interface import BenchmarkCase
 
 from ..launched_kernels import RELAXATION, REVERSAL
 from ..synthetic import configuration

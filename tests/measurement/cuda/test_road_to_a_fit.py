@@ -8,8 +8,8 @@ import pytest
 from loopyperf.calibration.archived import fit_recording
 from loopyperf.measurement.archive import Archive, Recording, read_archive
 from loopyperf.measurement.backends import cuda_program, open_backend
+from loopyperf.measurement.backends.backend import Backend
 from loopyperf.measurement.backends.cuda import CudaBackend
-from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.campaign import run_campaign
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Run

@@ -11,9 +11,9 @@ from functools import cache
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
-from loopyperf.measurement.backends.interface import BenchmarkCase, MeasuredTimes
+from loopyperf.measurement.backends.backend import BenchmarkCase, MeasuredTimes
+from loopyperf.measurement.drift_monitor import YARDSTICK
 from loopyperf.measurement.environment import DeviceLimits, Environment
-from loopyperf.measurement.watch import YARDSTICK
 from loopyperf.pipeline import Execution, simulate
 from tests.measurement.synthetic import environment
 

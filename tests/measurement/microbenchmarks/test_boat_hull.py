@@ -6,7 +6,7 @@ import pytest
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import MeasurementError
 from loopyperf.idg import Idg
-from loopyperf.measurement.microbenchmarks.memory import boat_hull
+from loopyperf.measurement.microbenchmarks.memory_benchmarks import boat_hull
 from loopyperf.pipeline import Execution, simulate
 
 WARPS = (1, 2, 4, 8, 16, 24, 32)

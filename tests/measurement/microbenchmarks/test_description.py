@@ -13,13 +13,13 @@ from loopyperf.device.description import Device
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends.replay import ReplayBackend
-from loopyperf.measurement.microbenchmarks.description import (
+from loopyperf.measurement.microbenchmarks.instruction_benchmarks import Latencies, instructions
+from loopyperf.measurement.microbenchmarks.measured_description import (
     MeasuredDescription,
     describe,
     described_by,
     microbenchmark,
 )
-from loopyperf.measurement.microbenchmarks.instructions import Latencies, instructions
 from loopyperf.measurement.microbenchmarks.pace import SHORT, core_of
 
 from .simulated_core import BARRIER, INSTRUCTIONS, LAUNCH, LIMITS, LOCAL, LOOP, SimulatedCore

@@ -7,7 +7,7 @@ import pytest
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import MeasurementError
 from loopyperf.idg import Idg
-from loopyperf.measurement.microbenchmarks.instructions import measured_mix
+from loopyperf.measurement.microbenchmarks.instruction_benchmarks import measured_mix
 from loopyperf.measurement.microbenchmarks.pace import Estimated
 from loopyperf.pipeline import Execution, simulate
 

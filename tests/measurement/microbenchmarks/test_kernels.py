@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from loopyperf.measurement.arguments import allocated_bytes
-from loopyperf.measurement.backends.interface import BenchmarkCase
+from loopyperf.measurement.backends.backend import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
-from loopyperf.measurement.microbenchmarks.description import KERNELS
+from loopyperf.measurement.microbenchmarks.measured_description import KERNELS
 from loopyperf.measurement.microbenchmarks.pace import with_smaller_arrays
 
 LIMITS = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**20, cores=2, warp_size=4, cache_line=128)

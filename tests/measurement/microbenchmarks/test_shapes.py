@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from loopyperf.errors import MeasurementError
-from loopyperf.measurement.microbenchmarks.instructions import straight_line
-from loopyperf.measurement.microbenchmarks.memory import memory_levels
+from loopyperf.measurement.microbenchmarks.instruction_benchmarks import straight_line
+from loopyperf.measurement.microbenchmarks.memory_benchmarks import memory_levels
 
 # {{{ straight lines
 

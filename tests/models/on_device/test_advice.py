@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
-from loopyperf.models.literature.advice import Advice
 from loopyperf.models.literature.gpuperf import Analysis, Inputs, Parameters, analyse
+from loopyperf.models.literature.gpuperf_advice import Advice
 from loopyperf.models.literature.gpuperf_rows import LaunchInputs
 from loopyperf.stages.stages import staged
 from tests.kernels import doubled

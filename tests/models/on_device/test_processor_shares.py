@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
-from loopyperf.device.library import a_processor
+from loopyperf.device.device_library import a_processor
 from loopyperf.models.pipeline_shares import QUEUED, busy_seconds, pipeline_shares
 from loopyperf.stages.stages import staged
 

@@ -11,7 +11,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.device.description import MemoryLevel
 from loopyperf.errors import MissingNumberError, ParameterError
-from loopyperf.explain.roofline import LaunchUnderRoofs, PredictedLaunch, roofline_of
+from loopyperf.explain.roofline_chart import LaunchUnderRoofs, PredictedLaunch, roofline_of
 from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.units import duration, in_percent
 from tests.kernels import doubled, two_launches

@@ -8,8 +8,8 @@ import pytest
 
 import loopyperf
 from loopyperf.device import description as described
+from loopyperf.device.device_library import load_device
 from loopyperf.device.lambdas import Lambdas
-from loopyperf.device.library import load_device
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg import Idg, Instruction
 from loopyperf.models.timing import InstructionTimes, NeededNumbers

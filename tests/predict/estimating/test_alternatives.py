@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import Uncertainty
 from loopyperf.calibration.fits import Fit
-from loopyperf.cli.program import program
+from loopyperf.cli.command_table import program
 from loopyperf.errors import MissingNumberError, ParameterError
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.models.result import ModelTime

@@ -9,15 +9,15 @@ import pytest
 from msgspec import structs
 
 import loopyperf as lpp
-from loopyperf.calibration.learned import own_residual_models
+from loopyperf.calibration.residual_model import own_residual_models
 from loopyperf.errors import BackendError, CalibrationError, LoopyperfWarning, MeasurementError, ParameterError
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.interface import BenchmarkCase, Contents, MeasuredTimes
+from loopyperf.measurement.backends.backend import BenchmarkCase, Contents, MeasuredTimes
+from loopyperf.measurement.drift_monitor import YARDSTICK
 from loopyperf.measurement.kernel_files import load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Run
-from loopyperf.measurement.watch import YARDSTICK
 from loopyperf.predict.corrected import train_recordings
 from tests.kernels import doubled, gathered, summed
 from tests.measurement.synthetic import SyntheticBackend

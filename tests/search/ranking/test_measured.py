@@ -10,7 +10,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.errors import MeasurementError, ParameterError
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.interface import BenchmarkCase
+from loopyperf.measurement.backends.backend import BenchmarkCase
 from loopyperf.search.measured import MeasuredRanking
 from tests.kernels import doubled, summed
 from tests.measurement.synthetic import SyntheticBackend

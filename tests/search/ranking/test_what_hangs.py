@@ -14,8 +14,8 @@ import pytest
 import loopyperf as lpp
 from loopyperf import executors as own_processes
 from loopyperf.executors import Processes
-from loopyperf.search import in_flight
-from loopyperf.search.in_flight import TaskRunner
+from loopyperf.search import tasks_in_flight as in_flight
+from loopyperf.search.tasks_in_flight import TaskRunner
 from tests.kernels import doubled
 
 ROOT = Path(__file__).parents[3]
@@ -38,7 +38,7 @@ def deaf() -> lp.TranslationUnit:
 
 @pytest.fixture
 def no_grace(monkeypatch):
-    monkeypatch.setattr("loopyperf.search.in_flight.GRACE", 0.5)
+    monkeypatch.setattr("loopyperf.search.tasks_in_flight.GRACE", 0.5)
 
 
 @pytest.mark.parametrize("builder", [in_c, deaf])
@@ -94,7 +94,7 @@ def test_the_command_ends_although_a_worker_hangs(tmp_path):
         "def in_c():\n    sum(itertools.repeat(1, 10**11))\n\n\n"
         "variants = {'hangs': in_c, 'a': doubled, 'b': partial(doubled, group=32)}\n"
     )
-    code = "import sys; sys.path[:0] = ['.']\nfrom loopyperf.cli.program import program\nprogram()"
+    code = "import sys; sys.path[:0] = ['.']\nfrom loopyperf.cli.command_table import program\nprogram()"
     asked = ("--set", "n=4096", "--device", "nvidia-titan-v", "--model", "roofline", "--workers", "2")
     command = [sys.executable, "-W", "ignore", "-c", code, "rank", f"{file}:variants", *asked, "--time-limit", "5"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)

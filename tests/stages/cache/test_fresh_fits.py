@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import loopyperf as lpp
-from loopyperf.calibration import library
+from loopyperf.calibration import fit_library as library
 from loopyperf.calibration.fits import save_fit
 from tests.kernels import doubled
 

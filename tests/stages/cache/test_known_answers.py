@@ -15,7 +15,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.calibration.fit import observe
 from loopyperf.device.device_files import description_text
-from loopyperf.device.library import BUNDLED
+from loopyperf.device.device_library import BUNDLED
 from loopyperf.errors import ParameterError
 from loopyperf.memory.source_launch import KernelStructure
 from loopyperf.predict import on_device as device_estimate

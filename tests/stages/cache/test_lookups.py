@@ -7,9 +7,9 @@ import pytest
 import loopyperf as lpp
 from loopyperf.calibration import choice
 from loopyperf.calibration.choice import chosen_fit
+from loopyperf.calibration.fit_library import find_fit
 from loopyperf.calibration.fits import save_fit
-from loopyperf.calibration.library import find_fit
-from loopyperf.device.library import BUNDLED, load_device
+from loopyperf.device.device_library import BUNDLED, load_device
 from loopyperf.errors import UnknownDeviceError
 from tests.kernels import doubled
 

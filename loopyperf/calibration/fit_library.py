@@ -1,0 +1,270 @@
+"""Where fits are kept, and which one is meant: an explicit path beats a person's own fits, which beat the bundled ones.
+
+A fit for a device lies at ``<folder>/<device slug>/<model>.json``. One GPU has several where it was measured through
+several backends, whose compilers and launches differ: the first one lies there, another one beside it, at
+``<model>.<backend>.json``, and each states its backend. Where none is asked for, it is OpenCL's, which is what
+everything else defaults to.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from loopyperf.calibration.fits import Fit, load_fit, path_of, save_fit
+from loopyperf.device.device_files import device_slug
+from loopyperf.device.device_library import is_one_device, known_descriptions, load_device, nearest_to, slug_of, unread
+from loopyperf.device.substitutes import lacking
+from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
+from loopyperf.files import file_names, is_folder, is_there, user_data, user_data_name
+
+FITTED_MODELS = ("linear", "overlap")
+"""that fits are of, the simplest first"""
+BY_DESCRIPTION = '. Without one, its description will do: model="pipeline"'
+"""how the error that there is no fit ends where the device is described"""
+PREFERRED = "opencl"
+"""backend whose fit is meant where there are several and none is asked for"""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFit:
+    """A fit file that can be found by its device and model."""
+
+    slug: str
+    model: str
+    path: Path
+    origin: Literal["user", "bundled"]
+
+
+def user_fits() -> Path:
+    """Return the folder of a person's own fits, where calibration puts them; it need not exist."""
+    return user_data() / "fits"
+
+
+@cache
+def bundled_fits() -> Path:
+    """Return the folder of the fits that come with loopyperf: inside the installed package, beside it in a checkout."""
+    package = Path(__file__).parents[1]
+    inside = package / "fits"
+    return inside if is_folder(inside) else package.parent / "fits"
+
+
+def known_fits() -> tuple[KnownFit, ...]:
+    """Return all fit files that can be found by name, by device and model, a person's own before a bundled one."""
+    found = [*_listed(user_fits(), "user"), *_listed(bundled_fits(), "bundled")]
+    return tuple(sorted(found, key=lambda known: (known.slug, known.model)))
+
+
+def own_path(fit: Fit) -> Path:
+    """Return where calibration puts *fit* among a person's own: not over one that was measured through another backend.
+
+    What is there and cannot be read is replaced.
+    """
+    plain = user_fits() / fit.slug / f"{fit.model}.json"
+    beside = plain.with_name(f"{fit.model}.{device_slug(fit.backend)}.json")
+    if fit.backend and (is_there(beside) or _is_of_another_backend(plain, fit)):
+        return beside
+    return plain
+
+
+def save_fits(fits: Sequence[Fit], path: str | os.PathLike[str] | None = None) -> None:
+    """Write the first of *fits* to *path*, or all of them where they are found; raises :class:`FitFileError`."""
+    for fit in fits if path is None else fits[:1]:
+        save_fit(fit, own_path(fit) if path is None else path)
+
+
+def find_fit(
+    device: str,
+    model: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+    backend: str | None = None,
+) -> Fit:
+    """Return the fit at *path* if given, else a person's own fit of *model* for *device*, else the bundled one.
+
+    Without a *model*, of a person's own fits for the device the one that generalises best by its own cross-validation,
+    the linear one where none says so; else of the bundled ones. *backend* is what it was measured through; where there
+    are several and none is asked for, it is :data:`PREFERRED`, else the first one of the alphabet.
+
+    *device* is a slug, a name that becomes one (:func:`loopyperf.device.device_files.device_slug`), the full name that
+    a fit states, another name of the same described device, or the path of its description. A person's own fit that
+    cannot be read is an error; it is never passed over for a bundled one.
+
+    :raises UnknownDeviceError: there is no fit for the device at all; lists the known ones, the most similar first.
+    :raises FitFileError: there is none of that model or backend, the file cannot be read, or it holds another model's
+        fit.
+    """
+    if path is None:
+        return _found(slug_of(device), model, backend)
+    file = path_of(path)
+    fit = _read(file)
+    if model is not None and fit.model != model:
+        raise FitFileError(
+            f"{file} holds a fit of the model {fit.model!r}, but {model!r} was asked for; "
+            f"ask for the model {fit.model!r}, or give a fit of {model!r}"
+        )
+    return fit
+
+
+def other_backends(fit: Fit) -> tuple[str, ...]:
+    """Return the other backends that fits for the device of *fit*, and of its model, were measured through."""
+    files = [file for folder in _folders() for file in _files(f"{folder}/{fit.slug}", fit.model)]
+    if len(files) < 2:
+        return ()
+    return tuple(sorted({_read(file).backend for file in files} - {fit.backend, ""}))
+
+
+# {{{ reading, once for each state of a file
+
+Stamp = tuple[int, ...]
+"""what tells one state of a file from another"""
+
+_SETTLING = 2_000_000_000
+"""nanoseconds: two changes of a file that follow each other faster than the file system's clock have the same stamp"""
+
+_known: dict[str, tuple[Stamp, Fit]] = {}
+
+
+def _read(file: str) -> Fit:
+    """Return the fit in *file* as it is now; an unchanged file is not read again, one that has just changed is."""
+    try:
+        status = os.stat(file)  # noqa: PTH116 - see _folders
+    except (OSError, ValueError):
+        return load_fit(file)
+    stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    known = _known.get(file)
+    if known is not None and known[0] == stamp:
+        return known[1]
+    fit = load_fit(file)
+    if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _SETTLING:
+        _known[file] = (stamp, fit)
+    return fit
+
+
+# }}}
+
+
+# {{{ finding
+
+
+def _found(slug: str, model: str | None, backend: str | None) -> Fit:
+    """Return the fit for a device that is meant, of the first folder that has one."""
+    seen: list[Fit] = []
+    for files in _places(slug, model):
+        fits = [_read(file) for file in files]
+        fitting = [fit for fit in fits if fit.backend == backend] if backend is not None else _of_one_backend(fits)
+        if fitting:
+            return fitting[0] if model else next((fit for fit in fitting if fit.is_better), fitting[0])
+        seen += fits
+    raise _no_fit(slug, model or FITTED_MODELS[0]) if not seen else _no_fit_through(backend, slug, seen)
+
+
+def _places(slug: str, model: str | None) -> Iterator[list[str]]:
+    """Yield the files for a device, a person's own first: where the folder is called so, then of other folders."""
+    own, bundled = _folders()
+    for folder, origin in ((own, "user"), (bundled, "bundled")):
+        yield _files(f"{folder}/{slug}", model)
+        elsewhere = (each for each in known_fits() if each.origin == origin and each.slug != slug)
+        yield [str(each.path) for each in elsewhere if each.model in _wanted(model) and _is_for(each, slug)]
+
+
+def _is_for(known: KnownFit, slug: str) -> bool:
+    """Return whether a fit is for the device *slug*, by the name of its folder or by what it states."""
+    if is_one_device(known.slug, slug):
+        return True
+    try:
+        return device_slug(_read(str(known.path)).device) == slug
+    except FitFileError:
+        return False
+
+
+def _of_one_backend(fits: Sequence[Fit]) -> list[Fit]:
+    backends = sorted({fit.backend for fit in fits}, key=lambda backend: (backend != PREFERRED, backend))
+    return [fit for fit in fits if fit.backend == backends[0]]
+
+
+# Strings, because this is in the inner loop of searches and a Path takes as long to make as a file to find.
+
+
+def _folders() -> tuple[str, str]:
+    return f"{user_data_name()}/fits", str(bundled_fits())
+
+
+def _files(folder: str, model: str | None) -> list[str]:
+    """Return the fit files in *folder*, of *model* or of all that fits are of, in their order and then by name."""
+    names = file_names(folder)
+    return [f"{folder}/{name}" for each in _wanted(model) for name in names if _is_fit_of(name, each)]
+
+
+def _wanted(model: str | None) -> tuple[str, ...]:
+    return FITTED_MODELS if model is None else (model,)
+
+
+def _is_fit_of(name: str, model: str) -> bool:
+    return name.endswith(".json") and name.partition(".")[0] == model
+
+
+def _listed(folder: Path, origin: Literal["user", "bundled"]) -> list[KnownFit]:
+    paths = [folder / slug / name for slug in file_names(folder) for name in file_names(folder / slug)]
+    return [
+        KnownFit(path.parent.name, path.name.partition(".")[0], path, origin)
+        for path in paths
+        if path.suffix == ".json"
+    ]
+
+
+def _is_of_another_backend(path: Path, fit: Fit) -> bool:
+    try:
+        return load_fit(path).backend != fit.backend
+    except FitFileError:
+        return False
+
+
+def _no_fit(slug: str, model: str) -> LoopyperfError:
+    known = known_fits()
+    of_device = [fit for fit in known if _is_for(fit, slug)]
+    if not of_device:
+        return UnknownDeviceError(_no_such_device(slug, sorted({fit.slug for fit in known})))
+    models = ", ".join(dict.fromkeys(fit.model for fit in of_device))
+    return FitFileError(
+        f"there is no fit of the model {model!r} for {slug!r}, only of {models}; ask for one of these, "
+        "or run `loopyperf calibrate` on the device"
+    )
+
+
+def _no_fit_through(backend: str | None, slug: str, fits: Sequence[Fit]) -> FitFileError:
+    through = ", ".join(sorted({repr(fit.backend) if fit.backend else "one that is not stated" for fit in fits}))
+    return FitFileError(
+        f"there is no fit for {slug!r} that was measured through the backend {backend!r}, only through {through}; "
+        f"ask for that, or run `loopyperf calibrate --backend {backend}` on the device"
+    )
+
+
+def _no_such_device(slug: str, known: Sequence[str]) -> str:
+    way_out = without_fit(slug)
+    if not way_out:
+        known = sorted({*known, *(each.slug for each in known_descriptions())})
+    if not way_out:
+        return (
+            f"no device called {slug!r} has a fit or is described; nearest to it: {nearest_to(slug, known)}. "
+            "`loopyperf devices` lists all; to add one, run `loopyperf calibrate` on it, or give the path of a fit file"
+            f"{unread()}"
+        )
+    return (
+        f"there is no fit for the device {slug!r}; devices that have one: {nearest_to(slug, known)}. "
+        f"To make one, run `loopyperf calibrate` on the device, or give the path of a fit file{way_out}"
+    )
+
+
+def without_fit(device: str) -> str:
+    """Return how a *device* is estimated without a fit, as the end of a sentence; nothing where that is no answer."""
+    try:
+        described = load_device(device)
+    except LoopyperfError:
+        return ""
+    return "" if lacking(described) else BY_DESCRIPTION
+
+
+# }}}

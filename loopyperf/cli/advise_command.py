@@ -1,0 +1,37 @@
+"""``loopyperf advise``: what would make a kernel in a Python file faster."""
+
+import click
+
+from loopyperf.cli import settings
+from loopyperf.cli.console import print_json, show_answer
+from loopyperf.cli.kernel_source import load_program
+from loopyperf.cli.progress import working
+from loopyperf.explain.advice import advise as ask
+
+
+@click.command(epilog="\b\nExample: loopyperf advise matmul.py:tiled --set n=1024 --device nvidia-v100")
+@settings.kernel
+@settings.sizes
+@settings.typical
+@settings.device
+@click.option("--try", "apply", is_flag=True, help="Let Loopy make the changes that it can, and estimate the results.")
+@settings.as_json
+def advise_command(
+    kernel: str,
+    sizes: dict[str, int],
+    typical: dict[str, float] | None,
+    device: str | None,
+    apply: bool,
+    as_json: bool,
+) -> None:
+    """Say what would make the Loopy kernel that FUNCTION in FILE.py builds faster, with the time after each change.
+
+    Changes are simulated by the model pipeline. Each comes with its reason, and with how to do it in Loopy.
+    """
+    program = load_program(kernel)
+    with working("simulating"):
+        answer = ask(program, device=device, apply=apply, typical=typical, parameters=sizes)
+    if as_json:
+        print_json(answer.to_dict())
+    else:
+        show_answer(answer)

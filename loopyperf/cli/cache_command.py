@@ -1,0 +1,90 @@
+"""``loopyperf cache``: the counts of kernels, and answers of models, that are kept in files."""
+
+import os
+from collections.abc import Collection
+from typing import Any
+
+import click
+import loopy as lp
+
+from loopyperf.cli.console import print_json, show
+from loopyperf.cli.settings import as_json as json_option
+from loopyperf.files import why_unwritable
+from loopyperf.stages.cache import (
+    CACHE_VARIABLE,
+    LIMIT_VARIABLE,
+    Entry,
+    cache_folder,
+    cache_limit,
+    entries,
+    is_of_these_versions,
+    own_folder,
+    remove,
+)
+from loopyperf.units import number_of
+
+
+@click.command(epilog="\b\nExample: loopyperf cache --clear-stale")
+@click.option("--clear", is_flag=True, help="Delete all cached files.")
+@click.option("--clear-stale", is_flag=True, help="Delete cached files of other versions, and incomplete ones.")
+@json_option
+def cache_command(clear: bool, clear_stale: bool, as_json: bool) -> None:
+    """Show or clear the cache of counts and answers.
+
+    Later processes read these from files. Only files of loopyperf in that folder are removed; exit with status 1 if
+    some cannot be.
+    """
+    folder = cache_folder() or own_folder()
+    found = entries(folder)
+    if clear or clear_stale:
+        gone = [each for each in found if clear or not _is_readable(each)]
+        left = remove(gone)
+        told: dict[str, Any] = {"folder": str(folder), "removed": _sum([each for each in gone if each not in left])}
+        told |= {"cannot be removed": _sum(left)} if left else {}
+    else:
+        left = ()
+        told = {
+            "folder": str(folder),
+            "state": _state(),
+            "limit": cache_limit(),
+            "holds": _sum(found),
+            "of other versions": _sum([each for each in found if each.is_whole and not _is_readable(each)]),
+            "half written": _sum([each for each in found if not each.is_whole]),
+        }
+    if as_json:
+        print_json(told)
+    else:
+        for name, value in told.items():
+            show(_in_words(name, value))
+    if left:
+        raise SystemExit(1)
+
+
+def _is_readable(entry: Entry) -> bool:
+    return entry.is_whole and is_of_these_versions(entry.path)
+
+
+def _state() -> str:
+    folder, asked = cache_folder(), os.environ.get(CACHE_VARIABLE, "")
+    if folder is None:
+        return f"off: {CACHE_VARIABLE}={asked}; unset it to turn it on" if asked else "off: this user has no home"
+    if not lp.CACHING_ENABLED:
+        return "off: LOOPY_NO_CACHE turns off Loopy's caches, and this one"
+    if reason := why_unwritable(folder, is_folder=True, makes_folders=True):
+        return f"off: {folder} cannot be written: {reason}; {CACHE_VARIABLE}=FOLDER names another folder"
+    return f"on: {CACHE_VARIABLE}=0 turns it off, {CACHE_VARIABLE}=FOLDER keeps it in another folder"
+
+
+def _sum(found: Collection[Entry]) -> dict[str, int]:
+    return {"files": len(found), "bytes": sum(each.nbytes for each in found)}
+
+
+def _in_words(name: str, value: Any) -> str:
+    if name == "state":
+        return value
+    if name == "limit":
+        return f"limit: {value:,} bytes; {LIMIT_VARIABLE}=NUMBER sets another"
+    if name == "folder":
+        return f"folder: {value}"
+    files = f"{number_of(value['files'], 'file')}, {number_of(value['bytes'], 'byte')}"
+    return f"{name}: {files}{'; only their owner can remove them' if name == 'cannot be removed' else ''}"

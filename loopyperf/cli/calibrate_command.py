@@ -1,0 +1,82 @@
+"""``loopyperf calibrate``: make the fit of a device."""
+
+import time
+from pathlib import Path
+
+import click
+
+from loopyperf.calibration.calibrate import calibrate as run_calibration
+from loopyperf.calibration.fits import Fit, fit_document
+from loopyperf.cli import settings
+from loopyperf.cli.console import print_json, show_answer, show_beside
+from loopyperf.cli.coverage_command import show_coverage, show_gaps
+from loopyperf.cli.progress import campaign_bar
+from loopyperf.cli.streams import is_quiet
+from loopyperf.counts.execution import Counting
+from loopyperf.measurement.protocol import Caches, Protocol
+from loopyperf.units import in_percent
+
+
+@click.command(
+    epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf calibrate\n\n"
+    "\b\nTo learn what the sampled model gets wrong as well:\n"
+    "loopyperf calibrate --samples --archive gpu.jsonl\nloopyperf train gpu.jsonl",
+)
+@settings.measuring
+@settings.archive
+@settings.fitting
+@click.option("--caches", type=click.Choice(("warm", "cold")), default="warm", help="Cache state before each run.")
+@click.option("--samples", is_flag=True, help="Also run the first work-groups of each kernel, for `loopyperf train`.")
+@click.option(
+    "--coverage", "whole_coverage", is_flag=True, help="Print which kernels exercise each property, not only the gaps."
+)
+@settings.as_json
+def calibrate_command(
+    backend: str,
+    device: str | None,
+    kernels: Path | None,
+    archive: Path | None,
+    output: Path | None,
+    model: str | None,
+    weights: str,
+    caches: Caches,
+    counting: Counting,
+    samples: bool,
+    whole_coverage: bool,
+    as_json: bool,
+) -> None:
+    """Time the measurement kernels on a device, and fit the model that best predicts kernel classes left out."""
+    started = time.monotonic()
+    protocol = Protocol(caches=caches)
+    with campaign_bar() as report:
+        fit = run_calibration(
+            backend,
+            device=device,
+            kernels=kernels,
+            archive=archive,
+            save=output,
+            protocol=protocol,
+            counting=counting,
+            model=model,
+            non_negative=settings.WEIGHTS[weights],
+            samples=samples,
+            progress=report,
+        )
+    if as_json:
+        print_json(fit_document(fit))
+        return
+    show_answer(fit)
+    if whole_coverage:
+        show_coverage(fit.coverage)
+    if not is_quiet():
+        show_gaps(fit.coverage)
+    show_beside(f"timed by the wall clock, {protocol}; {noise(fit)}")
+    show_beside(f"calibrated {fit.slug} in {time.monotonic() - started:.0f} s")
+
+
+def noise(fit: Fit) -> str:
+    """Return the noise floor of the measurements of *fit* in words."""
+    if fit.noise_floor is None:
+        return "noise floor not known: the yardstick could not be timed"
+    floor = in_percent(fit.noise_floor, 1)
+    return f"noise floor {floor}: repeated measurements of the same kernel differ by so much"

@@ -1,0 +1,102 @@
+"""``loopyperf doctor``: what is installed, what is missing, how to mend it."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import click
+
+from loopyperf.calibration.fit_library import known_fits
+from loopyperf.calibration.fits import load_fit
+from loopyperf.cli import settings
+from loopyperf.cli.console import print_json, show
+from loopyperf.device.device_files import load_description
+from loopyperf.device.device_library import known_descriptions
+from loopyperf.errors import ENGINE_REMEDY, BackendError, DeviceFileError, FitFileError
+from loopyperf.measurement.backends import open_backend
+from loopyperf.measurement.environment import installed_versions
+from loopyperf.pipeline.core import compiled_or_why_not
+from loopyperf.polyhedral.quasipolynomial import engine_is_exact
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One thing looked at."""
+
+    text: str
+    fine: bool = True
+    essential: bool = False
+
+    @property
+    def mark(self) -> tuple[str, str]:
+        """Return the word that stands before the text, and its colour."""
+        if self.fine:
+            return "ok", "green"
+        return ("bad", "red") if self.essential else ("none", "yellow")
+
+
+@click.command(epilog="\b\nExample: loopyperf doctor")
+@settings.as_json
+def doctor_command(as_json: bool) -> None:
+    """Check the installation; exit with status 1 if something essential is broken."""
+    findings = tuple(examine())
+    if as_json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        for finding in findings:
+            mark, colour = finding.mark
+            show(finding.text, mark=f"{mark:<5}", colour=colour)
+    if any(finding.essential and not finding.fine for finding in findings):
+        raise SystemExit(1)
+
+
+def examine() -> Iterator[CheckResult]:
+    """Yield what was found: versions, counting engine, simulator, local devices, fits, descriptions of devices."""
+    versions = ", ".join(f"{name} {version}" for name, version in installed_versions().items())
+    yield CheckResult(f"installed: {versions}")
+    yield _engine()
+    yield _simulator()
+    yield _device("OpenCL", "opencl")
+    yield _device("CUDA", "cuda")
+    yield from _fits()
+    yield from _descriptions()
+
+
+def _engine() -> CheckResult:
+    exact = engine_is_exact()
+    engine = "barvinok: counts are symbolic and exact" if exact else f"islpy without barvinok; {ENGINE_REMEDY}"
+    return CheckResult(f"counting engine: {engine}", fine=exact, essential=True)
+
+
+def _simulator() -> CheckResult:
+    module, remedy = compiled_or_why_not()
+    return CheckResult(f"simulator: {remedy or 'compiled'}", fine=module is not None)
+
+
+def _device(kind: str, backend: str) -> CheckResult:
+    try:
+        environment = open_backend(backend).environment
+    except BackendError as error:
+        return CheckResult(f"{kind} device: {error}", fine=False)
+    return CheckResult(f"{kind} device: {environment.device}; short name {environment.slug}")
+
+
+def _fits() -> Iterator[CheckResult]:
+    known = known_fits()
+    fits = ", ".join(f"{fit.slug} ({fit.model}, {fit.origin})" for fit in known)
+    yield CheckResult(f"fits: {fits or 'none; make one with `loopyperf calibrate`'}", fine=bool(known))
+    for fit in known:
+        try:
+            load_fit(fit.path)
+        except FitFileError as error:
+            yield CheckResult(f"fit: {error}", fine=False, essential=True)
+
+
+def _descriptions() -> Iterator[CheckResult]:
+    known = known_descriptions()
+    own = sum(description.origin == "user" for description in known)
+    yield CheckResult(f"devices described: {len(known)}, {own} of them by you")
+    for description in known:
+        try:
+            load_description(description.path)
+        except DeviceFileError as error:
+            yield CheckResult(f"device: {error}", fine=False, essential=True)

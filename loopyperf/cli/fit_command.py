@@ -1,0 +1,45 @@
+"""``loopyperf fit``: make a fit of what an archive holds, without a device."""
+
+from pathlib import Path
+
+import click
+
+from loopyperf.calibration.archived import fit_recording
+from loopyperf.calibration.fit_library import save_fits
+from loopyperf.calibration.fits import fit_document
+from loopyperf.cli import settings
+from loopyperf.cli.console import print_json, show_answer
+from loopyperf.cli.progress import working
+from loopyperf.counts.execution import Counting
+from loopyperf.measurement.archive import read_archive
+from loopyperf.measurement.kernel_files import measurement_kernels
+
+
+@click.command(epilog="\b\nExample: loopyperf fit archive.jsonl --model overlap -o overlap.json")
+@click.argument("archive", type=click.Path(path_type=Path))
+@settings.fitting
+@click.option(
+    "--prior",
+    metavar="FIT",
+    help="Draw weights of pipelines to those of this fit: its path, or the name of another device.",
+)
+@settings.as_json
+def fit_command(
+    archive: Path,
+    kernels: Path | None,
+    output: Path | None,
+    model: str | None,
+    weights: str,
+    counting: Counting,
+    prior: str | None,
+    as_json: bool,
+) -> None:
+    """Fit a model to the measurements in ARCHIVE, which `loopyperf calibrate` wrote; it may be compressed."""
+    with working("fitting"):
+        files = measurement_kernels(kernels)
+        fits = fit_recording(read_archive(archive), files, counting, model, settings.WEIGHTS[weights], prior)
+    save_fits(fits, output)
+    if as_json:
+        print_json(fit_document(fits[0]))
+    else:
+        show_answer(fits[0])

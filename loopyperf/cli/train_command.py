@@ -1,0 +1,53 @@
+"""``loopyperf train``: learn the error of a model from what archives hold, without a device."""
+
+from pathlib import Path
+
+import click
+
+from loopyperf.calibration.residual_model import RECIPES, own_residual_models, residual_document, save_residual_model
+from loopyperf.cli import settings
+from loopyperf.cli.console import print_json, show_answer
+from loopyperf.cli.progress import working
+from loopyperf.measurement.archive import read_archive
+from loopyperf.measurement.kernel_files import measurement_kernels
+from loopyperf.predict.corrected import BASES, train_recordings
+
+
+@click.command(
+    epilog="\b\nExample: loopyperf train archive.jsonl -o learned.json\n\n"
+    "\b\nWhat the sampled model gets wrong, of what `calibrate --samples` has recorded:\n"
+    "loopyperf train archive.jsonl\n"
+    "loopyperf estimate matmul.py:tiled --set n=64 --model learned --backend opencl",
+)
+@click.argument("archives", metavar="ARCHIVE...", type=click.Path(path_type=Path), nargs=-1, required=True)
+@settings.kernels
+@settings.output("Where to write the model; by default where estimates look for it.", makes_folders=True)
+@click.option(
+    "--base",
+    type=click.Choice(BASES),
+    metavar="MODEL",
+    help="Whose error is learned: sampled (default where there are samples), overlap, or another.",
+)
+@click.option("--recipe", type=click.Choice(tuple(RECIPES)), default="svr", help="Learning method.")
+@settings.as_json
+def train_command(
+    archives: tuple[Path, ...],
+    kernels: Path | None,
+    output: Path | None,
+    base: str | None,
+    recipe: str,
+    as_json: bool,
+) -> None:
+    """Learn from the measurements in ARCHIVE, which `loopyperf calibrate` wrote, what a model leaves unexplained.
+
+    Several archives of one device are learned from together. Where they hold samples, it is the sampled model's error
+    that is learned, and only from what was sampled.
+    """
+    with working("learning"):
+        files = measurement_kernels(kernels)
+        learned = train_recordings([read_archive(each) for each in archives], files, base=base, recipe=recipe)
+    save_residual_model(learned, output or own_residual_models(learned.record.slug, learned.record.backend))
+    if as_json:
+        print_json(residual_document(learned))
+        return
+    show_answer(learned)

@@ -1,0 +1,106 @@
+"""``loopyperf validate``: predict the test kernels, measure them, compare."""
+
+from dataclasses import replace
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import click
+
+from loopyperf.calibration.accuracy import Prediction, assess
+from loopyperf.cli import settings
+from loopyperf.cli.console import print_in, show_beside
+from loopyperf.cli.progress import campaign_bar, working
+from loopyperf.cli.streams import Form, Output
+from loopyperf.display import ReportText, Table
+from loopyperf.errors import LoopyperfError
+from loopyperf.files import write_whole
+from loopyperf.models.result import LEVEL
+from loopyperf.predict.validate import Validation, validated_by
+from loopyperf.predict.validate import validate as run_validation
+from loopyperf.units import UNBROKEN, duration, in_percent
+
+OUTSIDE = "!"
+MEANING = f"{OUTSIDE} measured outside the interval"
+
+
+@click.command(epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf validate")
+@settings.measuring
+@settings.fit_file
+@settings.kernels
+@settings.archive
+@settings.from_archive
+@click.option(
+    "--plots", type=Output(is_folder=True, makes_folders=True), help="Folder for charts of the errors, as SVG."
+)
+@settings.form
+def validate_command(
+    backend: str,
+    device: str | None,
+    fit: Path | None,
+    kernels: Path | None,
+    archive: Path | None,
+    from_archive: Path | None,
+    plots: Path | None,
+    form: Form,
+) -> None:
+    """Predict and measure kernels that no fit has seen; print both, and geometric means of the relative errors."""
+    # Where matplotlib is missing, nobody should have to hear of it after measuring.
+    drawing = None if plots is None else import_module("loopyperf.explain.plots")
+    if from_archive is not None:
+        if archive or device:
+            raise click.UsageError("--from-archive measures nothing: it takes no --archive or --device")
+        with working("predicting"):
+            found = validated_by(from_archive, fit=fit, kernels=kernels)
+    else:
+        with campaign_bar() as report:
+            found = run_validation(backend, device=device, fit=fit, kernels=kernels, archive=archive, progress=report)
+    charts = () if plots is None else _draw(found, drawing, plots)
+    written = {"charts": list(map(str, charts))}
+    print_in(form, lambda: report_text_of(found), found.records, lambda: {**found.to_dict(), **written})
+    if charts and form == "text":
+        show_beside(f"charts: {', '.join(written['charts'])}")
+
+
+def report_text_of(found: Validation) -> ReportText:
+    """Return measured and predicted times by kernel and size, the geometric means, and what they are to be seen beside.
+
+    The means are those of each kernel and of all, as in the paper's Table 1.
+    """
+    accuracy = assess(found)
+    rows: list[tuple[str, ...]] = []
+    for kernel, mean in accuracy.per_kernel.items():
+        rows += [_row(each) for each in found if each.kernel == kernel]
+        rows.append((kernel, "geometric mean", "", "", in_percent(mean), ""))
+    inside = "" if accuracy.coverage is None else f"{in_percent(accuracy.coverage)} inside"
+    rows.append(("all kernels", "geometric mean", "", "", in_percent(accuracy.cross_kernel), inside))
+    table = Table(("kernel", "sizes", "measured", "predicted", "error", f"{in_percent(LEVEL)} interval"), rows, text=2)
+    report_text = found.report_text()
+    is_marked = any(each.interval is not None and not each.is_inside for each in found)
+    return replace(report_text, tables=[table], remarks=[*([MEANING] if is_marked else []), *report_text.remarks])
+
+
+def _row(each: Prediction) -> tuple[str, ...]:
+    sizes = ", ".join(f"{name}={value}" for name, value in each.sizes.items())
+    interval = ""
+    if each.interval is not None:
+        low, high = map(duration, each.interval)
+        interval = f"{low} to {high}{'' if each.is_inside else f' {OUTSIDE}'}".replace(" ", UNBROKEN)
+    return each.kernel, sizes, duration(each.measured), duration(each.predicted), in_percent(each.error), interval
+
+
+def _draw(found: Validation, plots: Any, folder: Path) -> tuple[Path, ...]:
+    """Return the files in *folder* with the charts of *found*; *plots* is :mod:`loopyperf.explain.plots`."""
+    figures = {
+        "predicted": plots.plot_predictions(found.predictions),
+        "residuals": plots.plot_residual_panels(found.observations, found.fit),
+    }
+    try:
+        for name, figure in figures.items():
+            drawn = BytesIO()
+            figure.savefig(drawn, format="svg")
+            write_whole(folder / f"{name}.svg", drawn.getvalue(), makes_folders=True)
+    except OSError as error:
+        raise LoopyperfError(f"the charts cannot be written to {folder}: {error}; give another --plots") from error
+    return tuple(folder / f"{name}.svg" for name in figures)

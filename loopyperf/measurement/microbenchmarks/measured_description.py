@@ -1,0 +1,390 @@
+"""What an archive of microbenchmarks tells of a device, as a description: each number with how it was measured.
+
+A number that was not found is absent, and :attr:`Described.refusals` says why.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+
+from loopyperf.device.description import CoreLimits, Device, InstructionTiming, MemoryLevel, Throughput
+from loopyperf.device.lambdas import DRAM, Lambdas
+from loopyperf.device.parts import Lanes, Per, Quantity, SharedPipeline
+from loopyperf.errors import MeasurementError
+from loopyperf.idg.graph import Idg
+from loopyperf.measurement.archive import Recording, read_archive
+from loopyperf.measurement.backends import opened
+from loopyperf.measurement.backends.backend import Backend
+from loopyperf.measurement.campaign import EMPTY_KERNEL, ProgressReport, keep, measure, report_stage, unfinished_archive
+from loopyperf.measurement.environment import Configuration
+from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
+from loopyperf.measurement.microbenchmarks.instruction_benchmarks import (
+    BARRIER,
+    LOCAL_LOAD,
+    Latencies,
+    MeasuredMix,
+    Refusal,
+    instructions,
+    measured_mix,
+)
+from loopyperf.measurement.microbenchmarks.memory_benchmarks import (
+    BANKS,
+    CHASE,
+    WORD,
+    MemoryBenchmarks,
+    conflict_cost,
+    has_banks,
+    memories,
+)
+from loopyperf.measurement.microbenchmarks.pace import (
+    FULL,
+    SHORT,
+    Core,
+    Estimated,
+    Pace,
+    core_of,
+    paces,
+    with_smaller_arrays,
+)
+from loopyperf.measurement.records import Run
+from loopyperf.pipeline import Execution, simulate
+
+# {{{ how well the latencies that were found predict a kernel that they were not found from
+#
+# The iterative barrier kernel.
+#
+# Lemeire, section 6.2: multiply-adds of one chain with a barrier after each, at several divisions of a core's warps
+# into groups. The pipeline model simulates it with the two latencies of both instructions.
+
+
+KERNEL = "iterative barrier"
+KINDS = {"alu": "fma f32", "barrier": BARRIER}
+"""subsystems of the graph, and the instructions that they execute"""
+PARTS = 100
+"""of a cycle, at most: the simulator is exact, and its clock has as many ticks as all latencies need"""
+PASSES = 64
+"""that are simulated, and twice as many: their difference has no beginning and no end in it"""
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierCheck:
+    """Predicted and measured cycles of a multiply-add and its barrier, for each division of the warps."""
+
+    predicted: tuple[float, ...]
+    measured: tuple[float, ...]
+
+    @property
+    def error(self) -> float:
+        """Return the mean of the absolute errors, as shares of what was measured."""
+        errors = [abs(p - m) / m for p, m in zip(self.predicted, self.measured, strict=True)]
+        return sum(errors) / len(errors)
+
+
+def iterative_barrier(recording: Recording, core: Core, found: Sequence[Latencies]) -> BarrierCheck | None:
+    """Return the prediction of the iterative barrier kernel; None where it or one of the latencies is missing."""
+    known = {each.name: each for each in found}
+    timing = {part: lambdas for part, name in KINDS.items() if (lambdas := _lambdas(known, name)) is not None}
+    taken = paces(recording, KERNEL)
+    if not taken or set(timing) != set(KINDS):
+        return None
+    predicted = tuple(_simulated(pace, core, timing) for pace in taken)
+    return BarrierCheck(predicted, tuple(core.cycles_each(pace) for pace in taken))
+
+
+def _lambdas(known: Mapping[str, Latencies], name: str) -> Lambdas | None:
+    latencies = known.get(name)
+    if latencies is None or latencies.issue is None or latencies.completion is None:
+        return None
+    return Lambdas(_simple(latencies.issue.value), _simple(latencies.completion.value))
+
+
+def _simple(cycles: float) -> Fraction:
+    return Fraction(cycles).limit_denominator(PARTS)
+
+
+def _simulated(pace: Pace, core: Core, timing: Mapping[str, Lambdas]) -> float:
+    warps = core.warps_of_group(pace)
+    groups = core.warps(pace) // warps
+    few, many = (
+        simulate(
+            Idg.from_edges(["alu", "barrier"], [(0, 1), (1, 0, 1)], trips=trips),
+            timing,
+            Execution(warps, groups, groups),
+        ).cycles
+        for trips in (PASSES, 2 * PASSES)
+    )
+    return (many - few) / PASSES
+
+
+# }}}
+
+
+# {{{ description
+
+
+REPORTED = "reported by the driver"
+MIX = "instruction mix"
+MULTIPLY_ADD = "fma f32"
+"""the first kind of the mix; the second is the special function"""
+DIGITS = 4
+"""significant ones that are written of what was measured"""
+
+Numbers = list[tuple[str, Quantity]]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredDescription:
+    """A device as it was measured."""
+
+    device: Device
+    refusals: tuple[Refusal, ...]
+    """what is absent, and why"""
+    prediction: BarrierCheck | None
+    """of the iterative barrier kernel, simulated with what was found"""
+
+
+def describe(recording: Recording, clock: float | None = None) -> MeasuredDescription:
+    """Return the device that *recording* was measured on, in cycles of *clock* Hz or of the clock that is reported.
+
+    Raises :class:`MeasurementError` where nothing was measured, or no clock is known.
+    """
+    return _Description(recording, clock).described()
+
+
+class _Description:
+    def __init__(self, recording: Recording, clock: float | None) -> None:
+        self.recording = recording
+        self.core: Core = core_of(recording, clock)
+        self.run: Run = recording.runs[-1]
+        self.given = clock is not None
+        self.slug = self.run.environment.slug
+        found = instructions(recording, self.core)
+        self.latencies = {each.name: each for each in found if isinstance(each, Latencies)}
+        self.refusals = [each for each in found if isinstance(each, Refusal)]
+        self.memories = memories(recording, self.core)
+        if not self.memories and paces(recording, CHASE):
+            self.refusals.append(Refusal("caches", "the pointer chase takes no steady time from the smallest sizes on"))
+        self.mix = self._mix()
+
+    def described(self) -> MeasuredDescription:
+        environment = self.run.environment
+        device = Device(
+            slug=self.slug,
+            name=environment.device,
+            vendor=environment.vendor,
+            architecture="not stated by the driver",
+            note=self._note(),
+            lanes=Lanes.IN_TURN if environment.is_processor else Lanes.TOGETHER,
+            pipelines=tuple(self._pipelines()),
+            limits=CoreLimits(slug=self.slug, place="limits").stating(**dict(self._limits())),
+            throughput=Throughput(slug=self.slug, place="throughput"),
+            instructions=tuple(self._instructions()),
+            memory=tuple(self._levels()),
+        ).stating(**dict(self._own()))
+        prediction = iterative_barrier(self.recording, self.core, list(self.latencies.values()))
+        return MeasuredDescription(device, tuple(self.refusals), prediction)
+
+    # {{{ the device's own numbers
+
+    def _own(self) -> Iterator[tuple[str, Quantity]]:
+        yield "cores", Quantity(self.core.cores, "cores", REPORTED)
+        yield "clock", Quantity(self.core.clock / 1e6, "MHz", "given by who measured" if self.given else REPORTED)
+        if self.core.warp_size > 1:
+            yield "warp_size", Quantity(self.core.warp_size, "work-items", REPORTED)
+        if (limit := self._issue_limit()) is not None:
+            source = self._source(f"{MIX} of multiply-adds and 1/√x, slope over their number, {limit}")
+            yield "issue_limit", Quantity(_rounded(limit.value), "warp instructions/cycle", source)
+        empty = [m for m in self.recording.completed.values() if m.kernel_class == EMPTY_KERNEL]
+        taken = [self.run.protocol.measured_time(m.samples) for m in empty if m.kind == "measurement"]
+        if taken:
+            source = self._source("empty kernel, by the wall clock, the host's part included")
+            yield "launch_overhead", Quantity(_rounded(min(taken) * 1e6), "µs", source)
+
+    def _pipelines(self) -> Iterator[tuple[str, SharedPipeline]]:
+        if self.mix is not None and self.mix.separate is False:
+            yield "sfu", SharedPipeline("alu", self._source(f"{MIX} of multiply-adds and 1/√x"))
+
+    def _limits(self) -> Iterator[tuple[str, Quantity]]:
+        limits = self.run.limits
+        yield "work_items_per_group", Quantity(limits.group_size, "work-items", REPORTED)
+        yield "local_memory_per_group", _size(limits.local_memory, REPORTED)
+
+    def _note(self) -> str:
+        words = "Measured by loopyperf microbenchmark; what could not be measured is absent."
+        if self.core.warp_size > 1:
+            return words
+        return (
+            f"{words} The driver states no warps, so a warp is one work-item here, as on a processor: what the "
+            "compiler makes of several work-items, by vector instructions or in turns, is in the times."
+        )
+
+    # }}}
+
+    # {{{ instructions
+
+    def _instructions(self) -> Iterator[InstructionTiming]:
+        for name, found in [*self.latencies.items(), *self._global_loads()]:
+            fields = {"issue": found.issue, "completion": found.completion}
+            numbers = {
+                field: self._cycles(number, found, field) for field, number in fields.items() if number is not None
+            }
+            if numbers:
+                yield InstructionTiming(slug=self.slug, place=f"instructions.{name}").stating(**numbers)
+            else:
+                self.refusals.append(Refusal(name, f"neither latency is above its error ({found.how})"))
+
+    def _cycles(self, number: Estimated, found: Latencies, field: str) -> Quantity:
+        bound = "at most: by the fewest warps alone, " if found.at_most and field == "completion" else ""
+        return Quantity(_rounded(number.value), "cycles", self._source(f"{found.how}, {bound}{number}"))
+
+    def _global_loads(self) -> Iterator[tuple[str, Latencies]]:
+        """A load's λ is a core's share of the bandwidth (Lemeire, section 4.3)."""
+        for memory in self.memories:
+            if memory.name == DRAM and memory.bandwidth is not None:
+                moved = self.core.cores * self.core.warp_size * WORD * self.core.clock
+                issue = Estimated(
+                    moved / memory.bandwidth.value, moved / memory.bandwidth.value**2 * memory.bandwidth.error
+                )
+                yield (
+                    "load global b32",
+                    Latencies("load global b32", issue, memory.level.latency, "pointer chase and streaming from DRAM"),
+                )
+
+    def _mix(self) -> MeasuredMix | None:
+        taken = paces(self.recording, MIX)
+        try:
+            each = [self.core.cycles_each(pace) / self.core.warps(pace) for pace in taken]
+            return measured_mix([pace.sizes["beta"] for pace in taken], each) if taken else None
+        except MeasurementError as error:
+            self.refusals.append(Refusal("issue limit", str(error)))
+            return None
+
+    def _issue_limit(self) -> Estimated | None:
+        multiply_add = self.latencies.get(MULTIPLY_ADD)
+        if self.mix is None or multiply_add is None or multiply_add.issue is None:
+            return None
+        return self.mix.issue_limit(multiply_add.issue)
+
+    # }}}
+
+    # {{{ memories
+
+    def _levels(self) -> Iterator[MemoryLevel]:
+        if LOCAL_LOAD in self.latencies:
+            yield self._memory("local", Per.CORE, self._local())
+        for number, memory in enumerate(self.memories):
+            yield self._memory(memory.name, Per.DEVICE if number else Per.CORE, self._level(memory))
+        yield from self._reported_memories()
+
+    def _local(self) -> Iterator[tuple[str, Quantity]]:
+        found = self.latencies[LOCAL_LOAD]
+        if found.completion is not None:
+            yield "latency", self._cycles(found.completion, found, "completion")
+        if has_banks(conflict_cost(self.recording, self.core)):
+            source = self._source("loads with 1 to 32 accesses of a bank take so many times as long")
+            yield "banks", Quantity(BANKS, "banks", source)
+            yield "bank_width", Quantity(WORD, "B", source)
+
+    def _level(self, memory: MemoryBenchmarks) -> Iterator[tuple[str, Quantity]]:
+        level = memory.level
+        if memory.name == DRAM:
+            yield from self._own_memory()
+        elif level.holds_not is not None:
+            source = f"pointer chase, the most that takes no longer; {level.holds_not} B take longer"
+            yield "size", _size(level.holds, self._source(source))
+        how = f"pointer chase, random order, with its index arithmetic, {level.latency}"
+        yield "latency", Quantity(_rounded(level.latency.value), "cycles", self._source(how))
+        if memory.bandwidth is not None:
+            source = self._source(f"streaming, all cores reading at stride 1, {memory.bandwidth}")
+            yield "sustained_bandwidth", Quantity(_rounded(memory.bandwidth.value / 1e9), "GB/s", source)
+
+    def _own_memory(self) -> Iterator[tuple[str, Quantity]]:
+        if self.run.limits.memory is not None:
+            yield "size", _size(self.run.limits.memory, REPORTED)
+
+    def _reported_memories(self) -> Iterator[MemoryLevel]:
+        """Yield what the driver reports beside what was measured: it does not say which level its cache is."""
+        limits = self.run.limits
+        if limits.cache is not None:
+            numbers: Numbers = [("size", _size(limits.cache, REPORTED))]
+            numbers += [("line", Quantity(limits.cache_line, "B", REPORTED))] if limits.cache_line else []
+            yield self._memory("cache", Per.DEVICE, numbers)
+        if DRAM not in [memory.name for memory in self.memories] and limits.memory is not None:
+            yield self._memory(DRAM, Per.DEVICE, self._own_memory())
+
+    def _memory(self, name: str, per: Per, numbers: Iterable[tuple[str, Quantity]]) -> MemoryLevel:
+        return MemoryLevel(slug=self.slug, place=f"memory.{name}", per=per).stating(**dict(numbers))
+
+    # }}}
+
+    def _source(self, how: str) -> str:
+        environment = self.run.environment
+        return f"measured {self.run.started:%Y-%m-%d}, {how}; {environment.backend} driver {environment.driver}"
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _size(nbytes: int, source: str) -> Quantity:
+    """Return the number of bytes in the largest unit of which they are a whole number."""
+    unit, factor = next(
+        (name, factor)
+        for name, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1))
+        if nbytes % factor == 0
+    )
+    return Quantity(nbytes // factor, unit, source)
+
+
+# }}}
+
+
+KERNELS = "measurement_kernels/microbenchmarks"
+"""the folder of the kernel files; not in the folder above, from which fits are made"""
+
+
+def microbenchmark(
+    backend: str | Backend = "opencl",
+    *,
+    device: str | None = None,
+    archive: str | os.PathLike[str] | None = None,
+    clock: float | None = None,
+    quick: bool = False,
+    progress: ProgressReport | None = None,
+) -> MeasuredDescription:
+    """Return the description of a device, from microbenchmarks that are run now.
+
+    Every raw sample goes into *archive* (by default in the user data folder, where an interrupted run is resumed and a
+    finished one is kept under its date). *clock* is in Hz, by default what the driver reports; *quick* takes fewer
+    runs and smaller arrays.
+
+    A kernel that does not compile, as in double precision on some devices, or computes something wrong, is among what
+    is absent, with the reason.
+
+    Raises :class:`BackendError` without a device, :class:`MeasurementError` where no clock is known or not even the
+    empty kernel can be measured, :class:`IncompatibleRunsError` for an archive of another device or protocol.
+    """
+    machine = opened(backend, device)
+    files = load_kernel_files(bundled_folder(KERNELS))
+    chosen, protocol = (with_smaller_arrays(files), SHORT) if quick else (files, FULL)
+    purpose = "quick-microbenchmarks" if quick else "microbenchmarks"
+    path = unfinished_archive(machine, purpose) if archive is None else Path(archive)
+    failures: list[Refusal] = []
+
+    def on_failure(kernel_class: str, failed: Configuration, error: MeasurementError) -> None:
+        failures.append(Refusal(f"{kernel_class}, {failed.label}", str(error)))
+
+    recording = measure(machine, chosen, path, protocol, progress, on_failure)
+    report_stage("evaluating", progress)
+    described = describe(recording, clock)
+    if archive is None:
+        keep(path)
+    return replace(described, refusals=(*described.refusals, *failures))
+
+
+def described_by(archive: str | os.PathLike[str], clock: float | None = None) -> MeasuredDescription:
+    """Return the description of the device that *archive* was recorded on; no device is needed."""
+    recording: Recording = read_archive(archive)
+    return describe(recording, clock)
