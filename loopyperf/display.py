@@ -177,7 +177,7 @@ class Table:
 class ReportText:
     """What there is to read of an answer."""
 
-    asked: str
+    question: str
     """what it is an answer to, e.g. ``"matmul(n=4096) on nvidia-v100"``"""
     answer: str = ""
     """in some words"""
@@ -193,7 +193,7 @@ class ReportText:
     @property
     def head(self) -> str:
         """Return what was asked, and the answer to it."""
-        return ": ".join(filter(None, [self.asked, self.answer]))
+        return ": ".join(filter(None, [self.question, self.answer]))
 
     @property
     def line(self) -> str:

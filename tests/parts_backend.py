@@ -18,7 +18,7 @@ from loopyperf.measurement.backends.backend import (
     MeasuredTimes,
     check_parts,
 )
-from loopyperf.measurement.drift_monitor import YARDSTICK
+from loopyperf.measurement.drift_monitor import REFERENCE
 from loopyperf.measurement.environment import DeviceLimits, Environment
 
 LIMITS = DeviceLimits(group_size=1024, local_memory=48 * 1024, global_memory=2**30)
@@ -103,7 +103,7 @@ class WholeAndParts(PartsBackend):
     """whole runs that were asked for"""
 
     def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
-        if case.kernel_class == YARDSTICK:
+        if case.kernel_class == REFERENCE:
             return MeasuredTimes((1e3 * LAUNCH if case.sizes["rounds"] > 64 else LAUNCH,) * runs)
         self.calls.append(case)
         return MeasuredTimes((self.whole(case.configuration.build(), case.sizes),) * runs)

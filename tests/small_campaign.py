@@ -20,7 +20,7 @@ from typing import Any
 
 import loopyperf as lpp
 from loopyperf.measurement.backends.backend import BenchmarkCase, MeasuredTimes
-from loopyperf.measurement.drift_monitor import YARDSTICK
+from loopyperf.measurement.drift_monitor import REFERENCE
 from loopyperf.measurement.protocol import Protocol
 from tests.measurement.synthetic import SyntheticBackend, environment
 
@@ -185,6 +185,6 @@ class Mortal(SyntheticBackend):
     AFTER = 12
 
     def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
-        if len(self.calls) == self.AFTER and case.kernel_class != YARDSTICK:
+        if len(self.calls) == self.AFTER and case.kernel_class != REFERENCE:
             raise InterruptedCampaignError
         return super().time(case, runs)

@@ -67,16 +67,16 @@ def chosen_fit(model: str | None, device: str | None, fit: FitChoice | None, bac
     for a fit of another model, device or backend than was asked for.
     """
     if fit is None:
-        return find_fit(_meant(device), model, backend=backend)
+        return find_fit(_resolved(device), model, backend=backend)
     chosen = fit if isinstance(fit, Fit) else find_fit("", path=fit, model=model)
-    _check_asked_for(chosen, model, device, backend)
+    _check_requested(chosen, model, device, backend)
     return chosen
 
 
 def fit_with_notes(model: str | None, device: str | None, backend: str | None) -> tuple[Fit, tuple[str, ...]]:
     """Return the fit that :func:`chosen_fit` finds, and which others there are, of other backends, in sentences."""
     fit = chosen_fit(model, device, None, backend)
-    return fit, () if backend is not None else _said_of_choice(fit)
+    return fit, () if backend is not None else _choice_note(fit)
 
 
 def usual_answer(device: DeviceChoice | None, backend: str | None = None) -> tuple[Fit | Device, tuple[str, ...]]:
@@ -126,7 +126,7 @@ def _described(name: str) -> Device | None:
         return None
 
 
-def _said_of_choice(fit: Fit) -> tuple[str, ...]:
+def _choice_note(fit: Fit) -> tuple[str, ...]:
     """Return which backend *fit*, which was found without naming one, was measured through, if there are others."""
     others = " and ".join(map(repr, other_backends(fit)))
     if not others:
@@ -154,7 +154,7 @@ def fitted_devices() -> tuple[str, ...]:
     return tuple(sorted({listed_as(fit.slug) for fit in known_fits()}))
 
 
-def _check_asked_for(fit: Fit, model: str | None, device: str | None, backend: str | None) -> None:
+def _check_requested(fit: Fit, model: str | None, device: str | None, backend: str | None) -> None:
     if model is not None and fit.model != model:
         raise FitFileError(
             f"the fit is of the model {fit.model!r}, but {model!r} was asked for; ask for the fit's model, or give "
@@ -195,7 +195,7 @@ def resolved_device() -> str:
         ) from error
 
 
-def _meant(device: str | None) -> str:
+def _resolved(device: str | None) -> str:
     if device is not None:
         return device
     return os.environ.get(DEVICE_VARIABLE) or _fitted_local_device()
@@ -254,7 +254,7 @@ def _local_device(pyopencl_choice: str | None) -> str:
 # }}}
 
 
-def given_device(origin: Provenance) -> Device | None:
+def requested_device(origin: Provenance) -> Device | None:
     """Return the description that a fit or a learned model was told of its device; None where there is none now."""
     if origin.described_as == PROCESSOR.stem:
         return a_processor()

@@ -140,7 +140,7 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
         """Return the weights with what they were fitted to, and how well they do on kernel classes left out."""
         validated = self.cross_validation
         return ReportText(
-            asked=f"{self.model} model of {self.device} ({self.slug})",
+            question=f"{self.model} model of {self.device} ({self.slug})",
             answer=", ".join(self._origin()),
             tables=[self._weights(), *([] if validated is None else [validated.table(self.candidate)])],
             remarks=list(self._remarks()),

@@ -207,7 +207,7 @@ def interval_coverage(
             rest, further = _without(left_out, observations), _without(left_out, beyond)
             asked = [row for row in observations if row.kernel_class in left_out]
             fit = fit_observations(_NOBODY, rest, candidates, beyond=further)[0]
-            error, width = _asked(fit, asked, level)
+            error, width = _requested(fit, asked, level)
             errors += error.tolist()
             stated += width.tolist()
             chosen[fit.candidate] = None
@@ -226,7 +226,7 @@ def _without(classes: set[str], rows: Sequence[Observation]) -> list[Observation
     return [row for row in rows if row.kernel_class not in classes]
 
 
-def _asked(fit: Fit, rows: Sequence[Observation], level: float) -> tuple[Vector, Vector]:
+def _requested(fit: Fit, rows: Sequence[Observation], level: float) -> tuple[Vector, Vector]:
     """Return by how much ln T of each of *rows* is off, and by how much the interval says it may be."""
     amounts = [row.amounts(fit.basis) for row in rows]
     names = tuple(sorted({column for each in amounts for column in each}))

@@ -317,7 +317,7 @@ class ResidualModel(Shown):
             for name, score in self.record.scores.items()
         ]
         return ReportText(
-            asked=f"learned model of {self.record.slug}",
+            question=f"learned model of {self.record.slug}",
             answer=self._taught(),
             tables=[Table(("on classes left out", "median error", "explained"), scores)],
             remarks=[f"source: {self.record.source}"] if self.record.source else [],

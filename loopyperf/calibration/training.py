@@ -75,10 +75,10 @@ class UnfittedBase:
 
     def fitted(self, examples: Sequence[Example]) -> Answers:
         """Return what reads the answers off the examples."""
-        return _stated
+        return _given
 
 
-def _stated(examples: Sequence[Example], /) -> Vector:
+def _given(examples: Sequence[Example], /) -> Vector:
     silent = [str(each.observation) for each in examples if each.base is None]
     if silent:
         raise CalibrationError(f"what the base says of {silent[0]} is not known; state its seconds")

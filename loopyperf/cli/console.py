@@ -75,7 +75,7 @@ def show_report_text(report_text: ReportText) -> None:
     """
     console = standard_output()
     prose = None if has_width() else sys.maxsize
-    for line in ReportText(report_text.asked, report_text.answer).text(console.width, prose=prose).splitlines():
+    for line in ReportText(report_text.question, report_text.answer).text(console.width, prose=prose).splitlines():
         console.print(Text(line, "bold"))
     _show_tables(report_text, console)
     for sentence in _of_shell(report_text).sentences(_all_notes()):

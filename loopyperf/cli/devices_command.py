@@ -52,7 +52,7 @@ class Answering:
         return cls((), {name: tuple(needed(every, model.sees)) for name, model in models})
 
     @property
-    def stated(self) -> tuple[str, ...]:
+    def published(self) -> tuple[str, ...]:
         """Return the models that answer by stated numbers."""
         return tuple(name for name, assumed in self.assumed.items() if not assumed)
 
@@ -61,7 +61,7 @@ class Answering:
         """Return how many answer, e.g. ``"5 stated, 7 assumed (1 number)"``; what is lacking where none does."""
         if self.lacks:
             return f"none: lacks {', '.join(self.lacks)}"
-        stated, most = len(self.stated), max(map(len, self.assumed.values()))
+        stated, most = len(self.published), max(map(len, self.assumed.values()))
         others = f"{len(self.assumed) - stated} assumed ({number_of(most, 'number')})" if most else ""
         return ", ".join(filter(None, (f"{stated} stated" if stated else "", others)))
 
@@ -164,10 +164,10 @@ def show_device(device: Device) -> None:
 
 
 def _report_text_of(device: Device) -> ReportText:
-    return ReportText("", tables=[device.table], remarks=_told(device))
+    return ReportText("", tables=[device.table], remarks=_note(device))
 
 
-def _told(device: Device) -> list[str]:
+def _note(device: Device) -> list[str]:
     """Return which models answer, and what is assumed for which of them, in sentences."""
     found = Answering.of(device)
     if found.lacks:

@@ -108,14 +108,14 @@ def _details(on: OnDevice) -> Iterator[ReportText]:
     if on.estimate.breakdown.rows:
         yield ReportText("What the time is made of", tables=[_parts_table(on.estimate)])
     yield from _waiting(on)
-    yield from _listed(_whose(on), [_said_by(names, sentence, on) for sentence, names in said.items()])
+    yield from _listed(_whose(on), [_repeated_by(names, sentence, on) for sentence, names in said.items()])
     yield ReportText("The models", tables=[models_table(on.estimates, on.clock)])
     yield from _listed("No answer", _reasons(on.refusals))
     if on.roofline is not None:
         yield _under_roofs(on, on.roofline, said)
     for advice in on.advice:
         report_text = advice.report_text()
-        yield replace(report_text, asked=f"What would help {report_text.asked}, by {ADVISOR}{_beside(on)}")
+        yield replace(report_text, question=f"What would help {report_text.question}, by {ADVISOR}{_beside(on)}")
     missing = [name for name, reason in on.gaps.items() if reason not in on.refusals.values()]
     yield from _listed("Missing", [f"{name}: {on.gaps[name]}" for name in missing])
 
@@ -148,7 +148,7 @@ def _whose(on: OnDevice) -> str:
     return "Notes, of all models where none is named" if len(on.estimates) > 1 else "Notes"
 
 
-def _said_by(names: Sequence[str], sentence: str, on: OnDevice) -> str:
+def _repeated_by(names: Sequence[str], sentence: str, on: OnDevice) -> str:
     """Return *sentence* with the models that say it, unless all do."""
     return sentence if len(names) == len(on.estimates) else f"{', '.join(names)}: {sentence}"
 
@@ -159,7 +159,7 @@ def _under_roofs(on: OnDevice, roofline: Roofline, said: Collection[str]) -> Rep
     work = [(each.name, prefixed(each.flops, "flop"), _moved(each.moved)) for each in roofline.launches]
     return replace(
         report_text,
-        asked="Roofline",
+        question="Roofline",
         tables=[*report_text.tables, Table(("launch", "does", "moves"), work, last=1)],
         remarks=[OF_ALL_LANES, *report_text.remarks, *filter(None, [on.under_the_roof])],
         notes=[each for each in report_text.notes if each not in said],

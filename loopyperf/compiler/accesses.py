@@ -159,7 +159,7 @@ class _Addressing:
         """Yield the edges of the address of the access at *place*."""
         access, loops = self.graph.instructions[place], self.graph.loops_around[place]
         wanted = [edge for edge in self.graph.definitions[place] if self._is_index(edge)]
-        what = frozenset((edge.source, edge.passes, edge.condition) for edge in wanted)
+        what = frozenset((edge.source, edge.iterations, edge.condition) for edge in wanted)
         key = (access.reference.array, tuple(loop.number for loop in loops), access.condition, what)
         names = [loop.name for loop in loops]
         if key not in self.last:

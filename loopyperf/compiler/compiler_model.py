@@ -70,21 +70,21 @@ PASS = {Opcode.INTEGER: 4, Opcode.BRANCH: 1}
 
 def with_divergent_exits(graph: Idg) -> Idg:
     """Return *graph* with as many passes of innermost loops as a warp makes whose lanes make different numbers."""
-    parting = {loop.name for loop in loops_in(graph.body) if _may_part(graph, loop)}
+    parting = {loop.name for loop in loops_in(graph.body) if _may_diverge(graph, loop)}
     if not parting:
         return graph
     once = computed_once(graph)
     factors = {loop.name: copies(once, loop) for loop in loops_in(once.body) if loop.name in parting}
-    return _Parting(graph, factors).parted()
+    return _DivergentExits(graph, factors).parted()
 
 
-def _may_part(graph: Idg, loop: Loop) -> bool:
+def _may_diverge(graph: Idg, loop: Loop) -> bool:
     inside = [graph.instructions[place] for place, _ in placed(loop.body)]
     is_plain = is_innermost(loop) and isinstance(loop.trips, int) and not loop.is_unrolled
     return is_plain and len(set(loop.lanes)) > 1 and all(each.condition is None for each in inside)
 
 
-class _Parting:
+class _DivergentExits:
     def __init__(self, graph: Idg, factors: dict[str, int]) -> None:
         self.graph, self.factors = graph, factors
         self.instructions: list[Instruction] = list(graph.instructions)
@@ -97,17 +97,17 @@ class _Parting:
         """Return *edge* from the last pass of a loop, where it led from what was its last one."""
         depth = len(self.graph.loops_around[edge.source]) - 1
         loop = self.graph.loops_around[edge.source][-1] if depth >= 0 else None
-        if loop is None or loop.name not in self.factors or edge.passes[depth] != Affine((), loop.trips - 1):
+        if loop is None or loop.name not in self.factors or edge.iterations[depth] != Affine((), loop.trips - 1):
             return edge
         last: Iteration = Affine((), warp_iterations(loop.lanes, self.factors[loop.name]) - 1)
-        return replace(edge, passes=(*edge.passes[:depth], last))
+        return replace(edge, iterations=(*edge.iterations[:depth], last))
 
     def _items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
         for item in body:
             if not isinstance(item, Loop):
                 yield item
             elif item.name in self.factors:
-                yield self._with_all_passes(item)
+                yield self._with_all_iterations(item)
                 yield from self._control(item, around)
             else:
                 yield replace(item, body=tuple(self._items(item.body, (*around, item))))
@@ -123,7 +123,7 @@ class _Parting:
                 self.instructions.append(Instruction(kind, "i32", subsystem, "", text, executions=passes))
                 yield len(self.instructions) - 1
 
-    def _with_all_passes(self, loop: Loop) -> Loop:
+    def _with_all_iterations(self, loop: Loop) -> Loop:
         trips = warp_iterations(loop.lanes, self.factors[loop.name])
         for place, _ in placed(loop.body):
             each = self.instructions[place]

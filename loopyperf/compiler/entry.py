@@ -46,7 +46,7 @@ def with_entry(graph: Idg, capability: Capability = HOPPER) -> Idg:
     """Return *graph* with what a device of *capability* executes before and after all loops."""
     first = len(graph.instructions)
     added = [
-        Instruction(kind, "i32", Pipeline.ALU, "", "before the loops", is_stated=kind == Opcode.MOVE)
+        Instruction(kind, "i32", Pipeline.ALU, "", "before the loops", is_assumed=kind == Opcode.MOVE)
         for kind, number in _Entry(graph, capability >= HOPPER).kinds()
         for _ in range(number)
     ]

@@ -158,7 +158,7 @@ def _is_constant_load(instruction: Instruction) -> bool:
 def _lasts(instruction: Instruction) -> bool:
     """Return whether *instruction* is kept, used or not: data decide what others are executed, and how often."""
     is_decision = instruction.is_bound or (instruction.kind == Opcode.COMPARE and len(instruction.operands) == 2)
-    stays = instruction.is_idle or instruction.is_volatile or instruction.is_stated
+    stays = instruction.is_idle or instruction.is_volatile or instruction.is_assumed
     return instruction.kind in LASTING or stays or is_decision
 
 

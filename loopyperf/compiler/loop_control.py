@@ -220,7 +220,7 @@ class _Control:
         )
         again = (AGAIN if meets else 0) + self._steps_by_products(moved, loop)
         steps += [self._add(Opcode.INTEGER, f"invariant of {loop.name}", passes) for _ in range(again)]
-        pointers = self._parting_pointers(moved, loop) if loop.lanes_diverge else self._pointers(moved, loop, meets)
+        pointers = self._divergence_pointers(moved, loop) if loop.lanes_diverge else self._pointers(moved, loop, meets)
         for place in pointers:
             step = self._step(f"move on to the next {loop.name}", loops, passes)
             self.edges.append(self._edge(step, place, loops, 1))
@@ -267,7 +267,7 @@ class _Control:
         names = frozenset((loop.name,))
         return len({frozenset(filter(_is_product, each.without(names).terms)) for each in far})
 
-    def _parting_pointers(self, moved: Sequence[int], loop: Loop) -> Iterator[int]:
+    def _divergence_pointers(self, moved: Sequence[int], loop: Loop) -> Iterator[int]:
         """Yield one access for each array: each has an index; where a loop is inside, they are computed there."""
         arrays = {self.graph.instructions[place].reference.array: place for place in moved}
         yield from arrays.values() if is_innermost(loop) else ()
@@ -331,9 +331,9 @@ GUARDS = {1: 10, 2: 18, 4: 18, 16: 28}
 are left for the loops of fewer copies and of single passes that follow, and the tests of these"""
 BOUNDS = 8
 """to know how many passes a lane makes through a loop that lanes leave one after the other, and whether any"""
-PARTING = {Opcode.BRANCH: 7, Opcode.MOVE: 5, Opcode.INTEGER: 8}
+DIVERGENCE = {Opcode.BRANCH: 7, Opcode.MOVE: 5, Opcode.INTEGER: 8}
 """around such a loop: two agreements to meet and the two meetings, tests of how many passes are left, addresses anew"""
-OUTER_PARTING = {Opcode.BRANCH: 3, Opcode.MOVE: 1, Opcode.INTEGER: 1}
+OUTER_DIVERGENCE = {Opcode.BRANCH: 3, Opcode.MOVE: 1, Opcode.INTEGER: 1}
 """around one with such a loop inside"""
 
 
@@ -370,19 +370,19 @@ class _Guarding:
         if not loop.is_counted:
             return {}
         if loop.lanes_diverge and not is_innermost(loop):
-            return OUTER_PARTING
+            return OUTER_DIVERGENCE
         written = written_out(self.graph, loops)
         guards = GUARDS[max(number for number in GUARDS if number <= written)]
         if not loop.lanes_diverge:
             return {Opcode.INTEGER: guards}
-        return {**PARTING, Opcode.INTEGER: PARTING[Opcode.INTEGER] + (guards if written > 1 else 0)}
+        return {**DIVERGENCE, Opcode.INTEGER: DIVERGENCE[Opcode.INTEGER] + (guards if written > 1 else 0)}
 
     def _added(self, kinds: Mapping[Opcode, int], text: str, executions: int) -> list[int]:
         first = len(self.instructions)
         for kind, number in kinds.items():
             subsystem = Pipeline.CONTROL if kind == Opcode.BRANCH else Pipeline.ALU
             is_stated = kind == Opcode.MOVE
-            each = Instruction(kind, "i32", subsystem, "", text, executions=executions, is_stated=is_stated)
+            each = Instruction(kind, "i32", subsystem, "", text, executions=executions, is_assumed=is_stated)
             self.instructions.extend([each] * number)
         return list(range(first, len(self.instructions)))
 

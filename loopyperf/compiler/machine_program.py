@@ -109,7 +109,7 @@ class MachineProgram(Shown):
         headings = ("launch", "instructions", "registers", "spilled", "groups at once", "limited by")
         arrays = (f"{each.name} is {each.home}: {each.reason}" for each in self.unsure.values())
         return ReportText(
-            asked=called(self.kernel, self.sizes),
+            question=called(self.kernel, self.sizes),
             answer=f"{number_of(len(self.launches), 'launch')}, compiled for {self.device}",
             tables=[Table(headings, rows, last=1)],
             remarks=list(arrays),

@@ -186,13 +186,13 @@ class _Spilled:
             self.edges.append(edge)
             return
         load, store = self._load(after, edge.target, read), self._store(before, edge.source, defined)
-        first = self._first_passes(edge.target, after)
+        first = self._first_iterations(edge.target, after)
         self.edges.append(
             replace(
                 edge,
                 source=store,
                 target=load,
-                passes=tuple(each.replaced(first) for each in edge.passes[:outer]),
+                iterations=tuple(each.replaced(first) for each in edge.iterations[:outer]),
                 distance=edge.distance[: min(outer, len(after.loops))],
                 condition=_when_entered(edge.condition, first),
                 through=Dependence.MEMORY,
@@ -201,7 +201,7 @@ class _Spilled:
         )
         self._use(load, edge, after)
 
-    def _first_passes(self, place: int, region: _Region) -> dict[str, Iteration]:
+    def _first_iterations(self, place: int, region: _Region) -> dict[str, Iteration]:
         """Return the loops in *region* that are around *place*, in their first passes: then the region is entered."""
         return {loop.name: Affine() for loop in self.graph.loops_around[place][len(region.loops) :]}
 
@@ -257,7 +257,7 @@ class _Spilled:
 
     def _add(self, direction: Direction, region: _Region, place: int, element: Element) -> int:
         like = self.graph.instructions[place]
-        condition = _when_entered(like.condition, self._first_passes(place, region))
+        condition = _when_entered(like.condition, self._first_iterations(place, region))
         index = None if element.address is None else element.address.expression
         self.instructions.append(
             Instruction(

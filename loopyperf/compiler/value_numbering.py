@@ -96,7 +96,7 @@ class _Merger:
 
     def _what(self, place: int, instruction: Instruction, versions: dict[str, int]) -> Any:
         """Return what tells apart what is loaded, and most of what is computed; None for what is never merged."""
-        if instruction.kind in STAYING or instruction.is_stated:
+        if instruction.kind in STAYING or instruction.is_assumed:
             return None
         what = (instruction.kind, instruction.dtype, instruction.part)
         if instruction.kind == Opcode.LOAD:
@@ -125,7 +125,7 @@ class _Merger:
         """Return what tells apart operands, what is known and where they come from; and what else is waited for."""
         sources: dict[int | None, set[Any]] = {}
         for edge in self.graph.definitions[place]:
-            found = self.same[edge.source], edge.passes, edge.condition
+            found = self.same[edge.source], edge.iterations, edge.condition
             sources.setdefault(edge.operand, set()).add(found)
         before = {slot: frozenset(found) for slot, found in sources.items()}
         operands = enumerate(instruction.operands)
@@ -148,12 +148,12 @@ def without_invariants(graph: Idg) -> Idg:
     A load moves out where nothing in the kernel stores to its array; one of local memory where nothing in the loop
     does, and no barrier is passed; a volatile one does not.
     """
-    while (moved := _Hoister(graph).hoisted()) is not None:
+    while (moved := _LoopInvariantMotion(graph).moved()) is not None:
         graph = moved
     return graph
 
 
-class _Hoister:
+class _LoopInvariantMotion:
     """Moves what can go out of the innermost loop around it, each instruction by one loop."""
 
     def __init__(self, graph: Idg) -> None:
@@ -162,7 +162,7 @@ class _Hoister:
         self.stored = {each.array for each in stored if each}
         self.invariant: set[int] = set()
 
-    def hoisted(self) -> Idg | None:
+    def moved(self) -> Idg | None:
         """Return the graph with them moved; None where there is none."""
         for loop in _loops(self.graph.body):
             if isinstance(loop.trips, int) and loop.trips > 0:
@@ -193,7 +193,7 @@ class _Hoister:
         """Return whether an instruction may be moved out of a loop, where a barrier *meets* the warp or none does."""
         each = self.graph.instructions[place]
         if each.reference is None:
-            return each.kind not in STAYING and not each.is_stated
+            return each.kind not in STAYING and not each.is_assumed
         read = each.reference
         lasts = (
             read.array not in changed and not meets
@@ -213,7 +213,7 @@ class _Hoister:
         if edge.source in here:
             return loop.name not in names_of([edge.condition])
         inside = any(around.number == loop.number for around in self.graph.loops_around[edge.source])
-        return not inside and loop.name not in names_of([*edge.passes, edge.condition])
+        return not inside and loop.name not in names_of([*edge.iterations, edge.condition])
 
     def _once(self, instruction: Instruction, place: int) -> Instruction:
         number = Fraction(instruction.executions) / self.graph.loops_around[place][-1].trips
@@ -225,7 +225,7 @@ class _Hoister:
             return edge
         depth = len(self.graph.loops_around[edge.source]) - (edge.source in self.invariant)
         target = len(self.graph.loops_around[edge.target]) - (edge.target in self.invariant)
-        return replace(edge, passes=edge.passes[:depth], distance=edge.distance[: min(depth, target)])
+        return replace(edge, iterations=edge.iterations[:depth], distance=edge.distance[: min(depth, target)])
 
     def _items(self, body: Sequence[Item]) -> Iterator[Item]:
         for item in body:

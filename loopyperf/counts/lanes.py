@@ -34,7 +34,7 @@ SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 ENUMERATED = 32
 """lanes"""
-PASSES = 24
+ITERATIONS = 24
 """of the loops around, one after another, so that what wraps in every second, third, fourth or eighth has its share"""
 SEPARATE = 5
 """elements: lanes further apart do not share what memory moves at once; the highest stride class is more than 4"""
@@ -109,7 +109,7 @@ def lanes_of(
     None where lanes have to be enumerated and none is active at *sizes*.
     """
     lanes = kernel.lane_inames(inames)
-    if _are_told_apart_by_data(kernel, inames, loops, lanes, ref):
+    if _differ_by_data(kernel, inames, loops, lanes, ref):
         return LanesByData()
     strides = element_strides(kernel, ref, sizes)
     steps = [_step(expression, lanes) for expression in ref.index]
@@ -155,7 +155,7 @@ class _OffsetsByName(IdentityMapper[[]]):
 # {{{ lanes told apart by data
 
 
-def _are_told_apart_by_data(
+def _differ_by_data(
     kernel: Kernel, inames: frozenset[str], loops: LoopPoints, lanes: frozenset[str], ref: Reference
 ) -> bool:
     """Return whether an index of *ref* depends on data that differs between neighbouring lanes."""
@@ -245,7 +245,7 @@ def _typical(
         return None
     (lane,) = lanes
     found: list[UnevenLanes] = []
-    for together in dict.fromkeys(tuple(_pass(points, lane, number)) for number in range(PASSES)):
+    for together in dict.fromkeys(tuple(_iteration(points, lane, number)) for number in range(ITERATIONS)):
         indices = tuple(_index(ref, {**sizes, **dict(point)}) for point in together)
         addresses = (sum(map(mul, index, strides)) for index in indices)
         found.append(UnevenLanes(tuple(addresses), indices))
@@ -254,7 +254,7 @@ def _typical(
     return full[(len(full) - 1) // 2]
 
 
-def _pass(points: isl.Set, lane: str, number: int) -> Iterator[tuple[tuple[str, int], ...]]:
+def _iteration(points: isl.Set, lane: str, number: int) -> Iterator[tuple[tuple[str, int], ...]]:
     """Yield the first points of one of the PASSES in the middle, by its *number*, lane by lane.
 
     Each loop goes on by one from pass to pass, from its last value to its first. Where it does not have that value, it
@@ -265,7 +265,7 @@ def _pass(points: isl.Set, lane: str, number: int) -> Iterator[tuple[tuple[str, 
     for place, name in enumerate(names):
         if name != lane:
             first, last = _bounds(points, place)
-            reached = first + ((last - first) // 2 + number - PASSES // 2) % (last - first + 1)
+            reached = first + ((last - first) // 2 + number - ITERATIONS // 2) % (last - first + 1)
             value = points.upper_bound_val(SET, place, _val(reached)).dim_max_val(place)
             points, values[name] = points.fix_val(SET, place, value), value.to_python()
     first, last = _bounds(points, names.index(lane))

@@ -76,7 +76,7 @@ def loop_points(kernel: Kernel, inames: frozenset[str], typical: Typical) -> Loo
     for name in data:
         points = _without_parameter(points, name)
     for loop, number in passes.items():
-        points = _making_passes(points, loop, ceil(number))
+        points = _iterating(points, loop, ceil(number))
     weights = (number / ceil(number) if number else Fraction(1) for number in passes.values())
     starts = {bound.loop: bound.data for bound in bounds if bound.from_below}
     by_data = frozenset(bound.loop for bound in bounds)
@@ -112,13 +112,13 @@ def leaning_loops(kernel: Kernel, launch: Launch, points: isl.Set) -> frozenset[
         leaning_on = leaning.intersection(around)
         from_below = frozenset[str]().union(*_bounds_from_below(points, loop))
         if from_below & leaning_on or (
-            not from_below.isdisjoint(inner) and not _starts_alike(kernel.domain({*around, loop}), loop, leaning_on)
+            not from_below.isdisjoint(inner) and not _starts_uniformly(kernel.domain({*around, loop}), loop, leaning_on)
         ):
             leaning.add(loop)
     return frozenset(leaning - local)
 
 
-def _starts_alike(points: isl.Set, loop: str, names: Collection[str]) -> bool:
+def _starts_uniformly(points: isl.Set, loop: str, names: Collection[str]) -> bool:
     """Return whether *loop* has the same first value in *points* whatever those of *names* are.
 
     Where it is bounded together with a loop inside it, no constraint says so: the first value is that of which there
@@ -226,7 +226,7 @@ def _fixed(points: isl.Set, name: str, value: int) -> isl.Set:
     return points if place is None else points.fix_val(*place, isl.Val(str(value))).project_out(*place, 1)
 
 
-def _making_passes(points: isl.Set, loop: str, passes: int) -> isl.Set:
+def _iterating(points: isl.Set, loop: str, passes: int) -> isl.Set:
     """Return *points* where *loop* makes so many *passes* from its first value, or from zero where that is data."""
     _, place = points.get_var_dict()[loop]
     known = points.dim_min_val(place)

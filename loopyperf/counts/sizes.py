@@ -153,14 +153,14 @@ class Typical:
         Raises :class:`UncountableError`, which says *why* it is asked, where nothing is stated, and
         :class:`ParameterError` for less than none; so do the others.
         """
-        value = self._number(self._stated((loop,), f"{why}; state how many passes it typically makes", "10"), loop)
+        value = self._number(self._given((loop,), f"{why}; state how many passes it typically makes", "10"), loop)
         if value < 0:
             raise ParameterError(f"typical {loop!r} is a number of passes, received {value}")
         return value
 
     def size(self, name: str, why: str) -> int:
         """Return the integer that *name*, which is loaded, typically is; raises what :meth:`passes` does."""
-        value = self._number(self._stated((name,), f"{why}; state what {name} typically is", "10"), name)
+        value = self._number(self._given((name,), f"{why}; state what {name} typically is", "10"), name)
         if value.denominator != 1 or value < 0:
             raise ParameterError(f"typical {name!r} bounds loops: it is an integer, 0 or more; received {value}")
         return int(value)
@@ -172,7 +172,7 @@ class Typical:
         its name does not change with its loops.
         """
         keywords = (condition,) if instruction is None else (condition, instruction)
-        stated = self._stated(keywords, f"{why}; state how often it typically holds, from 0 to 1", "0.5")
+        stated = self._given(keywords, f"{why}; state how often it typically holds, from 0 to 1", "0.5")
         value = self._number(stated, condition)
         if not 0 <= value <= 1:
             raise ParameterError(f"typical {condition!r} is a share of the runs, from 0 to 1, received {value}")
@@ -224,7 +224,7 @@ class Typical:
 
     def cost(self, name: str, why: str) -> dict[Item, Fraction]:
         """Return what one run of *name* does, by item; raises what :meth:`passes` does, and for what is no mapping."""
-        stated = self._stated((name,), f"{why}; state what one run of it does", '{"f32 add": 1}')
+        stated = self._given((name,), f"{why}; state what one run of it does", '{"f32 add": 1}')
         if not isinstance(stated, Mapping):
             raise ParameterError(f"typical {name!r} is a mapping from properties to numbers, received {stated!r}")
         numbers = cast("Mapping[Any, Any]", stated)
@@ -233,7 +233,7 @@ class Typical:
             raise ParameterError(f"typical {name!r} does nothing a negative number of times, received {stated!r}")
         return does
 
-    def _stated(self, keywords: tuple[str, ...], why: str, example: str) -> Any:
+    def _given(self, keywords: tuple[str, ...], why: str, example: str) -> Any:
         self._asked.update(keywords)
         for keyword in keywords:
             if keyword in self.values:
@@ -241,7 +241,7 @@ class Typical:
         ways = " or ".join(f"typical={{{keyword!r}: {example}}}" for keyword in keywords)
         idle = self._idle()
         said = f"; {_listed(idle)} {'is' if len(idle) == 1 else 'are'} stated, and not asked for so far" if idle else ""
-        raise UncountableError(f"{why}, e.g. {ways}{said}{_meant(idle, keywords)}", keyword=keywords[0])
+        raise UncountableError(f"{why}, e.g. {ways}{said}{_nearest(idle, keywords)}", keyword=keywords[0])
 
     def _idle(self) -> list[str]:
         """Return what is stated and was not asked for."""
@@ -253,7 +253,7 @@ class Typical:
         if isinstance(number, float) and isfinite(number):
             return Fraction(str(number))
         if isinstance(number, (int, Fraction)) and not isinstance(number, bool):
-            _check_magnitude(number, keyword)
+            _check_overflow(number, keyword)
             return Fraction(number)
         raise ParameterError(
             f"typical {keyword!r} must be a finite number, received {number!r} ({type(number).__name__})"
@@ -265,7 +265,7 @@ class Typical:
         if idle:
             raise ParameterError(
                 f"typical {_listed(idle)} settles nothing in kernel {kernel!r}, which asks for "
-                f"{_listed(asked) or 'nothing'}{_meant(idle, asked)}"
+                f"{_listed(asked) or 'nothing'}{_nearest(idle, asked)}"
             )
 
 
@@ -273,7 +273,7 @@ def _listed(keywords: Iterable[str]) -> str:
     return ", ".join(map(repr, keywords))
 
 
-def _meant(idle: Iterable[str], asked: Sequence[str]) -> str:
+def _nearest(idle: Iterable[str], asked: Sequence[str]) -> str:
     """Return, as the end of a sentence, which of *asked* may be meant by keywords that are *idle*, being misspelt."""
     pairs = ((keyword, *get_close_matches(keyword, asked, n=1)) for keyword in idle)
     return "".join(f"; is {pair[0]!r} to be {pair[1]!r}?" for pair in pairs if len(pair) > 1)
@@ -289,10 +289,10 @@ def check_typical_values(values: object) -> None:
         parts = cast("Mapping[object, object]", value).values() if isinstance(value, Mapping) else (value,)
         for number in parts:
             if isinstance(number, (int, Fraction)):
-                _check_magnitude(number, keyword)
+                _check_overflow(number, keyword)
 
 
-def _check_magnitude(number: int | Fraction, keyword: str) -> None:
+def _check_overflow(number: int | Fraction, keyword: str) -> None:
     """Raise :class:`ParameterError` beyond the largest float: of thousands of digits, Python writes no text."""
     if abs(number) > float_info.max:
         raise ParameterError(f"typical {keyword!r} must be at most {float_info.max:.2g} in magnitude")

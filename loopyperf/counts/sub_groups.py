@@ -39,7 +39,7 @@ def sub_groups(
     # Loopy numbers the work-items of an axis from the first point of its loop.
     firsts = {axis: _first(kernel, names[place]) for axis, place in places.items()}
     leaning = leaning_loops(kernel, launch, loops(frozenset(names)))
-    points = _in_passes(kernel, launch, points, loops, leaning)
+    points = _in_iterations(kernel, launch, points, loops, leaning)
     for axis, extent in idle_axes.items():
         places[axis], firsts[axis], points = points.dim(SET), 0, _with_axis(points, extent)
     if not places:
@@ -101,7 +101,7 @@ def _lane_by_lane(points: isl.Set, axes: Sequence[_Axis], ranges: Sequence[range
     )
 
 
-def _in_passes(kernel: Kernel, launch: Launch, points: isl.Set, loops: Loops, leaning: frozenset[str]) -> isl.Set:
+def _in_iterations(kernel: Kernel, launch: Launch, points: isl.Set, loops: Loops, leaning: frozenset[str]) -> isl.Set:
     """Return *points* with the passes of *leaning* loops for their values: they do not start alike in all lanes."""
     names = points.get_var_names_not_none(SET)
     if not leaning:

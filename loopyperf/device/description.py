@@ -225,7 +225,7 @@ class Device(Shown, DescriptionTable[DeviceCount, DeviceNumber]):
         own = [(each.number, _in_words(each), each.meaning) for each in self.statements]
         numbers = number_of(len(self._stated()), "number")
         return ReportText(
-            asked=self.slug,
+            question=self.slug,
             answer=", ".join([self.name, self.architecture, *some]),
             tables=[Table(("number", "value", "meaning"), own, last=1)] if own else [],
             remarks=[f"all in all {numbers}: .table has them with their sources, `loopyperf devices show` prints that"],

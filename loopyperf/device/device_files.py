@@ -219,12 +219,12 @@ class _Reader:
             raise self.error(
                 field, f"is in {quantity.unit!r}; it must be in one of {', '.join(multiples(number.unit))}"
             )
-        value = self.magnitude(field, number, quantity)
+        value = self.bounded(field, number, quantity)
         if number.is_whole and value != int(value):
             raise self.error(field, f"must be a whole number of {number.unit}, is {quantity}")
         return quantity
 
-    def magnitude(self, field: str, number: Number, quantity: Quantity) -> int | float:
+    def bounded(self, field: str, number: Number, quantity: Quantity) -> int | float:
         """Return the number in its base unit, of a size that arithmetic on it does not overflow."""
         try:
             value = in_base_unit(quantity)

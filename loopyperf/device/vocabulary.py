@@ -26,7 +26,7 @@ class Vocabulary:
     """memory of a group"""
     sector: str
     """the least that memory moves"""
-    passes: str = "wavefronts"
+    wavefronts: str = "wavefronts"
     """what passes through the banks of a group's memory"""
     arithmetic: str = "f32 arithmetic"
     """what computes in single precision"""

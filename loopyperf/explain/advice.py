@@ -90,7 +90,7 @@ class AdviceOnKernel(Shown, Sequence[Advice]):
         tables = [bars(diagnosis.longest, diagnosis)] if diagnosis.launches else []
         tables += [findings_table(diagnosis.findings, diagnosis)] if diagnosis.findings else []
         return ReportText(
-            asked=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}, model {diagnosis.model}",
+            question=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}, model {diagnosis.model}",
             answer=f"{duration(diagnosis.seconds)}, {diagnosis.cause}",
             tables=[*tables, *self._tried()],
             remarks=[] if diagnosis.findings else [NOTHING],

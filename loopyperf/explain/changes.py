@@ -114,7 +114,7 @@ def _of_moved(edges: Sequence[Edge], moved: frozenset[int], depth: int) -> Itera
         if ends == 0:
             yield edge
         elif ends == 2 and not any(edge.distance[:depth]) and edge.condition is None:
-            yield replace(edge, distance=edge.distance[: depth - 1], passes=edge.passes[: depth - 1])
+            yield replace(edge, distance=edge.distance[: depth - 1], iterations=edge.iterations[: depth - 1])
 
 
 def _kept(program: TimedWarps, kept: Sequence[int], edges: Sequence[Edge]) -> TimedWarps:

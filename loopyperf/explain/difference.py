@@ -179,7 +179,7 @@ class Difference(Shown):
         if self.folded:
             remarks.append(f"{number_of(self.folded, 'row')} with differences below 1 %")
         return ReportText(
-            asked=self.inputs,
+            question=self.inputs,
             answer=f"{duration(self.before)}, then {duration(self.after)}, {self.why}",
             tables=list(self._tables()),
             remarks=remarks,

@@ -142,7 +142,7 @@ class ResourceCause:
                 f"not {in_percent(then)}"
             )
         words, verb = self.slow.diagnosis.words, "fall" if now < then else "rise"
-        what = f"{words.sector}s" if name == SECTORS else words.passes
+        what = f"{words.sector}s" if name == SECTORS else words.wavefronts
         return f"{what} of {_arrays(accesses)} {verb} from {then:.3g} to {now:.3g} per access"
 
     # }}}
@@ -277,7 +277,7 @@ class _Cause:
     def _explains(self, of_slow: float, of_fast: float, part: float = EXPLAINS) -> bool:
         return of_slow - of_fast >= part * self.gap
 
-    def _said(self, of: Callable[[Sums], str]) -> str:
+    def _sentence(self, of: Callable[[Sums], str]) -> str:
         return f"{of(self.second)}, not {of(self.first)}"
 
     def _launching(self) -> str:
@@ -298,7 +298,7 @@ class _Cause:
         if not self._explains(self.slow.idle, self.fast.idle):
             return ""
         core = self.slow.diagnosis.words.core
-        shares = self._said(lambda each: in_percent(each.idle / each.executing))
+        shares = self._sentence(lambda each: in_percent(each.idle / each.executing))
         grids = [_grid(each.diagnosis.longest) for each in (self.second, self.first)]
         if grids[0] != grids[1]:
             return f"{core}s are idle for {shares} of the time: {grids[0]}, not {grids[1]}"
@@ -315,7 +315,7 @@ class _Cause:
         named = self.slow.diagnosis.words.resource(resource)
         if resource not in self.fast.busy and self.fast.busy:
             return self._of_another(named)
-        times = self._said(lambda each: duration(each.busy.get(resource, 0.0)))
+        times = self._sentence(lambda each: duration(each.busy.get(resource, 0.0)))
         quantity = ResourceCause(self.before, self.after, self.first, self.second, self.slow, resource).quantity()
         then = ""
         if self.fast is self.second and self.fast.busiest != resource and self.fast.share(self.fast.busiest) >= FULL:
@@ -349,7 +349,7 @@ class _Cause:
         if self._fewer_barriers("") and lost.get("barrier", 0.0) > EXPLAINS * lost[cause]:
             cause = "barrier"  # warps at a barrier hide no latency of others: these waits follow
         detail = next(filter(None, self._details(cause, "they")), "")
-        shares = f"for {self._said(lambda each: in_percent(each.waits.get(cause, 0.0)))} of all waiting"
+        shares = f"for {self._sentence(lambda each: in_percent(each.waits.get(cause, 0.0)))} of all waiting"
         if self.slow.waits[cause] - self.fast.waits.get(cause, 0.0) < APART:
             shares = f"in both, {in_percent(self.slow.waits[cause])} of all waiting"
         return f"{warp}s wait {WAITED[cause]} {shares}{f': {detail}' if detail else ''}"
@@ -364,7 +364,7 @@ class _Cause:
             for level in reversed([each for each in self.slow.moved if each in self.fast.moved]):
                 slow, fast = (each.moved[level] for each in (self.slow, self.fast))
                 if differ(slow, fast) and slow > fast:
-                    yield f"{level} moves {self._said(lambda each, level=level: prefixed(each.moved[level], 'B'))}"
+                    yield f"{level} moves {self._sentence(lambda each, level=level: prefixed(each.moved[level], 'B'))}"
         if self.before.on.device != self.after.on.device:
             yield clocks(self.before, self.after)
 

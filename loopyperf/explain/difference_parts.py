@@ -220,7 +220,7 @@ def _access_pairs(before: Sums, after: Sums) -> Iterator[Pair]:
             sector = before.diagnosis.words.sector
             yield _access_pair(f"{sector}s per {kind} of {array}", both, lambda each: each.sectors)
         if any(each.wavefronts for each in known):
-            passes = before.diagnosis.words.passes
+            passes = before.diagnosis.words.wavefronts
             yield _access_pair(f"{passes} per {kind} of {array}", both, lambda each: each.wavefronts)
 
 

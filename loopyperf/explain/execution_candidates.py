@@ -45,7 +45,7 @@ FACTOR = 8
 def crowded(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Yield that a work-item is to compute fewer of the values that an unrolled loop computes."""
     here, stacks = seen.review.residents, _stacks(seen)
-    if not seen.launch.are_alike or not (stacks or ("registers" in here.limited_by and here.share < SPARSE)):
+    if not seen.launch.are_equal or not (stacks or ("registers" in here.limited_by and here.share < SPARSE)):
         return
     for loop in loops_in(seen.profile.representative.graph.body):
         if not (loop.is_unrolled and isinstance(loop.trips, int) and _has_results(seen, loop.name)):
@@ -147,7 +147,7 @@ def sparse(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
 def uneven(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     """Yield that groups are to be smaller, so that all cores have as many."""
     launch = seen.launch
-    if launch.balance >= UNEVEN or not launch.are_alike or seen.machine.local_memory:
+    if launch.balance >= UNEVEN or not launch.are_equal or seen.machine.local_memory:
         return
     factors = [each for each in range(2, FACTOR + 1) if launch.warps_per_group % each == 0]
     if not factors:

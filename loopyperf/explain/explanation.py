@@ -166,7 +166,7 @@ class OnDevice(Shown):
         if diagnosis is not None and diagnosis.launches:
             tables = [bars(diagnosis.longest, diagnosis), findings_table(diagnosis.findings[:SHOWN], diagnosis)]
         return ReportText(
-            asked=f"{called(shown.kernel, shown.sizes, shown.typical)} on {self.called}, model {self.first}",
+            question=f"{called(shown.kernel, shown.sizes, shown.typical)} on {self.called}, model {self.first}",
             answer=f"{shown.time_and_interval}, {self.cause}",
             tables=[table for table in tables if table.rows],
             remarks=[

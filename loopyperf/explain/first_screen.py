@@ -135,7 +135,7 @@ def accesses_table(review: LaunchReview, words: Vocabulary) -> Table:
         for each in review.accesses
     ]
     hits = (f"{cache} hits" for cache in caches)
-    return Table(("line", "access", "memory", f"{words.sector}s (fewest)", words.passes, *hits), rows, text=3)
+    return Table(("line", "access", "memory", f"{words.sector}s (fewest)", words.wavefronts, *hits), rows, text=3)
 
 
 def _of_fewest(number: float, fewest: float) -> str:

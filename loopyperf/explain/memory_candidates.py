@@ -157,7 +157,7 @@ def conflicting(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
                 ChangeClass.PAD,
                 (array,),
                 lines(each.instruction for each in every),
-                f"{amount(times)}-way bank conflicts of {array}: {amount(times)} times the {seen.words.passes}",
+                f"{amount(times)}-way bank conflicts of {array}: {amount(times)} times the {seen.words.wavefronts}",
                 lambda shares=shares: _with_wavefronts(seen, shares),
                 amount=padding,
             )

@@ -163,7 +163,7 @@ class Roofline(Shown):
         roofs = [(name, prefixed(each, "B/s")) for name, each in self.bandwidths.items()]
         roofs += [(name, prefixed(each, "flop/s")) for name, each in self.peaks.items()]
         return ReportText(
-            asked=f"{called(self.kernel, self.sizes, self.typical)} under the roofs of {self.device}",
+            question=f"{called(self.kernel, self.sizes, self.typical)} under the roofs of {self.device}",
             answer=f"{number_of(len(self.launches), 'launch')}, {self._seconds} beside what launching takes",
             tables=[self._launches(), self._of_memories(), Table(("roof", "at most"), roofs)],
             remarks=list(filter(None, [self.below_all_roofs])),
@@ -279,7 +279,7 @@ class _Roofs:
         """Return memory -> B/s."""
         found: dict[str, float] = {}
         for level in (level for levels in self.levels.values() for level in levels):
-            bandwidth = self._stated(f"the bandwidth of {level}", lambda level=level: self._bandwidth(level))
+            bandwidth = self._published(f"the bandwidth of {level}", lambda level=level: self._bandwidth(level))
             if bandwidth is not None:
                 found[self.memory(level)] = max(bandwidth, found.get(self.memory(level), 0.0))
         return found
@@ -298,10 +298,10 @@ class _Roofs:
             SPECIAL: lambda: lanes / device.issue_latency("special", "f32"),
             ISSUE_LIMIT: lambda: MULTIPLY_ADD * lanes * device.needed("issue_limit"),
         }
-        found = {name: self._stated(f"the throughput of {name}", peak) for name, peak in asked.items()}
+        found = {name: self._published(f"the throughput of {name}", peak) for name, peak in asked.items()}
         return {name: peak for name, peak in found.items() if peak is not None}
 
-    def _stated(self, name: str, number: Callable[[], float]) -> float | None:
+    def _published(self, name: str, number: Callable[[], float]) -> float | None:
         try:
             return number()
         except MissingNumberError:

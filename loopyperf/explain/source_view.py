@@ -63,7 +63,7 @@ class _Listing:
     def lines(self) -> Iterator[SourceLine]:
         for item in cast("tuple[ScheduleItem, ...]", self.kernel.loopy_kernel.linearization):
             if isinstance(item, CallKernel):
-                yield self._begin(self.launches[item.kernel_name])
+                yield self._open(self.launches[item.kernel_name])
             elif isinstance(item, EnterLoop):
                 yield self._enter(item.iname)
             elif isinstance(item, ReturnFromKernel):
@@ -78,7 +78,7 @@ class _Listing:
             elif isinstance(item, Barrier) and item.synchronization_kind == "local":
                 yield SourceLine("barrier", self.depth, "barrier", next(self.barriers))
 
-    def _begin(self, launch: Launch) -> SourceLine:
+    def _open(self, launch: Launch) -> SourceLine:
         self.barriers = (barrier.label for barrier in launch.barriers)
         self.numbering = launch.numbering
         line = SourceLine("launch", self.depth, _launch(launch), f"launch of {launch.name}")

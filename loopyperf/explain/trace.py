@@ -57,7 +57,7 @@ class LaunchTrace(Shown):
     def report_text(self) -> ReportText:
         """Return how long each pipeline was taken, why it was idle, and for what warps waited."""
         found = self.profile.report_text()
-        return replace(found, asked=f"{self.name}, {found.asked}", notes=self.said)
+        return replace(found, question=f"{self.name}, {found.question}", notes=self.summary)
 
     @cached_property
     def profile(self) -> Profile:
@@ -70,11 +70,11 @@ class LaunchTrace(Shown):
         return Track(self.profile, f"core of {self.name}", self.clock, self.most)
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def summary(self) -> tuple[str, ...]:
         """Return which part of the run is drawn, in sentences; nothing where all of it is."""
-        return tuple(self._said())
+        return tuple(self._summary())
 
-    def _said(self) -> Iterator[str]:
+    def _summary(self) -> Iterator[str]:
         explicit = self.explicit
         if explicit.groups < self.total_groups:
             yield (
@@ -127,14 +127,14 @@ class Trace(Shown):
     @cached_property
     def document(self) -> dict[str, Any]:
         """Return the trace in Chrome's format, as plain values."""
-        return trace_document([launch.track for launch in self.launches], self._said())
+        return trace_document([launch.track for launch in self.launches], self._summary())
 
     @property
     def events(self) -> int:
         """Return how many spans there are, names of tracks apart."""
         return sum(event["ph"] == "X" for event in self.document["traceEvents"])
 
-    def _said(self) -> dict[str, Any]:
+    def _summary(self) -> dict[str, Any]:
         return {
             "generator": GENERATOR,
             "kernel": self.kernel,
@@ -166,7 +166,7 @@ class Trace(Shown):
             for launch in self.launches
         ]
         return ReportText(
-            asked=f"{called(self.kernel, self.sizes, self.typical)} on a core of {self.device}, model {SIMULATED}",
+            question=f"{called(self.kernel, self.sizes, self.typical)} on a core of {self.device}, model {SIMULATED}",
             answer=f"{self.events:,} events",
             tables=[Table(("launch", "cycles", "instructions", "groups"), rows)],
             notes=self.notes,
@@ -210,7 +210,7 @@ def trace(
     clock = float(OF_A_CYCLE) if in_cycles else described.needed("clock")
     most = max(FEWEST, events // max(1, len(launches)))
     traces = tuple(_traced(launch, most, clock) for launch in launches)
-    said = [sentence for each in traces for sentence in each.said]
+    said = [sentence for each in traces for sentence in each.summary]
     notes = dict.fromkeys([*said, *notes_of(kernel)])
     return Trace(kernel.kernel, dict(merged), described.slug, traces, tuple(notes), dict(typical or {}))
 

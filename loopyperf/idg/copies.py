@@ -39,7 +39,7 @@ class _Copy:
     trips: int = 1
     """of the new loop; single copies follow it"""
 
-    def old_pass(self, name: str) -> Iteration:
+    def old_iteration(self, name: str) -> Iteration:
         """Return the pass of the old loop *name* in terms of that of the new one."""
         return Affine(((name, self.factor),) if self.factor else (), self.number)
 
@@ -74,7 +74,7 @@ class _Context:
 
     chosen: Chosen
     """of the loops around"""
-    passes: Mapping[str, Iteration]
+    iterations: Mapping[str, Iteration]
     """old loop -> its pass, in terms of the new ones, where it is another one"""
     trips: Trips
     """the new loops around, the outermost first, each with its number of passes"""
@@ -96,7 +96,7 @@ class _Origin(NamedTuple):
     """Which copies an edge to a copy leads from."""
 
     chosen: Chosen
-    passes: tuple[Iteration, ...]
+    iterations: tuple[Iteration, ...]
     condition: Any
     distance: tuple[int, ...]
     is_open: bool
@@ -114,10 +114,10 @@ class _Pattern:
         common = around[: common_depth(around, within)]
         self.shared = [loop.name for loop in common if any(copy.factor for copy in written[loop.number].copies)]
         """the loops around both ends that are still loops"""
-        depths = (_depths(written, within, [each]) for each in edge.passes)
+        depths = (_depths(written, within, [each]) for each in edge.iterations)
         self.parts = [
             (written[loop.number], each, moving, dict[Chosen, list[_Choice]]())
-            for loop, each, moving in zip(around, edge.passes, depths, strict=True)
+            for loop, each, moving in zip(around, edge.iterations, depths, strict=True)
         ]
         """of each loop around the source: its copies, the pass of it, what moves that, and what is known already"""
 
@@ -136,7 +136,7 @@ class _Pattern:
         for written, old, moving, known in self.parts:
             here = tuple([context.chosen[depth] for depth in moving])
             if here not in known:
-                known[here] = list(_choices(written, old.replaced(context.passes), dict(context.trips)))
+                known[here] = list(_choices(written, old.replaced(context.iterations), dict(context.trips)))
             options.append(known[here])
         for choices in product(*options):
             new = tuple([each.new for each in choices if each.new is not None])
@@ -147,7 +147,7 @@ class _Pattern:
         condition, moving, known = self.condition
         here = tuple([context.chosen[depth] for depth in moving])
         if here not in known:
-            known[here] = in_terms_of(condition, context.passes)
+            known[here] = in_terms_of(condition, context.iterations)
         return known[here]
 
     def _distance(self, new: Sequence[Iteration]) -> tuple[tuple[int, ...], bool]:
@@ -225,10 +225,10 @@ class _Copier:
                 yield number
 
     def _loop(self, loop: Loop, context: _Context) -> Iterator[Item]:
-        copies, passes = self.written[loop.number].copies, context.passes
+        copies, passes = self.written[loop.number].copies, context.iterations
         inside: list[Item] = []
         for place, copy in enumerate(copies):
-            here = passes if copy.factor == 1 else {**passes, loop.name: copy.old_pass(loop.name)}
+            here = passes if copy.factor == 1 else {**passes, loop.name: copy.old_iteration(loop.name)}
             chosen = (*context.chosen, place)
             if not copy.factor:
                 yield from self._items(loop.body, self._context(chosen, here, context.trips))
@@ -241,7 +241,7 @@ class _Copier:
     def _copy(self, place: int, context: _Context) -> int | None:
         """Copy an instruction and return the number of the copy; None where it never runs."""
         chosen, condition = context.chosen, self.graph.instructions[place].condition
-        if condition is not None and (condition := in_terms_of(condition, context.passes)) is False:
+        if condition is not None and (condition := in_terms_of(condition, context.iterations)) is False:
             return None
         moved = tuple([chosen[depth] for depth in self.moving[place]])
         key = place, moved, self._runs_of(condition, context.trips, context.runs)
@@ -270,8 +270,8 @@ class _Copier:
         share = old.executions if runs == total else integer_if_whole(Fraction(old.executions * runs, total or 1))
         if not self.moving[place]:
             return old if runs == total else replace(old, executions=share)
-        new = addressed(old, context.passes, share)
-        if not old.is_index and self._is_affine(place, context.passes):
+        new = addressed(old, context.iterations, share)
+        if not old.is_index and self._is_affine(place, context.iterations):
             return new
         compiled = addressed(old, self._as_compiled(place, context))
         return replace(new, symbolic=compiled.symbolic, operands=compiled.operands if old.is_index else new.operands)
@@ -291,7 +291,7 @@ class _Copier:
         left: dict[str, Iteration] = {
             name: Affine(((name, 1),), copy.number) for name, copy in copies.items() if not copy.factor
         }
-        return {**context.passes, **left}
+        return {**context.iterations, **left}
 
     # }}}
 
@@ -318,7 +318,7 @@ class _Copier:
                 found.append((edge, None))
                 continue
             around = (self.graph.loops_around[place] for place in (edge.source, edge.target))
-            key = *(tuple([loop.number for loop in loops]) for loops in around), edge.passes, edge.condition
+            key = *(tuple([loop.number for loop in loops]) for loops in around), edge.iterations, edge.condition
             if key not in self._known_patterns:
                 self._known_patterns[key] = _Pattern(self.graph, self.written, edge)
             found.append((edge, self._known_patterns[key]))

@@ -30,7 +30,7 @@ from loopyperf.idg.program import (
     placed,
 )
 from loopyperf.polyhedral.affine import Affine, Symbol
-from loopyperf.polyhedral.expressions import Passes, holds, in_terms_of, in_terms_of_all, times_held, valued
+from loopyperf.polyhedral.expressions import IterationRanges, holds, in_terms_of, in_terms_of_all, times_held, valued
 from loopyperf.polyhedral.polynomial import Polynomial
 from loopyperf.polyhedral.sets import Same
 from loopyperf.units import amount, number_of
@@ -59,7 +59,7 @@ def flattened(
             raise GraphError(f"more than {limit} executions: unrolled(limit=...) sets another limit")
         here = len(found)
         places[place, tuple(passes.values())] = here
-        found.append(_in_pass(instructions[place], passes))
+        found.append(_in_iteration(instructions[place], passes))
         for edge in definitions[place]:
             source = _source(edge, passes)
             if source is not None and source in places:
@@ -67,7 +67,7 @@ def flattened(
     return tuple(found), tuple(edges)
 
 
-def _in_pass(instruction: Instruction, passes: Passes) -> Instruction:
+def _in_iteration(instruction: Instruction, passes: IterationRanges) -> Instruction:
     values: Mapping[str, Iteration] = {name: Affine((), number) for name, number in passes.items()}
     return replace(addressed(instruction, values), executions=1, condition=None)
 
@@ -118,14 +118,14 @@ def _elements(instruction: Instruction) -> list[Element | None]:
     return [*[each.element for each in instruction.operands], *instruction.defines]
 
 
-def executions(instructions: Sequence[Instruction], body: Sequence[Item]) -> Iterator[tuple[int, Passes]]:
+def executions(instructions: Sequence[Instruction], body: Sequence[Item]) -> Iterator[tuple[int, IterationRanges]]:
     """Yield the instructions of *body* in the order in which they are executed, each with the passes it is in."""
     return _executions(instructions, body, {})
 
 
 def _executions(
-    instructions: Sequence[Instruction], body: Sequence[Item], around: Passes
-) -> Iterator[tuple[int, Passes]]:
+    instructions: Sequence[Instruction], body: Sequence[Item], around: IterationRanges
+) -> Iterator[tuple[int, IterationRanges]]:
     for item in body:
         if isinstance(item, Loop):
             for number in range(valued(item.trips, around)):
@@ -134,11 +134,11 @@ def _executions(
             yield item, around
 
 
-def _source(edge: Edge, passes: Passes) -> Execution | None:
+def _source(edge: Edge, passes: IterationRanges) -> Execution | None:
     """Return what *edge* leads from in these *passes* of the loops around its target."""
     if not holds(edge.condition, passes):
         return None
-    return edge.source, tuple(int(each.at(passes)) for each in edge.passes)
+    return edge.source, tuple(int(each.at(passes)) for each in edge.iterations)
 
 
 def number_of_runs(condition: Any, loops: Sequence[Loop]) -> int:
@@ -382,14 +382,14 @@ def _items(body: Sequence[Item], numbers: Mapping[int, int]) -> Iterator[Item]:
 def composed(graph: Idg, first: Edge, second: Edge) -> Edge:
     """Return the edge from what *first* leads from to what *second* leads to, through the instruction between."""
     between = [loop.name for loop in graph.loops_around[first.target]]
-    passes = dict(zip(between, second.passes, strict=True))
-    through = tuple(each.replaced(passes) for each in first.passes)
+    passes = dict(zip(between, second.iterations, strict=True))
+    through = tuple(each.replaced(passes) for each in first.iterations)
     before = None if first.condition is None else in_terms_of(first.condition, passes)
     tests = [test for test in (second.condition, before) if test is not None]
     return replace(
         second,
         source=first.source,
-        passes=through,
+        iterations=through,
         condition=prim.LogicalAnd(tuple(tests)) if len(tests) > 1 else next(iter(tests), None),
         distance=distance(graph, first.source, second.target, through),
     )

@@ -20,25 +20,25 @@ def when(edge: Edge) -> str:
     """
     condition = edge.condition
     parts: tuple[Any, ...] = condition.children if isinstance(condition, prim.LogicalAnd) else (condition,)
-    worded = [part for part in parts if part is not None and not _says_that_pass_exists(part, edge)]
+    worded = [part for part in parts if part is not None and not _only_requires_iteration(part, edge)]
     return " and ".join(map(str, worded))
 
 
-def _says_that_pass_exists(condition: Any, edge: Edge) -> bool:
+def _only_requires_iteration(condition: Any, edge: Edge) -> bool:
     match condition:
         case prim.Comparison(left=left, operator=operator, right=0):
-            return str(operator) == ">=" and Affine.around(left) in edge.passes
+            return str(operator) == ">=" and Affine.around(left) in edge.iterations
         case _:
             return False
 
 
 def iteration_of(graph: Idg, edge: Edge) -> str:
     """Return of which pass the source of *edge* is, e.g. ``"k - 1"`` or ``"k = 15"``; empty if that of the target."""
-    return ", ".join(_passes(graph, edge))
+    return ", ".join(_iterations(graph, edge))
 
 
-def _passes(graph: Idg, edge: Edge) -> Iterator[str]:
-    for loop, number in zip(graph.loops_around[edge.source], edge.passes, strict=False):
+def _iterations(graph: Idg, edge: Edge) -> Iterator[str]:
+    for loop, number in zip(graph.loops_around[edge.source], edge.iterations, strict=False):
         earlier = lag(number, loop.name)
         if earlier is None:
             yield f"{loop.name} = {number}"

@@ -63,8 +63,8 @@ class Dependence(Word):
     """a predicate"""
 
 
-Pass = Any
-"""an integer, or a pymbolic expression of the passes of loops, each a variable of the loop's name counted from 0"""
+TripCount = Any
+"""an integer, or a pymbolic expression of the iterations of loops, each a variable with its name, from 0"""
 Iteration = Affine[Symbol]
 """a number of a pass, as a sum of multiples of those of other loops, each a variable of the loop's name"""
 
@@ -155,7 +155,7 @@ class Instruction:
     """the conditions written in the source that decide which work-items execute it, see :data:`NOT`"""
     is_volatile: bool = False
     """of loads and stores: the compiler does each where it stands, as often as it stands there"""
-    is_stated: bool = False
+    is_assumed: bool = False
     """foreign code does it, as ``typical`` says, or the machine: it is executed where it stands, whether its result is
     used or not"""
     is_idle: bool = False
@@ -203,7 +203,7 @@ class Loop:
 
     name: str
     """the iname"""
-    trips: Pass
+    trips: TripCount
     """the number of passes each time that the loop is entered; may depend on the passes of the loops around it"""
     body: tuple["Item", ...]
     """instructions by number, and inner loops, in the order of the program"""
@@ -249,7 +249,7 @@ class Edge:
     distance: tuple[int, ...] = ()
     """by how many passes of each loop around both, from the outermost on, *source* is earlier. Shorter where the inner
     ones are entered anew in between: then it is their last pass that *target*'s first one waits for."""
-    passes: tuple[Iteration, ...] = ()
+    iterations: tuple[Iteration, ...] = ()
     """the pass of each loop around *source*, from the outermost on, given the passes of those around *target*"""
     condition: Any = None
     """on the passes of the loops around *target*: there this edge is; None if in all"""
@@ -276,7 +276,7 @@ class Edge:
         """Return the same edge from *source* to *target*."""
         if (source, target) == (self.source, self.target):
             return self
-        return Edge(source, target, self.distance, self.passes, self.condition, self.through, self.operand)
+        return Edge(source, target, self.distance, self.iterations, self.condition, self.through, self.operand)
 
     @property
     def is_carried(self) -> bool:

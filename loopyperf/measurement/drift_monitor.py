@@ -24,7 +24,7 @@ from loopyperf.measurement.records import Measurement, reference_times, usual
 # full.
 
 
-YARDSTICK = "yardstick"
+REFERENCE = "yardstick"
 """what its records have as class of kernels"""
 LANES = 64
 """work-items of a group, if the device holds so many"""
@@ -53,7 +53,7 @@ def reference_kernel(limits: DeviceLimits) -> Configuration:
 def cases(limits: DeviceLimits) -> tuple[BenchmarkCase, ...]:
     """Return the yardstick at each of its sizes, shortest first."""
     configuration = reference_kernel(limits)
-    return tuple(BenchmarkCase(YARDSTICK, configuration, sizes) for sizes in configuration.sizes)
+    return tuple(BenchmarkCase(REFERENCE, configuration, sizes) for sizes in configuration.sizes)
 
 
 def repeated_halving(lanes: int) -> lp.TranslationUnit:
@@ -145,7 +145,7 @@ class DriftMonitor:
         Its record waits for what comes next (:meth:`records`): a measurement and its yardstick are written together.
         """
         if self._case is not None:
-            self._latest = self._taken(self._case)
+            self._latest = self._next_repeat(self._case)
             self._times.append(self._latest)
         return self._latest
 
@@ -192,18 +192,18 @@ class DriftMonitor:
 
     def _climbed(self, every: Sequence[BenchmarkCase]) -> BenchmarkCase:
         """Return the yardstick at the first size that takes long; the smallest one takes hardly more than a launch."""
-        launch = self._taken(every[0])
+        launch = self._next_repeat(every[0])
         for case in every[1:]:
-            if self._taken(case) >= max(LONG_ENOUGH, LAUNCHES * launch):
+            if self._next_repeat(case) >= max(LONG_ENOUGH, LAUNCHES * launch):
                 return case
         return every[-1]
 
-    def _taken(self, case: BenchmarkCase) -> float:
+    def _next_repeat(self, case: BenchmarkCase) -> float:
         timing = self._backend.time(case, self._protocol.yardstick_runs)
         self._pending.append(
             Measurement(
                 run=self._archive.run.id,
-                kernel_class=YARDSTICK,
+                kernel_class=REFERENCE,
                 label=case.configuration.label,
                 sizes=dict(case.sizes),
                 kind="yardstick",

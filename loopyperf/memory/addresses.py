@@ -152,7 +152,7 @@ def lane_addresses(ref: Reference, passes: WarpIterations, stride: str | None = 
     by_data, assumed = _apart_by_data(ref, shared, stride, unit) if data else (np.zeros_like(shared), ())
     if data and stride is not None and len(set(shared.tolist())) > 1:
         position = 0  # the stride says it all
-    found = addresses_at(ref, passes, passes.lockstep.in_passes(position))
+    found = addresses_at(ref, passes, passes.lockstep.in_iterations(position))
     return replace(found, by_data=by_data, assumed=(*assumed, *found.assumed))
 
 
@@ -223,7 +223,7 @@ def _check_numbered(passes: WarpIterations, ref: Reference, expression: Any, val
         return
     exact = {name: np.asarray(value, dtype=object) for name, value in values.items()}
     for activity in passes.activities:
-        for end in (activity.passes.set.dim_min_val, activity.passes.set.dim_max_val):
+        for end in (activity.iterations.set.dim_min_val, activity.iterations.set.dim_max_val):
             at = {loop: np.asarray(end(place).to_python(), object) for place, loop in enumerate(passes.loops)}
             with suppress(ZeroDivisionError):  # in a branch that is not taken
                 reached = np.max(np.abs(index_values(expression, {**exact, **at}))) * ref.bits // 8
@@ -253,7 +253,7 @@ def _listed_rows(ref: Reference, passes: WarpIterations) -> dict[int, RowIndex]:
 
 def _in_rows(ref: Reference, passes: WarpIterations, rows: Mapping[int, RowIndex]) -> LaneAddresses:
     indices = [rows[axis].index if axis in rows else index for axis, index in enumerate(ref.index)]
-    found = addresses_at(ref, passes, passes.lockstep.in_passes(_position(ref, passes, indices)))
+    found = addresses_at(ref, passes, passes.lockstep.in_iterations(_position(ref, passes, indices)))
     assumed = (
         ref.assumption(f"data says where rows start ({SUBJECTS}); assumed adjacent, {row.length} elements each")
         for row in rows.values()

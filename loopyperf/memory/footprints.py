@@ -347,7 +347,7 @@ def middle(values: range, number: int) -> range:
 # it). Here, of what is reused, the part that a cache holds is its capacity over what it would have to hold.
 
 
-PASSES = LINE // 4 + 1
+ITERATIONS = LINE // 4 + 1
 """over which new lines are counted: so many that one which moves on by elements comes to a new line"""
 
 PARTS = 1000
@@ -413,7 +413,7 @@ class Cache:
         in_two, following = in_all, whole
         if len(values) > 1:
             in_two = self._held(self.sets.touched(loop, {**window, loop.iname: middle(values, 2)}))
-            number = min(len(values), PASSES)
+            number = min(len(values), ITERATIONS)
             several = self._touched(loop, {**window, loop.iname: middle(values, number)})
             more = {array: several[array] - pass_[array] for array in several}
             following = total_cells([pass_, times(more, Fraction(len(values) - 1, number - 1))])

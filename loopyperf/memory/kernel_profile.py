@@ -70,7 +70,7 @@ class AccessPattern:
     """One reference of a kernel as one warp executes it, exact up to what :attr:`assumed` says."""
 
     reference: Reference
-    passes: WarpIterations
+    iterations: WarpIterations
     addresses: LaneAddresses
     width: int
     """bytes that it moves for a lane"""
@@ -95,7 +95,7 @@ class AccessPattern:
         Loops that do not start alike in all lanes are numbered from zero; see
         :mod:`loopyperf.idg.warps.warp_iterations`.
         """
-        return _access(self.passes.active(passes), self.addresses.at(passes), self._kind)
+        return _access(self.iterations.active(passes), self.addresses.at(passes), self._kind)
 
     @cached_property
     def profile(self) -> AccessProfile:
@@ -105,10 +105,10 @@ class AccessPattern:
         """
         steps = self.addresses.steps
         if steps is not None:
-            first = self.addresses.at(dict.fromkeys(self.passes.loops, 0))
-            return _affine_profile(self.passes.activities, steps, from_first(first, self._block), self._kind)
+            first = self.addresses.at(dict.fromkeys(self.iterations.loops, 0))
+            return _affine_profile(self.iterations.activities, steps, from_first(first, self._block), self._kind)
         found = Counter[WarpAccess]()
-        for activity in self.passes.activities:
+        for activity in self.iterations.activities:
             for addresses, number in self._happening(activity):
                 found[_access(activity.lanes, addresses, self._kind)] += number
         return AccessProfile(dict(found))
@@ -120,13 +120,13 @@ class AccessPattern:
             yield from self.addresses.at_all(places.values, places.times)
             return
         phases = {place.phases for place in places}
-        known = {each: self.addresses.at(dict(zip(self.passes.loops, each, strict=True))) for each in phases}
+        known = {each: self.addresses.at(dict(zip(self.iterations.loops, each, strict=True))) for each in phases}
         yield from ((known[place.phases] + place.offset, number) for place, number in places.items())
 
     @cached_property
     def _places(self) -> Mapping[tuple[int, ...], Places | Visits]:
         """Return active lanes -> the places in a line that the addresses have, or the passes that are looked at."""
-        return {activity.lanes: self._places_of(activity.passes) for activity in self.passes.activities}
+        return {activity.lanes: self._places_of(activity.iterations) for activity in self.iterations.activities}
 
     def _places_of(self, passes: Points) -> Places | Visits:
         try:
@@ -176,7 +176,7 @@ def _affine_profile(
     found = Counter[WarpAccess]()
     for activity in activities:
         places = iterations_by_offset(
-            activity.passes, lambda loops: [AddressStride(1, steps[loop]) for loop in loops], block
+            activity.iterations, lambda loops: [AddressStride(1, steps[loop]) for loop in loops], block
         )
         for place, number in places.items():
             found[_access(activity.lanes, lanes + place.offset, kind)] += number
@@ -370,7 +370,7 @@ class KernelProfile(Shown):
         """Return the launches with their classes of warps."""
         launches = number_of(len(self.launches), "launch")
         return ReportText(
-            asked=called(self.kernel, self.sizes),
+            question=called(self.kernel, self.sizes),
             answer=f"{launches}, in warps of {self.warp_size} lanes",
             tables=[self.table],
         )

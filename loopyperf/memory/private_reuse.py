@@ -22,7 +22,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Item, Loop, Opcode, placed
 from loopyperf.memory.sectors import LINE, SectorAccess, sector_access
 from loopyperf.polyhedral.affine import Affine
-from loopyperf.polyhedral.expressions import Passes, names_of, test_of, valued
+from loopyperf.polyhedral.expressions import IterationRanges, names_of, test_of, valued
 
 # {{{ what one access of a warp asks of private memory
 #
@@ -164,8 +164,8 @@ class _Walk:
     found: list[tuple[int, _Element, float]] = field(default_factory=list[tuple[int, _Element, float]])
     """the place, the element and the number of executions that each stands for; once they are :data:`LIMIT`, no more"""
     _affine: dict[int, Affine[str] | None] = field(default_factory=dict[int, Affine[str] | None])
-    _tests: dict[int, Callable[[Passes], bool] | None] = field(
-        default_factory=dict[int, Callable[[Passes], bool] | None]
+    _tests: dict[int, Callable[[IterationRanges], bool] | None] = field(
+        default_factory=dict[int, Callable[[IterationRanges], bool] | None]
     )
     _moved: dict[int, bool | None] = field(default_factory=dict[int, bool | None])
     _number: int = 0

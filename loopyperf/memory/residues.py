@@ -192,7 +192,7 @@ def _of_part(
         try:
             places = _of_loops(own, progress(loops), line)
         except TooManyOffsetsError:
-            places = _of_alike(own, lambda values, loops=loops: added(loops, values), line)
+            places = _of_periodic(own, lambda values, loops=loops: added(loops, values), line)
             if places is None:
                 raise
         found = _combined(found, loops, places, line)
@@ -280,7 +280,7 @@ def _of_interval(values: range, progress: AddressStride, line: int) -> Places:
     return found
 
 
-def _of_alike(passes: Points, added: Callable[[Integers], Integers | None], line: int) -> Places | None:
+def _of_periodic(passes: Points, added: Callable[[Integers], Integers | None], line: int) -> Places | None:
     """Return the places of *passes* that move all lanes alike, by what is *added*."""
     values = listed_iterations(passes, MOST_VALUES) if passes.number <= MOST_VALUES else None
     bytes_added = None if values is None else added(values)

@@ -36,7 +36,7 @@ from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.counts.walk import on_collisions
 from loopyperf.errors import UncountableError
 from loopyperf.idg.construction.drafts import Draft
-from loopyperf.idg.construction.executed import ExecutedLaunch, LaunchProgram, kinds_of_warps
+from loopyperf.idg.construction.executed import ExecutedLaunch, LaunchProgram, classes_of_warps
 from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.warps.dispatch import Grid, dispatched, hosts_of
@@ -375,7 +375,7 @@ class SourceLaunch:
         """Look at the launch of *program*; see :func:`source_profile`."""
         self.program, self.kernel, self.launch, self.sizes = program, program.kernel, program.launch, sizes
         self.executions = LaunchExecutions(program.counter, program.launch, sizes, warp_size)
-        self.kinds = kinds_of_warps(program, self.executions)
+        self.kinds = classes_of_warps(program, self.executions)
         self._not_exact: dict[str, None] = {}
 
     def profile(self) -> LaunchProfile:

@@ -68,7 +68,7 @@ def rows_by(model: CyclesOfRun, sides: Sides | None = None) -> Rows:
 
 def analytic_cycles(model: CyclesOfRun, launch: TimedLaunch, sides: Sides | None = None) -> float:
     """Return by *model* how many cycles one execution of *launch* takes, until the last core ends."""
-    if launch.are_alike:
+    if launch.are_equal:
         return _run_after_run(model, launch)
     if sides is None:
         return UnlikeGroups(launch, lambda alike: _run_after_run(model, alike)).cycles()
@@ -273,7 +273,7 @@ def last_core(launch: TimedLaunch) -> TimedLaunch:
 
     Where all groups do the same, that is the launch itself.
     """
-    return launch if launch.are_alike else cached_for_launch(launch, _last_core)
+    return launch if launch.are_equal else cached_for_launch(launch, _last_core)
 
 
 def cost_rows(launch: TimedLaunch, cycles: float) -> Iterator[BreakdownRow]:

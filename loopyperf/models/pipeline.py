@@ -67,12 +67,12 @@ def simulated_launch(launch: TimedLaunch) -> Simulated:
 
     All takes no less than its busiest pipeline, nor than its longest warp.
     """
-    if launch.are_alike:
-        return _of_groups_alike(launch)
+    if launch.are_equal:
+        return _of_equal_groups(launch)
     tolerances = [0.0]
 
     def cycles(alike: TimedLaunch) -> float:
-        found = _of_groups_alike(alike)
+        found = _of_equal_groups(alike)
         tolerances.append(found.tolerance)
         return found.cycles
 
@@ -80,7 +80,7 @@ def simulated_launch(launch: TimedLaunch) -> Simulated:
     return Simulated(max(UnlikeGroups(launch, cycles).cycles(), busiest), max(tolerances))
 
 
-def _of_groups_alike(launch: TimedLaunch) -> Simulated:
+def _of_equal_groups(launch: TimedLaunch) -> Simulated:
     demand = cached_for_launch(launch, LaunchDemand)
     busiest = max(demand.busy.values(), default=0.0) * launch.execution.total_warps
     core = _Core(launch)
@@ -156,7 +156,7 @@ class _Core:
         at_once, number = self.execution.concurrent_groups, self.execution.total_groups
         executed = self._executed_by_group() * min(at_once, number)
         groups = min(number, max(1, int(issues // executed)) * at_once)
-        programs = self.programs if executed <= issues else self._with_fewer_passes(issues / executed, FEW)
+        programs = self.programs if executed <= issues else self._with_fewer_iterations(issues / executed, FEW)
         is_shortened = any(
             short.graph.body != each.graph.body for short, each in zip(programs, self.programs, strict=True)
         )
@@ -178,9 +178,9 @@ class _Core:
 
     def _shortened(self, share: float, fewest: int) -> tuple[float, float]:
         """Return how many cycles a core takes for a *share* of passes, and how many instructions they have."""
-        return self._of_all_groups(self._with_fewer_passes(share, fewest), ISSUES)
+        return self._of_all_groups(self._with_fewer_iterations(share, fewest), ISSUES)
 
-    def _with_fewer_passes(self, share: float, fewest: int) -> Programs:
+    def _with_fewer_iterations(self, share: float, fewest: int) -> Programs:
         return tuple(replace(each, graph=with_fewer_iterations(each.graph, share, fewest)) for each in self.programs)
 
     def _of_all_groups(self, programs: Programs, each: float) -> tuple[float, float]:

@@ -146,7 +146,7 @@ def _of_core(launch: TimedLaunch, of_warp: OfWarp) -> Iterator[tuple[str, str, f
     Where groups differ, each column is dealt to cores on its own, and grows with any work that is added to it.
     """
     rows = list(of_warp(launch, cached_for_launch(launch, LaunchDemand)))
-    if launch.are_alike:
+    if launch.are_equal:
         yield from ((column, source, cycles * launch.warps_of_core) for column, source, cycles in rows)
         return
     means, most = _columns(rows), _most(launch, of_warp)

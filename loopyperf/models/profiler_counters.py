@@ -94,7 +94,7 @@ class Counters(Tabular):
         ]
         headings = ("metric", "value", "unit", *(["launch"] if len(self.launches) > 1 else []))
         return ReportText(
-            asked=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}",
+            question=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}",
             answer="what a profiler counts in one execution",
             tables=[Table(headings, rows, last=len(headings) - 2)],
             notes=self.notes,

@@ -179,7 +179,7 @@ class _LaunchTiming:
             order=self.order,
             places=tuple(each.example.number for each in launch.classes),
             batches=self.batches,
-            are_alike=launch.dispatch.is_uniform,
+            are_equal=launch.dispatch.is_uniform,
             groups=execution.total_groups,
             active_cores=min(self.cores, launch.groups),
             balance=balance,

@@ -348,7 +348,7 @@ class Estimate(_ExplainedLater, Tabular):
     def report_text(self) -> ReportText:
         """Return the time, what it is made of, what else it may be, and what was assumed."""
         return ReportText(
-            asked=self.inputs,
+            question=self.inputs,
             answer=self._answer(),
             tables=[self.parts_table()] if np.size(self.seconds) and self.breakdown.rows else [],
             remarks=[f"or: {each}" for each in self.alternatives],

@@ -123,7 +123,7 @@ def graph_features(launches: Iterable[LaunchPrograms]) -> Features:
     amounts: dict[str, float] = {}
     for each in every:
         weight = each.instructions / whole
-        for sums, found in ((told, _told(each)), (amounts, _mix(each))):
+        for sums, found in ((told, _features(each)), (amounts, _mix(each))):
             for name, value in found:
                 sums[name] = sums.get(name, 0.0) + weight * value
     return Features(told, amounts)
@@ -140,7 +140,7 @@ def counted_features(counts: Mapping[str, float], groups: int) -> Features:
     return Features({"groups": log1p(groups)}, {f"{name} in a group": log1p(count) for name, count in each.items()})
 
 
-def _told(launch: LaunchPrograms) -> Iterator[tuple[str, float]]:
+def _features(launch: LaunchPrograms) -> Iterator[tuple[str, float]]:
     yield "warps of a group", log1p(launch.warps_per_group)
     yield "work-items of a group", log1p(launch.work_items)
     yield "local memory", log1p(launch.local_memory / 1024)

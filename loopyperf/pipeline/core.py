@@ -107,7 +107,7 @@ def run(
         if why == SKIPPED:
             repeats.append(Repeat(done.skipped_first, done.made, done.skipped_times))
         elif why == ASKS:
-            core.answer(_alike_until(tables, done))
+            core.answer(_periodic_until(tables, done))
         elif why == TOO_LONG:
             raise SimulationError("the run is longer than its graph says, and its times no longer fit into 62 bits")
         if limit is not None and done.made > limit:
@@ -121,11 +121,11 @@ def run(
             return CoreRun(done.finish, done.issued, busy, trace, tuple(repeats), *left_out)
 
 
-def _alike_until(tables: Tables, asked: Any) -> int:
+def _periodic_until(tables: Tables, asked: Any) -> int:
     """Return the pass before which all are alike, from the first one on that a core asks about."""
     number = int(tables.steps["loop"][asked.asked_loop])
     shape, loops = tables.loops[number]
-    alike = shape.alike_passes(loops)
+    alike = shape.periodic_iterations(loops)
     if asked.asked_span % alike.period:
         return asked.asked_first
     outer = tuple(asked.asked_outer[level] for level in range(len(loops) - 1))

@@ -51,7 +51,7 @@ class Tables:
     instructions: Table
     """and one more"""
     edges: Table
-    passes: Table
+    iterations: Table
     expressions: Table
     operations: Table
     kinds: Table
@@ -268,7 +268,7 @@ def _ticks_apart(graph: Idg, issue: Sequence[int]) -> list[int]:
 
 def _executions_away(graph: Idg, edge: Edge) -> int | None:
     """Return how many executions of its source *edge* goes back; None if that is not the same in all passes."""
-    if not edge.passes:
+    if not edge.iterations:
         return 0
     loops = graph.loops_around[edge.source]
     others = graph.loops_around[edge.target][: len(loops)]

@@ -141,7 +141,7 @@ def coded_graph(graph: Idg) -> Idg:
 def _is_coded(graph: Idg) -> bool:
     conditions = [each.condition for each in (*graph.instructions, *graph.edges) if each.condition is not None]
     trips = [loop.trips for loop in loops_in(graph.body)]
-    passes = (each for edge in graph.edges for each in edge.passes)
+    passes = (each for edge in graph.edges for each in edge.iterations)
     return all(isinstance(each, (Code, int)) for each in (*conditions, *trips, *passes))
 
 
@@ -183,18 +183,18 @@ def decoded_body(body: Sequence[Item], names: Sequence[str] = ()) -> tuple[Item,
 
 
 def _changed(edge: Edge, names: tuple[str, ...], change: Change, of_pass: Change, known: KnownPasses) -> Edge:
-    if not edge.passes and edge.condition is None:
+    if not edge.iterations and edge.condition is None:
         return edge
-    key = Same(edge.passes), names
+    key = Same(edge.iterations), names
     if key not in known:
-        known[key] = tuple([of_pass(each, names) for each in edge.passes])
+        known[key] = tuple([of_pass(each, names) for each in edge.iterations])
     condition = change(edge.condition, names)
     return Edge(edge.source, edge.target, edge.distance, known[key], condition, edge.through, edge.operand)
 
 
 def codes_of(edge: Edge) -> tuple[Code | int, ...]:
     """Return the passes that *edge*, of a coded graph, comes from."""
-    return cast("tuple[Code | int, ...]", edge.passes)
+    return cast("tuple[Code | int, ...]", edge.iterations)
 
 
 def _in_body(body: Sequence[Item], names: Sequence[str], change: Change) -> tuple[Item, ...]:

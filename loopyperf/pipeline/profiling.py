@@ -198,7 +198,7 @@ class Profile(Shown):
         execution = self.scenario.execution
         groups = f"{number_of(execution.total_groups, 'group')} of {number_of(execution.warps_per_group, 'warp')}"
         return ReportText(
-            asked=f"a core that executes {groups}",
+            question=f"a core that executes {groups}",
             answer=f"{number_of(round(self.cycles), 'cycle')}, {number_of(len(self.issues), 'instruction')}",
             tables=[Table(("pipeline", "busy", *causes), rows), *waited],
             remarks=[IDLE, *([f"never used: {', '.join(unused)}"] if unused else [])],

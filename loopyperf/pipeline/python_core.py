@@ -92,13 +92,13 @@ class EdgeRow(NamedTuple):
     back: int
     level: int
     lag: int
-    passes: int
+    iterations: int
 
 
 @dataclass(eq=False)
 class SimulatedWarp:
     slot: int
-    passes: list[int]
+    iterations: list[int]
     trips: list[int]
     results: dict[int, list[tuple[int, tuple[int, ...]]]] = field(default_factory=dict[int, Any])
     """instruction -> when its latest results are complete, the newest first, and of which passes they are"""
@@ -133,7 +133,7 @@ class PythonCore:
         self.around: list[list[int]] = tables.around.tolist()
         self.instructions = [InstructionRow(*row) for row in tables.instructions.tolist()]
         self.edges = [EdgeRow(*row) for row in tables.edges.tolist()]
-        self.passes: list[int] = tables.passes.tolist()
+        self.passes: list[int] = tables.iterations.tolist()
         operations, begins = tables.operations.tolist(), tables.expressions.tolist()
         self.expressions: list[list[tuple[int, int, int]]] = [operations[a:b] for a, b in pairwise(begins)]
         self.kinds: list[int] = tables.kinds.tolist()
@@ -168,7 +168,7 @@ class PythonCore:
             time = self._next_issue()
             slot = min((g.end, s) for s, g in enumerate(self.groups) if g.is_vacant)[1] if self._has_vacant() else None
             if slot is not None and self.groups[slot].end <= time:
-                self._begin_group(slot)
+                self._start_group(slot)
             elif time == NEVER:
                 return TOO_LONG if self.progress.finish > LAST else DONE
             else:
@@ -186,7 +186,7 @@ class PythonCore:
             if operation == on.CONSTANT:
                 stack.append(number)
             elif operation == on.PASS:
-                stack.append(warp.passes[level] + number)
+                stack.append(warp.iterations[level] + number)
             elif operation == on.NOT:
                 stack.append(not stack.pop())
             elif operation == on.CHOOSE:
@@ -201,10 +201,10 @@ class PythonCore:
         """Return when the result is complete that *warp* waits for by *edge*; 0 where there is none or it is."""
         results = warp.results.get(edge.source, [])
         if edge.back != SEARCHED:
-            is_there = warp.passes[edge.level] >= edge.lag and edge.back < len(results)
+            is_there = warp.iterations[edge.level] >= edge.lag and edge.back < len(results)
             return results[edge.back][0] if is_there else 0
         depth = self.instructions[edge.source].depth
-        wanted = tuple(self._value(warp, each) for each in self.passes[edge.passes : edge.passes + depth])
+        wanted = tuple(self._value(warp, each) for each in self.passes[edge.iterations : edge.iterations + depth])
         found = (time for time, passes in results if passes == wanted)
         return max(next(found, 0), 0)
 
@@ -228,11 +228,11 @@ class PythonCore:
                     return True
                 step += 1
             elif at.kind == ENTER:
-                warp.passes[at.argument], warp.trips[at.argument] = 0, self._value(warp, at.expression)
+                warp.iterations[at.argument], warp.trips[at.argument] = 0, self._value(warp, at.expression)
                 step = step + 1 if warp.trips[at.argument] > 0 else at.jump
             elif at.kind == REPEAT:
-                warp.passes[at.argument] += 1
-                is_over = warp.passes[at.argument] >= warp.trips[at.argument]
+                warp.iterations[at.argument] += 1
+                is_over = warp.iterations[at.argument] >= warp.trips[at.argument]
                 if self.skips and not is_over:
                     self._look(x, step)
                 step = step + 1 if is_over else at.jump
@@ -299,7 +299,7 @@ class PythonCore:
     def _keep_result(self, warp: SimulatedWarp, done: InstructionRow, complete: int) -> None:
         if done.kept:
             own = warp.results.setdefault(warp.place, [])
-            own.insert(0, (complete, tuple(warp.passes[: done.depth])))
+            own.insert(0, (complete, tuple(warp.iterations[: done.depth])))
             del own[done.kept :]
 
     def _advance(self, x: int, step: int, since: int, reason: int) -> None:
@@ -333,7 +333,7 @@ class PythonCore:
     def _has_vacant(self) -> bool:
         return any(group.is_vacant for group in self.groups)
 
-    def _begin_group(self, slot: int) -> None:
+    def _start_group(self, slot: int) -> None:
         """Begin the next group in a vacant slot, if any is waiting."""
         group = self.groups[slot]
         time, group.is_vacant = group.end, False

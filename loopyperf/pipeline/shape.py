@@ -72,8 +72,8 @@ class PeriodicIterations:
 
     def _is_steady(self, edge: Edge) -> bool:
         """Return whether *edge* comes from as many passes ago in each pass."""
-        own = edge.passes[self.level].terms
-        others = [term for level, each in enumerate(edge.passes) if level != self.level for term in each.terms]
+        own = edge.iterations[self.level].terms
+        others = [term for level, each in enumerate(edge.iterations) if level != self.level for term in each.terms]
         is_relative = (self.name, 1) in own and all(isinstance(variable, str) for variable, _ in own)
         return is_relative and not any(
             variable == self.name or (isinstance(variable, Opaque) and mentions(variable.expression, self.name))
@@ -85,7 +85,7 @@ class PeriodicIterations:
         yield from self.conditions
         yield from (inner.trips for inner in self.inner if mentions(inner.trips, self.name))
         for edge in self.edges:
-            yield from (edge.condition, edge.passes[self.level].expression)
+            yield from (edge.condition, edge.iterations[self.level].expression)
 
     def until(self, first: int, trips: int, where: Surroundings) -> int:
         """Return the pass before which all from *first* on surely are alike, of *trips* at most.
@@ -97,24 +97,24 @@ class PeriodicIterations:
         low, high = first, trips + 1
         middle = trips
         while low < high - 1:
-            low, high = (middle, high) if self._are_alike(first, middle, where) else (low, middle)
+            low, high = (middle, high) if self._are_periodic(first, middle, where) else (low, middle)
             middle = (low + high) // 2
         return low
 
-    def _are_alike(self, first: int, end: int, where: Surroundings) -> bool:
+    def _are_periodic(self, first: int, end: int, where: Surroundings) -> bool:
         """Return whether the passes from *first* on and before *end* surely are alike."""
         for rest, passes in enumerate(self._each_period):
             numbers = -((rest - first) // self.period), (end - 1 - rest) // self.period
-            if numbers[0] < numbers[1] and not passes.are_alike(numbers, where):
+            if numbers[0] < numbers[1] and not passes.are_periodic(numbers, where):
                 return False
         return True
 
     @cached_property
-    def _each_period(self) -> "list[_Passes]":
-        return [_Passes(self, rest) for rest in range(self.period)]
+    def _each_period(self) -> "list[_Iterations]":
+        return [_Iterations(self, rest) for rest in range(self.period)]
 
 
-class _Passes:
+class _Iterations:
     """The passes of a loop of number ``period * q + rest``: what may tell them apart."""
 
     def __init__(self, loop: PeriodicIterations, rest: int) -> None:
@@ -130,11 +130,11 @@ class _Passes:
         self.inner = [(each.name, bounds(seen(each.trips)), mentions(each.trips, loop.name)) for each in loop.inner]
         self.conditions = [variation(seen(each), loop.name) for each in loop.conditions]
         self.edges = [
-            (truth(seen(edge.condition)), [bounds(seen(each.expression)) for each in edge.passes[: loop.level + 1]])
+            (truth(seen(edge.condition)), [bounds(seen(each.expression)) for each in edge.iterations[: loop.level + 1]])
             for edge in loop.edges
         ]
 
-    def are_alike(self, numbers: Range, where: Surroundings) -> bool:
+    def are_periodic(self, numbers: Range, where: Surroundings) -> bool:
         """Return whether they surely are, for q from the first to the last of *numbers*."""
         box: dict[str, Range] = {name: (at, at) for name, at in zip(self.loop.outer_names, where.outer, strict=True)}
         box[self.loop.name] = numbers
@@ -245,7 +245,7 @@ class Shape:
                 self.waited_for[edge.target].append((edge, way))
         self._alike = dict[int, PeriodicIterations]()
 
-    def alike_passes(self, loops: tuple[Loop, ...]) -> PeriodicIterations:
+    def periodic_iterations(self, loops: tuple[Loop, ...]) -> PeriodicIterations:
         """Return what tells the passes of the last of *loops* apart, which are inside each other."""
         *around, loop = loops
         if loop.number not in self._alike:

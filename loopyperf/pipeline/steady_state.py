@@ -35,7 +35,7 @@ class State(NamedTuple):
     begun: int
     active: int
     """warps"""
-    passes: list[list[int]]
+    iterations: list[list[int]]
     busy: list[int]
 
 
@@ -92,7 +92,7 @@ class SteadyStates:
             if core.progress.made < history.pause:
                 return DONE
             history.pause = core.progress.made + self.size // 8
-            number = core.begun if is_of_groups else core.warps[core.watched].passes[core.steps[event].argument]
+            number = core.begun if is_of_groups else core.warps[core.watched].iterations[core.steps[event].argument]
             if number <= history.number:
                 history.forget()
             history.number = number
@@ -128,7 +128,7 @@ class SteadyStates:
             progress.made,
             core.begun,
             self._active,
-            [warp.passes.copy() for warp in core.warps],
+            [warp.iterations.copy() for warp in core.warps],
             progress.busy.copy(),
         )
 
@@ -162,14 +162,14 @@ class SteadyStates:
         yield 0 if warp.state == HELD else self._from_now(warp.complete)
         loops = core.around[warp.step][: core.steps[warp.step].depth]
         for level, loop in enumerate(loops):
-            yield warp.trips[level], min(warp.passes[level], core.steps[loop].furthest)
+            yield warp.trips[level], min(warp.iterations[level], core.steps[loop].furthest)
         for place, results in warp.results.items():
             source = core.instructions[place]
             own = core.around[source.step][: source.depth]
             for time, passes in results:
                 if late := self._from_now(time):
                     common = [level < len(loops) and own[level] == loops[level] for level in range(source.depth)]
-                    pairs = zip(warp.passes, passes, common, strict=False)
+                    pairs = zip(warp.iterations, passes, common, strict=False)
                     of = [now - then if is_common else then for now, then, is_common in pairs]
                     yield place, late, tuple(of) if source.is_searched else ()
 
@@ -189,9 +189,9 @@ class SteadyStates:
             if since.begun < WAVES * core.given.slots:
                 return False
             self.share = groups * core.given.issues / (core.progress.issued - since.issued)
-        for warp, before in zip(core.warps, since.passes, strict=True):
+        for warp, before in zip(core.warps, since.iterations, strict=True):
             depth = 0 if warp.state == OUTSIDE or (groups and not self.is_equal) else core.steps[warp.step].depth
-            moved = [(warp.passes[level] - before[level], level) for level in range(depth)]
+            moved = [(warp.iterations[level] - before[level], level) for level in range(depth)]
             moved = [each for each in moved if each[0]]
             if moved and ((self.is_equal and len(moved) > 1) or moved[0][0] < 0 or groups):
                 return False
@@ -270,13 +270,13 @@ class SteadyStates:
             if not core.steps[core.around[warp.step][level]].is_uniform:
                 first = next(y for y in range(x + 1) if self._is_beside(y, x))
                 if first not in self.answers:
-                    most = min(times, (until - warp.passes[level]) // moved)
+                    most = min(times, (until - warp.iterations[level]) // moved)
                     if most * (core.progress.issued - since.issued) < WORTH:
                         return 0
                     self._ask(first)
                     return None
                 until = self.answers[first]
-            left = until - warp.passes[level]
+            left = until - warp.iterations[level]
             times = min(times, left // moved - 1 if self.is_equal else (left - 1) * self.parts // moved)
         return max(times, 0)
 
@@ -285,7 +285,8 @@ class SteadyStates:
         moved, level = self.moves[one]
         around = self.core.around
         is_same = moved > 0 and self.moves[other] == (moved, level)
-        return is_same and around[a.step][level] == around[b.step][level] and a.passes[:level] == b.passes[:level]
+        is_there = around[a.step][level] == around[b.step][level]
+        return is_same and is_there and a.iterations[:level] == b.iterations[:level]
 
     def _ask(self, x: int) -> None:
         core, progress = self.core, self.core.progress
@@ -293,8 +294,8 @@ class SteadyStates:
         beside = [core.warps[y] for y in range(x, len(core.warps)) if self._is_beside(x, y)]
         progress.asked_loop = core.around[core.warps[x].step][level]
         progress.asked_span, progress.asked_trips = moved, core.warps[x].trips[level]
-        progress.asked_outer = core.warps[x].passes
-        progress.asked_first = min(warp.passes[level] - moved for warp in beside)
+        progress.asked_outer = core.warps[x].iterations
+        progress.asked_first = min(warp.iterations[level] - moved for warp in beside)
         late = [
             passes[level] - moved
             for warp in beside
@@ -327,8 +328,8 @@ class SteadyStates:
             warp.able += gone
             warp.number += groups * given.warps_per_group
             moves = (times * moved + self.parts // 2) // self.parts
-            further = [moves * (at == level) for at in range(len(warp.passes))]
-            warp.passes = [one + more for one, more in zip(warp.passes, further, strict=True)]
+            further = [moves * (at == level) for at in range(len(warp.iterations))]
+            warp.iterations = [one + more for one, more in zip(warp.iterations, further, strict=True)]
             warp.results = {
                 place: [
                     (time + gone, tuple(one + more for one, more in zip(passes, further, strict=False)))

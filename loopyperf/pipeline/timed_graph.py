@@ -224,7 +224,7 @@ class Light:
 
 def light(graph: Idg, program: int, loops: Collection[str]) -> Light | None:
     """Return *graph* with one pass of its outermost *loops*, as a *program* of that number; None if it has no more."""
-    short = replace(graph, body=_in_one_pass(graph.body, loops))
+    short = replace(graph, body=_in_one_iteration(graph.body, loops))
     conditions = [each.condition for each in graph.instructions]
     runs = (runs_of_all(conditions, each.loops_around) for each in (graph, short))
     instructions = list(graph.instructions)
@@ -240,11 +240,11 @@ def light(graph: Idg, program: int, loops: Collection[str]) -> Light | None:
     return Light(program, replace(short, instructions=tuple(instructions)), float(left / every))
 
 
-def _in_one_pass(body: Sequence[Item], loops: Collection[str]) -> tuple[Item, ...]:
+def _in_one_iteration(body: Sequence[Item], loops: Collection[str]) -> tuple[Item, ...]:
     def shorter(item: Item) -> Item:
         if not isinstance(item, Loop):
             return item
-        return replace(item, trips=1) if item.name in loops else replace(item, body=_in_one_pass(item.body, loops))
+        return replace(item, trips=1) if item.name in loops else replace(item, body=_in_one_iteration(item.body, loops))
 
     return tuple(map(shorter, body))
 

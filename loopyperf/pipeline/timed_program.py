@@ -171,7 +171,7 @@ class TimedLaunch:
     """of each class of warps, the number in its group of one of them"""
     batches: Batches
     """the groups in the order in which they start"""
-    are_alike: bool
+    are_equal: bool
     """all groups do the same work"""
     groups: float
     """of the core"""
@@ -278,7 +278,7 @@ class TimedLaunch:
         """Return a launch of which the core that ends last has so many *groups*, all with the warps of *group*."""
         return replace(
             self,
-            are_alike=True,
+            are_equal=True,
             groups=groups,
             active_cores=active_cores,
             shares={program: number / self.warps_per_group for program, number in group.items()},
@@ -353,7 +353,7 @@ class TimedProgram(Shown):
         ]
         headings = ("launch", "of all warps", "instructions of each", "warps at once", "sectors moved")
         return ReportText(
-            asked=called(self.kernel, self.sizes),
+            question=called(self.kernel, self.sizes),
             answer=f"{number_of(len(self.launches), 'launch')} on {self.device.slug}",
             tables=[Table(headings, rows, last=1)],
         )

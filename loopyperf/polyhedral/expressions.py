@@ -21,7 +21,7 @@ WALKED = 8
 _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 """as pymbolic writes them"""
 
-Passes = Mapping[str, int]
+IterationRanges = Mapping[str, int]
 """loop -> number of the pass that it is in"""
 Trips = Sequence[tuple[str, Any]]
 """loops, the outermost first, each with its number of passes, which may depend on the passes of those around it"""
@@ -30,21 +30,21 @@ Trips = Sequence[tuple[str, Any]]
 # {{{ values
 
 
-def valued(expression: Any, passes: Passes) -> int:
+def valued(expression: Any, passes: IterationRanges) -> int:
     """Return the integer that *expression* is in these *passes*."""
     if isinstance(expression, int):
         return expression
     if isinstance(expression, prim.Variable):
         return passes[expression.name]
-    return int(_in_passes(expression, passes))
+    return int(_in_iterations(expression, passes))
 
 
-def holds(condition: Any, passes: Passes) -> bool:
+def holds(condition: Any, passes: IterationRanges) -> bool:
     """Return whether *condition*, None for one that always does, holds in these *passes*."""
     return test_of(condition)(passes)
 
 
-def test_of(condition: Any) -> Callable[[Passes], bool]:
+def test_of(condition: Any) -> Callable[[IterationRanges], bool]:
     """Return the function that tells whether *condition* holds in some passes, as :func:`holds` does."""
     if not isinstance(condition, prim.ExpressionNode):
         always = condition is None or bool(condition)
@@ -53,7 +53,7 @@ def test_of(condition: Any) -> Callable[[Passes], bool]:
     return lambda passes: bool(function(*[passes[name] for name in names]))
 
 
-def _in_passes(expression: prim.ExpressionNode, passes: Passes) -> Any:
+def _in_iterations(expression: prim.ExpressionNode, passes: IterationRanges) -> Any:
     names, function = _compiled(expression)
     return function(*[passes[name] for name in names])
 
@@ -160,7 +160,7 @@ def _times_held(condition: Any, loops: Trips) -> int:
     return _runs(condition, loops, {})
 
 
-def _runs(condition: Any, loops: Trips, passes: Passes) -> int:
+def _runs(condition: Any, loops: Trips, passes: IterationRanges) -> int:
     """Return in how many passes of *loops* what is left of a *condition* holds, *passes* being those around them."""
     if not loops:
         return int(holds(condition, {}))

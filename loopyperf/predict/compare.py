@@ -196,7 +196,7 @@ class Comparison(Tabular):
     def report_text(self) -> ReportText:
         """Return a row for each model that has an answer, and why others have none."""
         return ReportText(
-            asked=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}",
+            question=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}",
             answer=_in_number(self.estimates, self.refusals),
             tables=[models_table(self.estimates, self.clock)] if self.estimates else [],
             remarks=self._remarks(),
@@ -282,7 +282,7 @@ class OccupancyComparison(Tabular):
         shown = sorted({round(last * step / (SHOWN - 1)) for step in range(SHOWN)})
         times = [(name, *(duration(float(each[place])) for place in shown)) for name, each in self.seconds.items()]
         return ReportText(
-            asked=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}, by the resident warps of a core",
+            question=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}, by resident warps of a core",
             answer=_in_number(self.seconds, self.refusals),
             tables=[Table(("warps", *(str(self.warps[place]) for place in shown)), times)] if times else [],
             remarks=[*self._not_shown(len(shown)), *unanswered(self.refusals)],

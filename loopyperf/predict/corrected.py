@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from loopyperf.calibration.archived import measured_kernels, provenance, within_the_model
-from loopyperf.calibration.choice import given_device, measured_device
+from loopyperf.calibration.choice import measured_device, requested_device
 from loopyperf.calibration.fit import (
     Measured,
     Row,
@@ -176,7 +176,7 @@ class CorrectedPredictor(Predictor):
 
     def _answer(self, case: Case) -> Answer:
         """Return the kernel's name and the answer at one size; it is cached unless a part of the kernel is executed."""
-        device = given_device(self.learned.record)
+        device = requested_device(self.learned.record)
         if self.machine is None or self.learned.record.base != SAMPLED:
             asked = (structs.replace(self.learned.record, created=None), device, case.typical, case.sizes)
             return found_once(ANSWERS, case.kernel, asked, lambda: self._of_graphs(case, device))
@@ -310,7 +310,7 @@ def _learned(
     used = _used(rows, chosen)
     found = examples(used, chosen, device, executor, on_failure)
     _check_sampled_classes(found, used, rows)
-    origin = structs.replace(origin, source=_said_of_source(origin.source, used, rows))
+    origin = structs.replace(origin, source=_source_note(origin.source, used, rows))
     return learn_from(origin, found, chosen, recipe)
 
 
@@ -368,7 +368,7 @@ def _check_sampled_classes(found: Sequence[Example], used: Sequence[Measured], r
         )
 
 
-def _said_of_source(source: str, used: Sequence[Measured], rows: Sequence[Measured]) -> str:
+def _source_note(source: str, used: Sequence[Measured], rows: Sequence[Measured]) -> str:
     """Return *source* with how many of *rows* were *used*, if not all."""
     return source if len(used) == len(rows) else f"{source}, the {len(used)} of {len(rows)} rows that have samples"
 
@@ -404,12 +404,12 @@ def _example(task: Task) -> Example | LoopyperfError:
             seconds=row.seconds,
             pipelines=busy_if_known(lambda: kernel.timed),
         )
-        return Example(observation, kernel.features, _said(kernel, base))
+        return Example(observation, kernel.features, _note(kernel, base))
     except LoopyperfError as error:
         return error
 
 
-def _said(kernel: SeenKernel, base: str) -> float | None:
+def _note(kernel: SeenKernel, base: str) -> float | None:
     """Return the seconds that the base says, where it is not fitted."""
     if base == SAMPLED:
         return float(sampled_time(kernel.samples, kernel.launching).seconds)

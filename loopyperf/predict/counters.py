@@ -288,7 +288,7 @@ class CountersComparison(Tabular):
         headings = ("metric", "predicted", "counted", "error", "unit", *(["launch"] if several else []))
         about = self.counters
         return ReportText(
-            asked=f"{called(about.kernel, about.sizes, about.typical)} on {about.device}",
+            question=f"{called(about.kernel, about.sizes, about.typical)} on {about.device}",
             answer=f"{number_of(len(rows), 'metric')}, predicted and counted",
             tables=[Table(headings, rows, last=len(headings) - 4)],
             notes=(*self.notes, *about.notes),

@@ -15,7 +15,7 @@ from loopyperf.calibration.choice import (
     chosen_device,
     chosen_fit,
     fit_with_notes,
-    given_device,
+    requested_device,
     resolved_device,
     usual_answer,
 )
@@ -301,7 +301,7 @@ def _by_fit(fit: Fit, notes: tuple[str, ...], given: "_Given") -> Predictor:
         counting = given.counting or fit.counting
         return CountsPredictor(fit.model, fit.slug, notes, fit=slim, counting=counting, on_unknown=given.on_unknown)
     given.check_unused("a fit of pipelines", "counting", "on_unknown")
-    parameters = given_device(fit) or load_device(fit.described_as or fit.slug)  # which says what is missing
+    parameters = requested_device(fit) or load_device(fit.described_as or fit.slug)  # which says what is missing
     return DevicePredictor(
         fit.model,
         fit.slug,

@@ -185,7 +185,7 @@ class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
         rows = [(name, Formula(str(bound), bound.latex())) for name, bound in self.items()]
         clock = self.device.needed("cores") * self.device.needed("clock")
         return ReportText(
-            asked=f"cycles of all {self.device.cores} cores of {self.device.slug} together",
+            question=f"cycles of all {self.device.cores} cores of {self.device.slug} together",
             answer=f"{clock:.4g} in a second",
             tables=[Table(("subsystem", "busy at least"), rows, text=2)],
             remarks=list(self.left_out),

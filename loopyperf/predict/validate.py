@@ -82,7 +82,7 @@ class Validation(Tabular, Sequence[Prediction]):
         )
         rows = [(kernel, str(sizes[kernel]), in_percent(error)) for kernel, error in accuracy.per_kernel.items()]
         return ReportText(
-            asked=f"{len(self)} measurements on {self.device}, model {self.model}",
+            question=f"{len(self)} measurements on {self.device}, model {self.model}",
             answer=f"{in_percent(accuracy.cross_kernel)} off (geometric mean){inside}",
             tables=[Table(("kernel", "sizes", "error"), rows)],
             remarks=[*self._remarks(), *unanswered(self.refusals)],

@@ -82,7 +82,7 @@ class MeasuredRanking(Shown):
         """Return the variants with what they take and what was predicted, and who could not be measured."""
         rows = [(name, duration(each), duration(self.predicted[name])) for name, each in self.seconds.items()]
         return ReportText(
-            asked=f"{tagged(number_of(len(self.seconds), 'variant'), self.sizes)} measured on {self.device}",
+            question=f"{tagged(number_of(len(self.seconds), 'variant'), self.sizes)} measured on {self.device}",
             answer=f"{self.best} takes {duration(self.seconds[self.best])}" if self.seconds else "",
             tables=[Table(("variant", "measured", "predicted"), rows)] if rows else [],
             remarks=[f"no measurement: {name}: {reason}" for name, reason in self.failures.items()],

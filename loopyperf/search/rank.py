@@ -158,7 +158,7 @@ class Ranking(Tabular):
         asked = tagged(number_of(len(self.variants), "variant"), self.sizes, self.typical)
         answer = f"{self.best} takes {self.fastest_in_words}" if self.order else NO_ESTIMATE
         return ReportText(
-            asked=f"{asked} on {self.device}, model {self.model}",
+            question=f"{asked} on {self.device}, model {self.model}",
             answer=answer,
             tables=[self._table()] if self.order else [],
             remarks=list(self.remarks()),

@@ -75,7 +75,7 @@ class Exploration:
             while not all(map(self._is_known, batch)):
                 yield None
             for trial, point in self._told:
-                self._tell(trial, point)
+                self._record(trial, point)
             self._told.clear()
 
     def take(self, task: Task, answer: Estimate | Unanswered) -> None:
@@ -92,7 +92,7 @@ class Exploration:
             if point not in self.variants:
                 break
             if self._is_known(self.variants[point]):
-                self._tell(trial, point)
+                self._record(trial, point)
             else:
                 self._told.append((trial, point))
         else:
@@ -111,7 +111,7 @@ class Exploration:
     def _is_known(self, variant: Variant) -> bool:
         return variant.name in self.estimates or variant.name in self.failures
 
-    def _tell(self, trial: "OptunaTrial", point: int) -> None:
+    def _record(self, trial: "OptunaTrial", point: int) -> None:
         estimate = self.estimates.get(self.variants[point].name)
         seconds = inf if estimate is None else float(estimate)
         # The fit does not apply where a time is below 0: the adviser would look for more of such points.
@@ -196,7 +196,7 @@ class Search(Shown):
         if ranking.order:
             answer = f"{ranking.best}, trial {self._numbers[ranking.best]:,}, takes {ranking.fastest_in_words}"
         return ReportText(
-            asked=f"{tagged(asked, ranking.sizes, ranking.typical)} on {ranking.device}, model {ranking.model}",
+            question=f"{tagged(asked, ranking.sizes, ranking.typical)} on {ranking.device}, model {ranking.model}",
             answer=answer,
             tables=[self._table()] if ranking.order else [],
             remarks=list(ranking.remarks()),

@@ -93,7 +93,7 @@ class Split(Shown):
             for device, groups, seconds, alone, lacks in each
         ]
         return ReportText(
-            asked=f"{called(self.kernel, self.sizes, self.typical)} on {', '.join(self.devices)}",
+            question=f"{called(self.kernel, self.sizes, self.typical)} on {', '.join(self.devices)}",
             answer=f"{number_of(self.total_groups, 'group')} in {duration(self.together)}",
             tables=[Table(("device", "groups", "share", "time", "alone"), rows)],
             notes=self.notes,

@@ -127,7 +127,7 @@ def take_samples(
         max(min(gaps, default=0.0), 0.0),
         sum(sum(each.samples.seconds) for each in found),
         sum(each.spent for each in taken),
-        (*_said_of_saturation(programs, stated), *(each.unknown for each in taken if each.unknown)),
+        (*_saturation_note(programs, stated), *(each.unknown for each in taken if each.unknown)),
     )
 
 
@@ -250,7 +250,7 @@ class _Sampler:
     # }}}
 
 
-def _said_of_saturation(programs: Sequence[DeviceProgram], described: Mapping[str, int]) -> list[str]:
+def _saturation_note(programs: Sequence[DeviceProgram], described: Mapping[str, int]) -> list[str]:
     """Return where the runtime and the device's description tell another Psat, in sentences."""
     told = ((each.name, each.saturation, described.get(each.name, each.saturation)) for each in programs)
     return [

@@ -156,7 +156,7 @@ def _a_description_survives_being_written(device: Device) -> Iterator[str]:
             yield broken_laws("description_text", repr(error), "text that load_description reads")
             return
     for what, received in (("text", again), ("pickle", pickle.loads(pickle.dumps(device)))):
-        if _as_stated(received) != _as_stated(device):
+        if _as_published(received) != _as_published(device):
             differing = set(received.statements) ^ set(device.statements)
             yield broken_laws(f"as {what}", differing or received, "what was written")
 
@@ -198,7 +198,7 @@ def _place(part: AnyPart, name: str) -> str:
     return ".".join(filter(None, (part.place, name)))
 
 
-def _as_stated(device: Device) -> Device:
+def _as_published(device: Device) -> Device:
     """Return *device* with a source beside each of its numbers, as its text has them."""
 
     def stated(part: Any) -> Any:

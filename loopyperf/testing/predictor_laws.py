@@ -257,7 +257,7 @@ def _the_interval_contains_the_seconds(answers: _Answers) -> Iterator[str]:
                 yield broken_laws(question, f"{low} s to {high} s", f"an interval that contains {float(estimate)} s")
 
 
-def _an_estimate_says_what_was_asked(answers: _Answers) -> Iterator[str]:
+def _an_estimate_has_its_inputs(answers: _Answers) -> Iterator[str]:
     predictor = answers.predictor
     for question, name, sizes, estimate in answers:
         expected = (name, sizes, predictor.device, predictor.model)
@@ -325,7 +325,7 @@ PREDICTOR_LAWS: tuple[Callable[[_Answers], Iterator[str]], ...] = (
     _more_work_takes_no_less_time,
     _a_batch_has_the_shape_of_its_sizes,
     _the_interval_contains_the_seconds,
-    _an_estimate_says_what_was_asked,
+    _an_estimate_has_its_inputs,
     _an_estimate_survives_json_and_pickling,
     _wrong_sizes_are_refused_by_name,
 )

@@ -34,7 +34,7 @@ def test_copies_that_follow_a_loop_wait_for_no_pass_that_it_does_not_make() -> N
     (loop,) = {loops[0].name: loops[0] for loops in graph.loops_around if loops}.values()
     assert (loop.trips, loop.copies) == (2, 16)
     outside = [edge for edge in graph.edges if graph.loops_around[edge.source] and not graph.loops_around[edge.target]]
-    assert {edge.passes for edge in outside} == {(Affine((), 1),)}
+    assert {edge.iterations for edge in outside} == {(Affine((), 1),)}
 
 
 def test_a_loop_that_is_counted_at_run_time_stays_one_with_a_single_pass() -> None:
@@ -54,7 +54,7 @@ def test_a_hoisted_graph_waits_for_what_it_waited_for() -> None:
     graph = without_invariants(source(forces(), n=128))
     before = [edge for edge in graph.edges if not graph.loops_around[edge.source] and graph.loops_around[edge.target]]
     assert {graph.instructions[edge.source].kind for edge in before} == {"load", "move"}
-    assert all(edge.passes == () and edge.distance == () for edge in before)
+    assert all(edge.iterations == () and edge.distance == () for edge in before)
 
 
 def nest() -> Idg:

@@ -55,7 +55,7 @@ def test_what_follows_waits_for_the_last_pass() -> None:
     graph = folded(source("{[i,j]: 0<=i<32 and 0<=j<=i}", "out[i] = sum(j, a[j + 32*i])", flat("a"), flat("out")))
     parted = with_divergent_exits(graph)
     after = [
-        edge.passes
+        edge.iterations
         for edge in parted.edges
         if parted.loops_around[edge.source] and not parted.loops_around[edge.target]
     ]

@@ -23,7 +23,7 @@ def test_all_of_a_short_run_is_drawn_and_its_cycles_are_those_of_the_model() -> 
     check(found.document)
     (launch,) = found.launches
     # 320 groups on 80 cores, which is what the model simulates too; an estimate adds nothing to it.
-    assert (launch.explicit.groups, launch.total_groups, launch.said) == (4, 4, ())
+    assert (launch.explicit.groups, launch.total_groups, launch.summary) == (4, 4, ())
     estimate = lpp.estimate(doubled(group=64), n=64 * 80 * 4, model="pipeline", **V100)
     cycles = float(estimate) * lpp.load_device("nvidia-v100").clock
     assert float(launch.profile.cycles) == pytest.approx(cycles, rel=1e-6)
@@ -77,7 +77,7 @@ def test_only_a_launch_with_a_loop_has_fewer_passes_of_loops() -> None:
     assert not any("fewer passes" in sentence for sentence in few.notes)
     (launch,) = lpp.trace(triangle(), n=100_000, events=500, **V100).launches
     assert launch.explicit.is_shortened
-    assert any("fewer passes" in sentence for sentence in launch.said)
+    assert any("fewer passes" in sentence for sentence in launch.summary)
 
 
 def test_the_explicit_part_is_simulated_as_any_graph_is() -> None:

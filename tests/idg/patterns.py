@@ -75,7 +75,7 @@ def pattern(
     known = Typical(typical or {})
     wanted = (array, direction)
     ((site, ref),) = (each for each in references(kernel, known) if (each[1].array, each[1].direction) == wanted)
-    passes = LaunchExecutions(ExecutionCounter(kernel, known), site.launch, sizes or {}).passes(site, warp)
+    passes = LaunchExecutions(ExecutionCounter(kernel, known), site.launch, sizes or {}).iterations(site, warp)
     return access_pattern(ref, passes, stride)
 
 
@@ -110,10 +110,10 @@ def _of_copy(pattern: AccessPattern, copy: Instruction, loops: tuple[Loop, ...])
     numbers = {name: each for name, each in trips.items() if isinstance(each, int)}
     if copy.address is None or copy.condition is not None or len(numbers) < len(trips):
         raise UncountableError("addresses or passes of a copy are no functions of the loops around")
-    if len(pattern.passes.activities) != 1:
+    if len(pattern.iterations.activities) != 1:
         raise UncountableError("the lanes that are active depend on the pass, so copies cannot be told apart")
-    activity = Activity(pattern.passes.activities[0].lanes, Points(tuple(map(range, numbers.values()))))
-    passes = replace(pattern.passes, loops=tuple(numbers), activities=(activity,), lockstep=Lockstep())
+    activity = Activity(pattern.iterations.activities[0].lanes, Points(tuple(map(range, numbers.values()))))
+    passes = replace(pattern.iterations, loops=tuple(numbers), activities=(activity,), lockstep=Lockstep())
     addresses = addresses_at(pattern.reference, passes, copy.address.expression)
     return AccessPattern(pattern.reference, passes, addresses, copy.bits // 8)
 

@@ -10,7 +10,7 @@ import loopy as lp
 import numpy as np
 
 from loopyperf.measurement.backends.backend import BenchmarkCase, MeasuredTimes
-from loopyperf.measurement.drift_monitor import YARDSTICK
+from loopyperf.measurement.drift_monitor import REFERENCE
 from loopyperf.measurement.environment import Configuration, DeviceLimits, Environment, Sizes
 from loopyperf.measurement.kernel_files import KernelFile
 from loopyperf.measurement.protocol import Protocol
@@ -111,7 +111,7 @@ class SyntheticBackend:
     yardstick: "Callable[[SyntheticBackend], float]" = steady_yardstick
 
     def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
-        if case.kernel_class == YARDSTICK:
+        if case.kernel_class == REFERENCE:
             return MeasuredTimes((self.yardstick(self) if case.sizes["rounds"] > 64 else LAUNCH,) * runs)
         self.calls.append((case.kernel_class, case.configuration.label, case.sizes.get("n", 0), runs))
         seconds = self.seconds(case)

@@ -6,7 +6,7 @@ import pytest
 from loopyperf.errors import IncompatibleRunsError, MeasurementError
 from loopyperf.measurement.archive import Archive, read_archive
 from loopyperf.measurement.campaign import Progress, run_campaign
-from loopyperf.measurement.drift_monitor import YARDSTICK
+from loopyperf.measurement.drift_monitor import REFERENCE
 from loopyperf.measurement.protocol import Protocol
 
 from .synthetic import LAUNCH, LIMITS, TICK, SyntheticBackend, configuration, environment, kernel_file, linear_time, run
@@ -135,7 +135,7 @@ def test_a_resumed_campaign_measures_only_what_is_missing(path, tmp_path, killed
 
     class Mortal(SyntheticBackend):
         def time(self, case, runs):
-            if len(self.calls) == killed_after and case.kernel_class != YARDSTICK:
+            if len(self.calls) == killed_after and case.kernel_class != REFERENCE:
                 raise KilledError
             return super().time(case, runs)
 

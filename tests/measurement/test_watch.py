@@ -9,7 +9,7 @@ from loopyperf.measurement import drift_monitor as watch
 from loopyperf.measurement.archive import Archive, read_archive
 from loopyperf.measurement.backends.backend import MeasuredTimes
 from loopyperf.measurement.campaign import run_campaign
-from loopyperf.measurement.drift_monitor import YARDSTICK
+from loopyperf.measurement.drift_monitor import REFERENCE
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import noise_floor, reference_times
 
@@ -60,7 +60,7 @@ class Rounds(SyntheticBackend):
     each: float = TICK
 
     def time(self, case, runs):
-        if case.kernel_class != YARDSTICK:
+        if case.kernel_class != REFERENCE:
             return super().time(case, runs)
         return MeasuredTimes((LAUNCH + self.each * case.sizes["rounds"],) * runs)
 
@@ -139,7 +139,7 @@ def test_each_look_at_the_yardstick_is_in_the_archive_with_its_samples(path):
     measure(path, Shared(busy=(3, 4)))
     recording = read_archive(path)
     taken = [m for m in recording.measurements if m.kind == "yardstick"]
-    assert {m.kernel_class for m in taken} == {YARDSTICK}
+    assert {m.kernel_class for m in taken} == {REFERENCE}
     assert {len(m.samples) for m in taken} == {4}
     # two sizes to find the one that takes long enough, four looks at first, one after each of six measurements, and one
     # that finds the device recovered

@@ -50,11 +50,11 @@ def _steps(pattern: AccessPattern) -> Iterator[int]:
     Stride classes are the paper's: they compare lanes at the same values of loops that start from the lane, in which
     they never are together. These are left out.
     """
-    for activity in () if pattern.passes.lockstep.starts else pattern.passes.activities:
-        (values, *_) = points_listed(activity.passes.set)
-        addresses = pattern.addresses.at(dict(zip(pattern.passes.loops, values, strict=True))) // pattern.width
+    for activity in () if pattern.iterations.lockstep.starts else pattern.iterations.activities:
+        (values, *_) = points_listed(activity.iterations.set)
+        addresses = pattern.addresses.at(dict(zip(pattern.iterations.loops, values, strict=True))) // pattern.width
         lanes = np.array(activity.lanes)
-        together = (np.diff(lanes) == 1) & (pattern.passes.warp.local_ids[0][lanes[1:]] != 0)
+        together = (np.diff(lanes) == 1) & (pattern.iterations.warp.local_ids[0][lanes[1:]] != 0)
         yield from np.diff(addresses[lanes])[together].tolist()
 
 

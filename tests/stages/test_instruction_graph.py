@@ -37,7 +37,7 @@ def test_tiled_multiplication_has_the_graph_that_one_would_draw() -> None:
     ((kind,),) = [launch.classes for launch in graph.launches]
     assert (kind.warps, kind.is_uniform) == (16 * 16 * 8, True)
     # The sum uses that of the pass before, and in the first pass of a tile the last one of the tile before.
-    carried = {(edge.distance[0], str(edge.passes[1])) for edge in graph.edges if edge.source == edge.target}
+    carried = {(edge.distance[0], str(edge.iterations[1])) for edge in graph.edges if edge.source == edge.target}
     assert carried == {(0, "-1 + k_inner"), (1, "15")}
 
 

@@ -60,7 +60,7 @@ def plot_over_occupancy(
         raise ParameterError("points have no unit: say in ylabel what they are, for example ylabel='Gflop/s'")
     ax = axes(ax)
     known = measured or {}
-    alike = _alike({name: line for name, line in lines.items() if line}, alone=known)
+    alike = _similar({name: line for name, line in lines.items() if line}, alone=known)
     names = [*alike, *(name for name in known if name not in alike)]
     for name, style in zip(names, line_styles(), strict=False):
         if name in alike:
@@ -98,16 +98,16 @@ def _between_measured(style: LineStyle) -> dict[str, Any]:
     return {"linestyle": "none"} if is_first else {"linestyle": style["linestyle"], "linewidth": THIN}
 
 
-def _alike(lines: Mapping[str, Points], alone: Collection[str]) -> dict[str, list[str]]:
+def _similar(lines: Mapping[str, Points], alone: Collection[str]) -> dict[str, list[str]]:
     """Return the first name of each line that is drawn -> all names of it; those *alone* are each a line of its own."""
     found: dict[str, list[str]] = {}
     for name, line in lines.items():
-        drawn = (each for each in found if name not in alone and each not in alone and _is_alike(lines[each], line))
+        drawn = (each for each in found if name not in alone and each not in alone and _is_similar(lines[each], line))
         found.setdefault(next(drawn, name), []).append(name)
     return found
 
 
-def _is_alike(one: Points, other: Points) -> bool:
+def _is_similar(one: Points, other: Points) -> bool:
     first, second = sorted(one), sorted(other)
     return len(first) == len(second) and all(
         warps == others and isclose(found, seen, rel_tol=ALIKE)

@@ -260,7 +260,7 @@ class Cells:
             variables=tuple(nest.iname for nest in statement.loops),
             values=run.values,
             index=affine,
-            numbers=run.passes,
+            numbers=run.iterations,
             cells=cells,
             is_certain=run.weight == 1,
         )

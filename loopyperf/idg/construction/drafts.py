@@ -172,7 +172,7 @@ class CellAccess:
     """of a write: the instruction computes it alone, without the others that compute parts of the same value"""
 
     @property
-    def passes(self) -> tuple[Box, ...] | None:
+    def iterations(self) -> tuple[Box, ...] | None:
         """Return the numbers of the passes of the loops as disjoint boxes; None where they are not a few."""
         return self.numbers.boxes
 

@@ -78,7 +78,7 @@ class LaunchProgram:
         return self.translator.drafts
 
 
-def kinds_of_warps(program: LaunchProgram, launch: LaunchExecutions) -> list[WarpKind]:
+def classes_of_warps(program: LaunchProgram, launch: LaunchExecutions) -> list[WarpKind]:
     """Return the kinds of warps of the launch of *program*, those of most warps first."""
     executions = [launch.by_place(draft.statement, draft.conditions) for draft in program.drafts]
     return warp_kinds(launch.warps, executions)
@@ -110,7 +110,7 @@ class ExecutedLaunch:
         self._substitutions: dict[tuple[Nest, ...], SubstitutionMapper] = {}
 
     def _is_idle(self, place: int) -> bool:
-        return self.runs[place].passes.is_empty and (self.kind.is_uniform or self.of_all(place).is_empty())
+        return self.runs[place].iterations.is_empty and (self.kind.is_uniform or self.of_all(place).is_empty())
 
     def of_all(self, place: int) -> isl.Set:
         """Return what all warps of a kind that is not uniform execute of a draft."""
@@ -118,14 +118,14 @@ class ExecutedLaunch:
         found = self.launch.by_place(draft.statement, draft.conditions)
         return found & self.kind.places.insert_dims(SET, self.kind.places.dim(SET), len(draft.statement.loops))
 
-    def passes_of_lanes(self, loops: tuple[Nest, ...]) -> tuple[int, ...]:
+    def iterations_of_lanes(self, loops: tuple[Nest, ...]) -> tuple[int, ...]:
         """Return how many passes each lane makes through the innermost of *loops*, if its bounds depend on the lane.
 
         Empty where they do not, and where they differ with the passes of the loops around.
         """
         used = frozenset[str]().union(*(statement.inames for statement in loops[-1].statements()))
         lanes = iname_values(self.kernel, self.warp.warp, used, self.launch.sizes)
-        return self.program.bounds.passes(loops, self.slabs, dict(self.launch.sizes) | self.warp.host, lanes)
+        return self.program.bounds.iterations(loops, self.slabs, dict(self.launch.sizes) | self.warp.host, lanes)
 
     def of_launch_is_empty(self, place: int) -> bool:
         """Return whether no warp of the launch executes the draft at *place*."""
@@ -157,7 +157,7 @@ class ExecutedLaunch:
         lanes = iname_values(self.kernel, self.warp.warp, inames, self.launch.sizes)
         return values | {name: int(each[0]) for name, each in lanes.items()}
 
-    def in_passes(self, expression: Any, statement: Statement) -> Any:
+    def in_iterations(self, expression: Any, statement: Statement) -> Any:
         """Return *expression* of loop variables and sizes as one of the passes of the loops around *statement*.
 
         NumPy's numbers become Python's: what is done with these is known elsewhere.
@@ -166,19 +166,19 @@ class ExecutedLaunch:
             return _plain(expression)
         known = self._in_passes.setdefault((statement.loops, statement.inames), {})
         if expression not in known:
-            written = self.launch.lockstep(statement.inames).in_passes(expression)
+            written = self.launch.lockstep(statement.inames).in_iterations(expression)
             known[expression] = self._substitution(statement.loops)(written)
         return known[expression]
 
     def _substitution(self, loops: tuple[Nest, ...]) -> SubstitutionMapper:
         if loops not in self._substitutions:
-            values = dict(self.launch.sizes) | self.warp.host | self.values_in_passes(loops)
+            values = dict(self.launch.sizes) | self.warp.host | self.values_in_iterations(loops)
             self._substitutions[loops] = _Substitution(
                 lambda leaf: values.get(leaf.name) if isinstance(leaf, prim.Variable) else None
             )
         return self._substitutions[loops]
 
-    def values_in_passes(self, loops: tuple[Nest, ...]) -> dict[str, Any]:
+    def values_in_iterations(self, loops: tuple[Nest, ...]) -> dict[str, Any]:
         """Return the values of the variables of *loops* as expressions of their passes."""
         return {
             nest.iname: prim.Variable(nest.iname) + self.warp.nest(loops).first(loops[:depth])

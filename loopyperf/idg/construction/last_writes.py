@@ -39,7 +39,7 @@ class LastWrite:
     target: CellAccess
     where: tuple[Box, ...]
     """passes of the loops around the target, in disjoint parts"""
-    passes: tuple[Affine[str], ...]
+    iterations: tuple[Affine[str], ...]
     """of the loops around the source, as functions of those"""
     is_exact: bool = True
     """otherwise it may have been another write"""
@@ -50,7 +50,7 @@ class Writes:
 
     def __init__(self, writes: Sequence[CellAccess]) -> None:
         """Take all *writes* of the array."""
-        self._known = all(write.passes is not None and write.cells is not None for write in writes)
+        self._known = all(write.iterations is not None and write.cells is not None for write in writes)
         self._of_nest: dict[tuple[int, ...], dict[_Cell | None, list[CellAccess]]] = {}
         for write in writes if self._known else ():
             of_cell = self._of_nest.setdefault(write.place[:-1], {})
@@ -59,12 +59,12 @@ class Writes:
 
     def last(self, read: CellAccess) -> list[LastWrite] | None:
         """Return what *read* reads of what was written; None where intervals do not tell."""
-        if not self._known or read.passes is None or read.cells is None:
+        if not self._known or read.iterations is None or read.cells is None:
             return None
         key = read.place[:-1], _constant_cell(read)
         seen = self._seen_from.get(key) or self._seen_from.setdefault(key, self._seen(read))
         try:
-            boxes = list(islice((part for box in read.passes for part in seen.cut_up(box)), MOST_PARTS + 1))
+            boxes = list(islice((part for box in read.iterations for part in seen.cut_up(box)), MOST_PARTS + 1))
             if len(boxes) > MOST_PARTS:
                 return None
             return _together(found for box in boxes for found in _Search(read, box, seen).found())
@@ -78,7 +78,7 @@ class Writes:
         for of_cell in self._of_nest.values():
             cells = of_cell if cell is None else [each for each in (cell, None) if each in of_cell]
             for write in (write for each in cells for write in of_cell[each]):
-                parts += (_Part(write, box, shared_loops(write, read)) for box in write.passes or ())
+                parts += (_Part(write, box, shared_loops(write, read)) for box in write.iterations or ())
         return _Seen(parts, len(read.variables))
 
 
@@ -120,7 +120,7 @@ def _together(found: Iterable[LastWrite]) -> list[LastWrite]:
     """Return what was *found* of parts, as one where the passes of the source are the same functions."""
     alike: dict[Any, LastWrite] = {}
     for each in found:
-        key = each.source, each.passes
+        key = each.source, each.iterations
         alike[key] = replace(each, where=(*alike[key].where, *each.where)) if key in alike else each
     return list(alike.values())
 
@@ -136,7 +136,7 @@ class _Part:
     """A write in passes that are a product of intervals."""
 
     write: CellAccess
-    passes: Box
+    iterations: Box
     shared: int
     """loops around it and the read"""
 
@@ -151,7 +151,7 @@ class _Seen:
         self.inside = [_by_place((part for part in parts if part.shared >= depth), depth) for depth in range(loops + 1)]
         """by depth: those in at least so many of these loops"""
         self._ends = [
-            {end for part in parts if part.shared > place for end in _ends(part.passes[place])}
+            {end for part in parts if part.shared > place for end in _ends(part.iterations[place])}
             for place in range(loops)
         ]
 
@@ -216,7 +216,7 @@ class _Search:
             found = self._latest(self._candidates(parts, carrying, is_carried=True))
             latest += [] if found is None else [found]
             # None is in a later pass than the one before, and what stands later there is later.
-            if found is not None and found.passes[carrying] == before:
+            if found is not None and found.iterations[carrying] == before:
                 break
         return self._latest(latest)
 
@@ -241,9 +241,9 @@ class _Search:
         for level, (here, there) in enumerate(zip(one.source.place, other.source.place, strict=False)):
             if here != there:
                 return here > there
-            if level == len(one.passes):
+            if level == len(one.iterations):
                 raise _UndecidedError  # of the same statement
-            low, high = (one.passes[level] - other.passes[level]).between(ranges)
+            low, high = (one.iterations[level] - other.iterations[level]).between(ranges)
             if low > 0 or high < 0:
                 return low > 0
             if low != high:
@@ -256,7 +256,7 @@ class _Candidate:
 
     def __init__(self, search: _Search, part: _Part, fixed: int, is_carried: bool) -> None:
         self.read, self.left, self.names = search.read, search.left, search.names
-        self.write, self.intervals, self.fixed, self.is_carried = part.write, part.passes, fixed, is_carried
+        self.write, self.intervals, self.fixed, self.is_carried = part.write, part.iterations, fixed, is_carried
         self.own = [Affine(((name, 1),)) for name in self.names[:fixed]]
         self.ranges = dict(zip(self.names, self.left, strict=True))
 

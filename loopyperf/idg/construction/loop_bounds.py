@@ -112,7 +112,7 @@ class LoopBounds:
             self._found[key] = self._bound(*key)
         return self._found[key]
 
-    def passes(
+    def iterations(
         self, loops: Loops, slabs: frozenset[Slab], known: Mapping[str, int], lanes: Mapping[str, Integers]
     ) -> tuple[int, ...]:
         """Return how often each lane goes through the innermost of *loops*, if its bounds depend on the work-item.

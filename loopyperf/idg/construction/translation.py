@@ -169,7 +169,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
 
     def _translate_instruction(self, instruction: InstructionBase, conditions: Conditions) -> None:
         if foreign := foreign_code(self.kernel, instruction):
-            self._do_stated(*foreign, conditions, [])
+            self._assume_cost(*foreign, conditions, [])
             return
         assignment = cast("MultiAssignmentBase", instruction)
         values = [self.rec(each, conditions, context) for each, context in self._code.evaluated(assignment)]
@@ -245,7 +245,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
             self.drafts[node].expression = text
         return Value(node)
 
-    def _do_stated(self, name: str, construct: str, conditions: Conditions, operands: Sequence[Value]) -> Value:
+    def _assume_cost(self, name: str, construct: str, conditions: Conditions, operands: Sequence[Value]) -> Value:
         """Do what is stated for *name*, of which the source does not tell; raises :class:`UncountableError`."""
         node: int | None = None
         for item, number in self.typical.cost(name, construct).items():
@@ -282,7 +282,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         try:
             found = list(link_operations(link, expr))
         except UncountableError as refusal:
-            return self._do_stated(str(expr), str(refusal), conditions, operands)
+            return self._assume_cost(str(expr), str(refusal), conditions, operands)
         operands = operands[1:] if isinstance(expr, (prim.LogicalNot, prim.BitwiseNot)) else operands
         value = self._in_stages(found, expr, operands, members, conditions, real_functions("pow", link.result))
         if kind := machine_kind(expr, link, self._code.inferred):
@@ -327,7 +327,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         try:
             found = self._reference(expr, name, index, "load")
         except UncountableError as refusal:
-            return self._do_stated(name, str(refusal), conditions, addresses)
+            return self._assume_cost(name, str(refusal), conditions, addresses)
         if found is not None:
             return self._access(found, str(expr), addresses, conditions)
         if name in self.kernel.loopy_kernel.temporary_variables:
@@ -423,7 +423,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         if not isinstance(expr.function, ResolvedFunction):
             construct = f"no count for a call of {expr.function}, which Loopy has not resolved"
             operands = [self.rec(parameter, conditions, None) for parameter in expr.parameters]
-            return self._do_stated(str(expr.function), construct, conditions, operands)
+            return self._assume_cost(str(expr.function), construct, conditions, operands)
         callee = self.kernel.callables[expr.function.name]
         if isinstance(callee, IndexOfCallable):
             for index in cast("prim.Subscript", expr.parameters[0]).index_tuple:
@@ -447,13 +447,13 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         name = str(callee.name)
         if len(results) != 1 or self.typical.has(name):
             construct = f"no count for {name}, a function of {len(results)} results"
-            return self._do_stated(name, construct, conditions, operands)
+            return self._assume_cost(name, construct, conditions, operands)
         result = self._code.number(expr, context)
         argument = self._code.inferred.number(expr.parameters[0]) if expr.parameters else result
         try:
             found = list(function_operations(name, result, argument))
         except UncountableError as refusal:
-            return self._do_stated(name, str(refusal), conditions, operands)
+            return self._assume_cost(name, str(refusal), conditions, operands)
         if not found and operands:
             return part(operands[0], REAL_PARTS.index(name), 2, self.drafts) if name in REAL_PARTS else operands[0]
         return self._in_stages(
@@ -463,10 +463,10 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
     # }}}
 
     def map_lookup(self, expr: prim.Lookup, conditions: Conditions, context: Context) -> Value:
-        return self._do_stated(str(expr), f"no count for {expr}, a member of a structure", conditions, [])
+        return self._assume_cost(str(expr), f"no count for {expr}, a member of a structure", conditions, [])
 
     def handle_unsupported_expression(self, expr: Any, conditions: Conditions, context: Context) -> Value:
-        return self._do_stated(str(expr), f"no count for {expr}, a {type(expr).__name__}", conditions, [])
+        return self._assume_cost(str(expr), f"no count for {expr}, a {type(expr).__name__}", conditions, [])
 
     def map_foreign(self, expr: Any, conditions: Conditions, context: Context) -> Value:
         return Value(known=expr)

@@ -32,7 +32,7 @@ from loopyperf.polyhedral.polynomial import Polynomial
 # The machine issues some of it all the same (:mod:`loopyperf.compiler.predication`).
 
 
-def idle_part(executed: ExecutedLaunch, instructions: dict[int, Instruction]) -> Idle | None:
+def idle_instructions(executed: ExecutedLaunch, instructions: dict[int, Instruction]) -> Idle | None:
     """Return the *instructions* that the warp comes by, by their places in the program; None where there are none.
 
     They are issued as often as the warp passes through the loops around them.
@@ -56,7 +56,9 @@ def execute(executed: ExecutedLaunch) -> Iterator[tuple[int, int]]:
             continue
         loops = draft.statement.loops
         number = (
-            executed.warp.nest(loops).passes(loops).number if loops and executed.is_entered(loops) else int(not loops)
+            executed.warp.nest(loops).iterations(loops).number
+            if loops and executed.is_entered(loops)
+            else int(not loops)
         )
         if number:
             yield place, number
@@ -111,14 +113,14 @@ def _within(executed: ExecutedLaunch, target: int) -> Iterator[Edge]:
     draft = executed.draft(target)
     data = [(slot, node) for slot, value in enumerate(draft.operands) for node in executed.nodes_of(value)]
     found = [(slot, source) for slot, source in data if source in executed.numbers]
-    yield from (_in_same_pass(executed, source, target, Dependence.DATA, slot) for slot, source in found)
+    yield from (_in_same_iteration(executed, source, target, Dependence.DATA, slot) for slot, source in found)
     deciding = dict.fromkeys(value.node for value in draft.controls)
     for source in () if found else deciding:
         if source is not None and source in executed.numbers:
-            yield _in_same_pass(executed, source, target, Dependence.CONTROL)
+            yield _in_same_iteration(executed, source, target, Dependence.CONTROL)
 
 
-def _in_same_pass(
+def _in_same_iteration(
     executed: ExecutedLaunch, source: int, target: int, through: Dependence, operand: int | None = None
 ) -> Edge:
     loops = [nest.iname for nest in executed.draft(source).statement.loops]
@@ -136,7 +138,7 @@ def _of(executed: ExecutedLaunch, found: LastWrite | Flow, operand: int | None) 
     source, target = found.source.node, found.target.node
     ends = executed.numbers[source], executed.numbers[target]
     loops = executed.draft(target).statement.loops
-    everywhere = executed.runs[target].passes
+    everywhere = executed.runs[target].iterations
     through = _through(executed, source, target)
     if isinstance(found, LastWrite):
         if not found.is_exact:
@@ -163,7 +165,7 @@ def _piece(
     """Return when what was *found* holds in the passes that the target makes, which are *everywhere*."""
     names = found.target.variables
     distance: list[int] = []
-    for name, passes in zip(names[: shared_loops(found.source, found.target)], found.passes, strict=False):
+    for name, passes in zip(names[: shared_loops(found.source, found.target)], found.iterations, strict=False):
         apart = Affine(((name, 1),)) - passes
         ranges = [apart.between(dict(zip(names, where, strict=True))) for where in found.where]
         low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
@@ -174,7 +176,7 @@ def _piece(
             break
     loops = executed.draft(found.target.node).statement.loops
     condition = executed.warp.nest(loops).condition(found.where, everywhere, loops)
-    return condition, cast("tuple[Iteration, ...]", found.passes), tuple(distance)
+    return condition, cast("tuple[Iteration, ...]", found.iterations), tuple(distance)
 
 
 def _pieces(executed: ExecutedLaunch, found: Flow) -> Iterator[Piece]:
@@ -229,7 +231,7 @@ def warp_graph(executed: ExecutedLaunch) -> Idg:
     instructions = tuple(_instruction(executed, place) for place in executed.numbers)
     body = tuple(_body(executed, executed.program.nest, ()))
     idle = {place: _idle_instruction(executed, place, number) for place, number in execute(executed)}
-    return Idg(instructions, tuple(edges(executed)), body, idle_part(executed, idle))
+    return Idg(instructions, tuple(edges(executed)), body, idle_instructions(executed, idle))
 
 
 def _body(executed: ExecutedLaunch, nest: Nest, loops: tuple[Nest, ...]) -> Iterator[Item]:
@@ -245,7 +247,7 @@ def _body(executed: ExecutedLaunch, nest: Nest, loops: tuple[Nest, ...]) -> Iter
                     executed.warp.nest(inside).trips(inside),
                     executed.program.bounds.of(inside, executed.slabs),
                 )
-                yield Loop(item.iname, trips, body, item.is_unrolled, bound, lanes=executed.passes_of_lanes(inside))
+                yield Loop(item.iname, trips, body, item.is_unrolled, bound, lanes=executed.iterations_of_lanes(inside))
 
 
 # {{{ instructions
@@ -254,7 +256,7 @@ def _body(executed: ExecutedLaunch, nest: Nest, loops: tuple[Nest, ...]) -> Iter
 def _instruction(executed: ExecutedLaunch, place: int) -> Instruction:
     """Return the instruction at *place*: the same for all classes that execute it, and loops around it, alike."""
     draft, run = executed.draft(place), executed.runs[place]
-    number: int | Fraction = run.passes.number
+    number: int | Fraction = run.iterations.number
     if not executed.kind.is_uniform:
         number = Fraction(Points(executed.of_all(place)).number, executed.kind.warps)
     nest = executed.warp.nest(draft.statement.loops)
@@ -287,9 +289,9 @@ def _made(executed: ExecutedLaunch, place: int, number: int | Fraction) -> Instr
         origin=None if draft.reference is None else place,
         scalar=_scalar(executed, draft),
         predicates=frozenset(_predicates(executed, draft)),
-        is_stated=draft.number is not None,
+        is_assumed=draft.number is not None,
         is_volatile=draft.reference is not None and isinstance(executed.kernel.loopy_kernel.target, VOLATILE),
-        defines=executed.program.private.defined(place, _to_passes(executed, draft)),
+        defines=executed.program.private.defined(place, _to_iterations(executed, draft)),
     )
 
 
@@ -301,8 +303,8 @@ def _idle_instruction(executed: ExecutedLaunch, place: int, number: int) -> Inst
 def _operand(executed: ExecutedLaunch, value: Value, draft: Draft) -> Operand:
     known = value.known if value.node is None else executed.draft(value.node).expression
     is_integer = isinstance(known, prim.ExpressionNode) and get_dependencies(known) <= executed.kernel.known_names
-    known = None if known is None else executed.in_passes(known, draft.statement)
-    element = executed.program.private.read(value, _to_passes(executed, draft))
+    known = None if known is None else executed.in_iterations(known, draft.statement)
+    element = executed.program.private.read(value, _to_iterations(executed, draft))
     return Operand(known, value.is_negated, element, is_integer)
 
 
@@ -322,14 +324,14 @@ def _scalar(executed: ExecutedLaunch, draft: Draft) -> str:
     return "" if array is None else number_type(element_type(array)).scalar
 
 
-def _to_passes(executed: ExecutedLaunch, draft: Draft) -> Callable[[Any], Any]:
-    return lambda expression: executed.in_passes(expression, draft.statement)
+def _to_iterations(executed: ExecutedLaunch, draft: Draft) -> Callable[[Any], Any]:
+    return lambda expression: executed.in_iterations(expression, draft.statement)
 
 
 def _address(executed: ExecutedLaunch, draft: Draft) -> Affine[Symbol] | None:
     """Return how many elements from the first one of its array *draft* accesses; None where data tells."""
     elements = _elements(executed, draft, element_strides)
-    return None if elements is None else Affine.around(executed.in_passes(elements, draft.statement))
+    return None if elements is None else Affine.around(executed.in_iterations(elements, draft.statement))
 
 
 def _symbolic_address(executed: ExecutedLaunch, draft: Draft) -> Polynomial[Symbol] | None:
@@ -337,11 +339,11 @@ def _symbolic_address(executed: ExecutedLaunch, draft: Draft) -> Polynomial[Symb
     elements = _elements(executed, draft, symbolic_strides)
     if elements is None:
         return None
-    known = Polynomial.of(executed.launch.lockstep(draft.statement.inames).in_passes(elements))
+    known = Polynomial.of(executed.launch.lockstep(draft.statement.inames).in_iterations(elements))
     inames = executed.kernel.loopy_kernel.all_inames() & known.variables
     axes = {name: axis for name in inames if (axis := executed.kernel.hardware_axes.get(name)) is not None}
     first = {name: first_value(executed.kernel, name, executed.launch.sizes) for name in axes}
-    passes = executed.values_in_passes(draft.statement.loops)
+    passes = executed.values_in_iterations(draft.statement.loops)
     return known.in_terms_of({name: prim.Variable(str(axis)) + first[name] for name, axis in axes.items()} | passes)
 
 

@@ -1,6 +1,6 @@
 """What the warps of a launch execute at given sizes, as sets of where each warp is and of the values of its loops.
 
-A warp executes what at least one of its lanes does; :meth:`LaunchExecutions.passes` has the lanes of one apart.
+A warp executes what at least one of its lanes does; :meth:`LaunchExecutions.iterations` has the lanes of one apart.
 
 The passes that warps make through the loops in one outermost loop of a launch.
 
@@ -62,7 +62,7 @@ class LoopIterations:
         """Return the numbers of the passes of *loops* whose variables have *values*, and the condition on them."""
         if (values, loops) not in self._numbers:
             passes = self.numbered(values, loops)
-            condition = None if passes.is_empty else condition_on(passes, self.passes(loops), loops)
+            condition = None if passes.is_empty else condition_on(passes, self.iterations(loops), loops)
             self._numbers[values, loops] = passes, condition
         return self._numbers[values, loops]
 
@@ -96,7 +96,7 @@ class LoopIterations:
         whole = isl.Set.from_basic_set(values.set.convex_hull())
         for place in copied:
             whole = whole.project_out(SET, place, 1).insert_dims(SET, place, 1)
-        return Points(whole & self.passes(loops).set.apply(self.numbering(loops).reverse()))
+        return Points(whole & self.iterations(loops).set.apply(self.numbering(loops).reverse()))
 
     def visited(self, loops: Loops) -> Points:
         """Return the values of the variables of *loops* with which the innermost one makes a pass."""
@@ -141,8 +141,8 @@ class LoopIterations:
         region = self.region(loops)
         if region is not None:
             return len(region[-1])
-        around = self.passes(loops[:-1]).set
-        last = self._last_pass(loops)
+        around = self.iterations(loops[:-1]).set
+        last = self._last_iteration(loops)
         number = isl.PwMultiAff.from_map(last).coalesce().get_pw_aff(0).add_constant_val(isl.Val(1))
         never = around - last.domain()
         if not never.is_empty():
@@ -167,9 +167,9 @@ class LoopIterations:
             return 0
         least = self._by_outer(self.visited(loops).set).lexmin().apply_domain(self.numbering(loops[:-1]))
         value = isl.PwMultiAff.from_map(least).coalesce().get_pw_aff(0)
-        return _value(value, self.passes(loops[:-1]).set, loops)
+        return _value(value, self.iterations(loops[:-1]).set, loops)
 
-    def passes(self, loops: Loops) -> Points:
+    def iterations(self, loops: Loops) -> Points:
         """Return the passes of *loops*, whether anything runs in them or not."""
         if loops not in self._passes:
             region = self.region(loops)
@@ -210,7 +210,7 @@ class LoopIterations:
             number = innermost.sum(first.neg())
         return _outer(depth).apply_range(self.numbering(loops[:-1])).flat_range_product(number)
 
-    def _last_pass(self, loops: Loops) -> isl.Map:
+    def _last_iteration(self, loops: Loops) -> isl.Map:
         """Return the map from the passes of the outer *loops* to the last one of the innermost."""
         if loops not in self._last:
             passes = self.visited(loops).set.apply(self.numbering(loops))
@@ -225,7 +225,7 @@ class LoopIterations:
 
     def _upto_last(self, loops: Loops) -> isl.Set:
         depth = len(loops) - 1
-        inside = self._last_pass(loops).intersect_domain(self.passes(loops[:-1]).set)
+        inside = self._last_iteration(loops).intersect_domain(self.iterations(loops[:-1]).set)
         upto = inside.apply_range(isl.Map("{ [last] -> [x] : 0 <= x <= last }")).wrap()
         around = ", ".join(f"x{place}" for place in range(depth))
         flat = f"[{around}, x{depth}]" if depth else f"[x{depth}]"
@@ -303,7 +303,7 @@ class LaunchExecutions:
             self._of_sites[key] = self._placed(points, loops).intersect(self._anywhere(len(loops))).coalesce()
         return self._of_sites[key]
 
-    def passes(self, site: Site, warp: Warp, host: Mapping[str, int] | None = None) -> WarpIterations:
+    def iterations(self, site: Site, warp: Warp, host: Mapping[str, int] | None = None) -> WarpIterations:
         """Return what *warp* executes of *site*, lane by lane, where conditions on data are taken to hold.
 
         *host* are values of loops around the launch; those that are not given are among the sequential ones. Raises
@@ -402,7 +402,7 @@ class StatementExecutions:
 
     values: Points
     """of the variables of the loops around it, the outermost first"""
-    passes: Points
+    iterations: Points
     """the numbers of their passes"""
     weight: Fraction
     """how often each is run: less than once where ``typical`` says so"""
@@ -433,10 +433,10 @@ class WarpExecutions:
         return self._values[key]
 
     def lanes(self, site: Site) -> WarpIterations:
-        """Return what the warp executes of *site*, lane by lane; see :meth:`LaunchExecutions.passes`."""
+        """Return what the warp executes of *site*, lane by lane; see :meth:`LaunchExecutions.iterations`."""
         key = site.inames, site.conditions
         if key not in self._lanes:
-            self._lanes[key] = self.of_launch.passes(site, self.warp, self.host)
+            self._lanes[key] = self.of_launch.iterations(site, self.warp, self.host)
         return self._lanes[key]
 
     def run(self, statement: Statement, conditions: Conditions) -> StatementExecutions:

@@ -55,7 +55,7 @@ class Lockstep:
             numbered = numbered.set_dim_name(SET, place, name)
         return numbered
 
-    def in_passes(self, expression: Any) -> Any:
+    def in_iterations(self, expression: Any) -> Any:
         """Return *expression* with the values of leaning loops written by the numbers of their passes."""
         for loop, start in self.expressions.items():
             expression = _Shifted(loop, start)(expression)
@@ -119,7 +119,7 @@ class Activity:
 
     lanes: tuple[int, ...]
     """by number"""
-    passes: Points
+    iterations: Points
     """over the sequential loops"""
 
 
@@ -184,7 +184,7 @@ class WarpIterations:
         if missing:
             raise ParameterError(f"the access is in loops over {', '.join(self.loops)}: add {', '.join(missing)}")
         values = {place: passes[name] for place, name in enumerate(self.loops)}
-        found = (kind.lanes for kind in self.activities if not fixed(kind.passes.set, values).is_empty())
+        found = (kind.lanes for kind in self.activities if not fixed(kind.iterations.set, values).is_empty())
         return next(found, ())
 
 
@@ -203,14 +203,14 @@ def _activities(points: isl.Set, values: Sequence[Integers | None], lanes: int) 
     known = _ACTIVITIES.setdefault(points.remove_redundancies(), {})
     key = lanes, tuple(None if value is None else tuple(value.tolist()) for value in varying)
     if key not in known:
-        known[key] = tuple(_told_apart(points, varying, lanes))
+        known[key] = tuple(_distinguished(points, varying, lanes))
     return known[key]
 
 
 _ACTIVITIES = SetMemory[dict[Any, tuple[Activity, ...]]](most=256)
 
 
-def _told_apart(points: isl.Set, values: Sequence[Integers | None], lanes: int) -> Iterator[Activity]:
+def _distinguished(points: isl.Set, values: Sequence[Integers | None], lanes: int) -> Iterator[Activity]:
     hardware = [place for place, value in enumerate(values) if value is not None]
     by_lane = np.array([value for value in values if value is not None]).reshape(len(hardware), lanes)
     for place, value in zip(hardware, by_lane, strict=True):
@@ -222,7 +222,7 @@ def _told_apart(points: isl.Set, values: Sequence[Integers | None], lanes: int) 
     if _is_product(points, passes, hardware, by_lane):
         yield Activity(tuple(range(lanes)), Points(passes.remove_redundancies()))
         return
-    for active, part in _parts(passes, _by_passes(points, hardware, by_lane)):
+    for active, part in _parts(passes, _by_iterations(points, hardware, by_lane)):
         yield Activity(tuple(sorted(active)), Points(part))
 
 
@@ -236,10 +236,10 @@ def _is_product(points: isl.Set, passes: isl.Set, hardware: Sequence[int], value
     return everywhere.is_subset(points)
 
 
-def _by_passes(points: isl.Set, hardware: Sequence[int], values: Integers) -> list[tuple[frozenset[int], isl.Set]]:
+def _by_iterations(points: isl.Set, hardware: Sequence[int], values: Integers) -> list[tuple[frozenset[int], isl.Set]]:
     """Return the distinct sets of passes in which a lane is active, with the lanes whose set that is."""
     found: list[tuple[frozenset[int], isl.Set]] = []
-    for lanes, coordinates in _alike(values):
+    for lanes, coordinates in _uniform(values):
         own = without_dimensions(fixed(points, dict(zip(hardware, coordinates, strict=True))), hardware)
         same = next((place for place, (_, other) in enumerate(found) if other.is_equal(own)), None)
         if same is None:
@@ -249,7 +249,7 @@ def _by_passes(points: isl.Set, hardware: Sequence[int], values: Integers) -> li
     return found
 
 
-def _alike(values: Integers) -> Iterator[tuple[frozenset[int], tuple[int, ...]]]:
+def _uniform(values: Integers) -> Iterator[tuple[frozenset[int], tuple[int, ...]]]:
     """Yield the lanes that have the same *values* of the hardware's inames, with these."""
     columns = [tuple(map(int, column)) for column in values.T]
     for coordinates in dict.fromkeys(columns):

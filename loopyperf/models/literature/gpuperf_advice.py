@@ -93,7 +93,7 @@ class Advice(Shown):
         parts = {"Tcomp": found.t_comp, "Tmem": found.t_mem, "Toverlap": found.t_overlap}
         times = ", ".join(f"{name} {duration(float(cycles) / clock)}" for name, cycles in parts.items())
         return ReportText(
-            asked=self.launch,
+            question=self.launch,
             answer=f"{duration(self.seconds)}, bound by {self.bound} ({times})",
             tables=[Table(("what would help", "", "at most"), self.gains(), text=2)],
             remarks=self.what_to_try(),

@@ -115,7 +115,7 @@ class _Way:
             if (begin, end) in self.flow.loops and (begin, end) not in entered:
                 self._repeat(begin, end, entered | {(begin, end)}, times)
             else:
-                self._pass(begin, times)
+                self._iteration(begin, times)
 
     def _parts(self, first: int, last: int, entered: frozenset[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         """Yield the outermost loops that are not entered, and the nodes that are in none."""
@@ -140,7 +140,7 @@ class _Way:
                 self.now = self.now + later
                 self.ready.update({place: self.ready[place] + later for place in self.ready if first <= place <= last})
 
-    def _pass(self, number: int, times: float) -> None:
+    def _iteration(self, number: int, times: float) -> None:
         """Go through a node, of which a share of the passes executes nothing if a condition seldom holds."""
         node = self.flow.nodes[number]
         share = min(1.0, node.executions / times) if times else 0.0

@@ -23,10 +23,10 @@ def test_an_accumulation_under_a_condition_on_data_goes_from_pass_to_pass() -> N
     (addition,) = (place for place, each in enumerate(graph.instructions) if (each.kind, each.dtype) == ("add", "f32"))
     carried = [edge for edge in graph.edges if edge.source == edge.target == addition]
     assert [edge.distance for edge in carried] == [(1,)]
-    assert [edge.passes[0] for edge in carried] == [Affine.variable("k", -1)]
+    assert [edge.iterations[0] for edge in carried] == [Affine.variable("k", -1)]
     # What is stored is that of the last pass, or what was there before all of them.
     (store,) = (place for place, each in enumerate(graph.instructions) if each.kind == "store")
-    assert {edge.passes for edge in graph.definitions[store] if edge.operand == 0} == {(Affine((), 7),), ()}
+    assert {edge.iterations for edge in graph.definitions[store] if edge.operand == 0} == {(Affine((), 7),), ()}
 
 
 def test_what_decides_is_compared_in_each_pass() -> None:

@@ -14,7 +14,7 @@ import loopyperf as lpp
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.idg.construction import definitions as cells
-from loopyperf.idg.construction.executed import ExecutedLaunch, LaunchProgram, kinds_of_warps
+from loopyperf.idg.construction.executed import ExecutedLaunch, LaunchProgram, classes_of_warps
 from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.copies import copied
 from loopyperf.idg.program import loops_in
@@ -58,7 +58,7 @@ def executed(unit: lp.TranslationUnit) -> ExecutedLaunch:
     kernel = load_kernel(unit)
     program = LaunchProgram(kernel, kernel.launches[0], Typical({}))
     launch = LaunchExecutions(program.counter, program.launch, {})
-    (kind,) = kinds_of_warps(program, launch)
+    (kind,) = classes_of_warps(program, launch)
     return ExecutedLaunch(program, launch, kind)
 
 

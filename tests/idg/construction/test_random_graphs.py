@@ -15,7 +15,7 @@ from loopyperf.compiler.value_numbering import without_common_subexpressions, wi
 from loopyperf.counts.sizes import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.idg import Edge, Idg
-from loopyperf.idg.construction.executed import ExecutedLaunch, LaunchProgram, kinds_of_warps
+from loopyperf.idg.construction.executed import ExecutedLaunch, LaunchProgram, classes_of_warps
 from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.copies import copied
 from loopyperf.idg.program import loops_in
@@ -65,7 +65,7 @@ def _check_flat_graphs(kernel: Kernel, sizes: Mapping[str, int]) -> None:
     for launch in kernel.launches:
         program = LaunchProgram(kernel, launch, Typical({}))
         executions = LaunchExecutions(program.counter, launch, sizes, WARP)
-        for kind in kinds_of_warps(program, executions):
+        for kind in classes_of_warps(program, executions):
             executed_by_warp = ExecutedLaunch(program, executions, kind)
             graph = warp_graph(executed_by_warp)
             if kind.is_uniform:
@@ -83,8 +83,8 @@ def _check_accesses(executed_by_warp: ExecutedLaunch, graph: Idg) -> None:
     """As accesses see them, lane by lane, the warp makes as many passes as all lanes together do."""
     for instruction in graph.instructions:
         if instruction.origin is not None:
-            passes = source_pattern(executed_by_warp, instruction.origin).passes
-            assert sum(each.passes.number for each in passes.activities) == instruction.executions
+            passes = source_pattern(executed_by_warp, instruction.origin).iterations
+            assert sum(each.iterations.number for each in passes.activities) == instruction.executions
 
 
 def _check_copies(graph: Idg, flat: Idg) -> None:

@@ -12,7 +12,7 @@ from functools import cache
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
 from loopyperf.measurement.backends.backend import BenchmarkCase, MeasuredTimes
-from loopyperf.measurement.drift_monitor import YARDSTICK
+from loopyperf.measurement.drift_monitor import REFERENCE
 from loopyperf.measurement.environment import DeviceLimits, Environment
 from loopyperf.pipeline import Execution, simulate
 from tests.measurement.synthetic import environment
@@ -75,7 +75,7 @@ class SimulatedCore:
         sizes, kind = dict(case.sizes), case.configuration.label.partition(",")[0]
         if case.kernel_class == "empty kernel":
             return 0
-        if case.kernel_class == YARDSTICK:
+        if case.kernel_class == REFERENCE:
             return 1000 * sizes["rounds"]
         if case.kernel_class == "pointer chase":
             return sizes["rounds"] * sizes["steps"] * latency(4 * sizes["n"])

@@ -14,7 +14,7 @@ from loopyperf.errors import BackendError, CalibrationError, LoopyperfWarning, M
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.backends.backend import BenchmarkCase, Contents, MeasuredTimes
-from loopyperf.measurement.drift_monitor import YARDSTICK
+from loopyperf.measurement.drift_monitor import REFERENCE
 from loopyperf.measurement.kernel_files import load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Run
@@ -179,7 +179,7 @@ class SlowOnce(WholeAndParts):
 
     def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
         timing = super().time(case, runs)
-        if case.kernel_class != YARDSTICK or not self.slow:
+        if case.kernel_class != REFERENCE or not self.slow:
             return timing
         self.slow = False
         return MeasuredTimes(tuple(2 * each for each in timing.wall))
