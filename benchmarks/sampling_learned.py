@@ -26,7 +26,7 @@ from loopyperf.calibration.training import UnfittedBase, cross_validated
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.kernel_files import configurations_of, load_kernel_files
 from loopyperf.models.sampling import SampledProgram, Samples, Work
-from loopyperf.predict.corrected import examples
+from loopyperf.predict.train import examples
 
 Errors = NDArray[np.float64]
 

@@ -58,7 +58,6 @@ from .predict.compare import Comparison as Comparison
 from .predict.compare import OccupancyComparison as OccupancyComparison
 from .predict.compare import compare as compare
 from .predict.compare import compare_occupancies as compare_occupancies
-from .predict.corrected import train as train
 from .predict.counters import CountersComparison as CountersComparison
 from .predict.counters import compare_counters as compare_counters
 from .predict.counters import counters as counters
@@ -67,6 +66,7 @@ from .predict.estimate import predictor as predictor
 from .predict.predictor import Predictor as Predictor
 from .predict.throughput import crossover as crossover
 from .predict.throughput import throughput_bounds as throughput_bounds
+from .predict.train import train as train
 from .predict.validate import Validation as Validation
 from .predict.validate import validate as validate
 from .search.rank import Ranking as Ranking

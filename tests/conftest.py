@@ -14,6 +14,8 @@ from hypothesis.internal.conjecture.engine import ConjectureRunner
 
 from loopyperf.stages import cache as recent
 
+pytest_plugins = ["tests.answer_fixtures"]
+
 # Machines are shared: how long one example takes says nothing.
 settings.register_profile("loopyperf", deadline=None)
 settings.load_profile("loopyperf")

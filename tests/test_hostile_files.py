@@ -30,7 +30,7 @@ from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import measurement_kernels
 from loopyperf.models import result as answers
 from loopyperf.models.result import ModelTime
-from loopyperf.predict.corrected import train_recordings
+from loopyperf.predict.train import train_recordings
 from tests.kernels import doubled
 
 MUTATIONS = int(os.environ.get("MUTATIONS", "300"))

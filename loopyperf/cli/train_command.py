@@ -10,7 +10,7 @@ from loopyperf.cli.console import print_json, show_answer
 from loopyperf.cli.progress import working
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import measurement_kernels
-from loopyperf.predict.corrected import BASES, train_recordings
+from loopyperf.predict.train import BASES, train_recordings
 
 
 @click.command(

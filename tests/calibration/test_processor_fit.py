@@ -15,7 +15,7 @@ from loopyperf.device.device_library import a_processor
 from loopyperf.measurement.campaign import measure
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.kernel_files import load_kernel_files
-from loopyperf.predict.corrected import train_recordings
+from loopyperf.predict.train import train_recordings
 from tests.measurement.synthetic import SyntheticBackend
 from tests.small_campaign import seconds, write_kernel_files
 

@@ -25,7 +25,7 @@ from tests.pipeline.random_scenarios import executions, graphs, lambdas, limits,
 
 def in_python(scenario: Scenario, **choices: Any) -> CoreRun:
     """Return the run of the core in Python."""
-    with patch.object(core, "compiled", lambda: None):
+    with patch.object(core, "compiled_core", lambda: None):
         return run(scenario, scenario.clock, **choices)
 
 

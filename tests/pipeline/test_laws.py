@@ -134,12 +134,12 @@ def test_equal_inputs_give_equal_traces(
 TRACED = """
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
-from loopyperf.pipeline import Execution, profile_of, simulate
+from loopyperf.pipeline import Execution, execution_profile, simulate
 
 graph = Idg.from_edges(["alu", "sfu", "barrier", "mem"], [(0, 1), (1, 3), (3, 0, 1)], trips=5)
 timing = {name: Lambdas(1.5, 7) for name in ("mem", "sfu", "alu", "barrier")}
 found = simulate(graph, timing, Execution(2, 2, 3), issue_limit=1)
-print([(each.warp, each.place, each.time) for each in profile_of(found).issues])
+print([(each.warp, each.place, each.time) for each in execution_profile(found).issues])
 """
 
 

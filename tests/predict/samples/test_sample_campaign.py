@@ -18,7 +18,7 @@ from loopyperf.measurement.drift_monitor import REFERENCE
 from loopyperf.measurement.kernel_files import load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Run
-from loopyperf.predict.corrected import train_recordings
+from loopyperf.predict.train import train_recordings
 from tests.kernels import doubled, gathered, summed
 from tests.measurement.synthetic import SyntheticBackend
 from tests.parts_backend import HOST, TICK, WholeAndParts, alike

@@ -144,7 +144,7 @@ def test_what_takes_too_long_is_stopped_and_the_rest_goes_on(is_parallel):
 
 
 def test_what_swallows_the_alarm_is_stopped_at_the_next(monkeypatch):
-    monkeypatch.setattr("loopyperf.search.tasks_in_flight.GRACE", 0.5)
+    monkeypatch.setattr(workers, "GRACE", 0.5)
     with ProcessPoolExecutor(1) as executor:
         questions = TaskRunner(ended, executor, limit=0.5)
         found = told(questions, [1, 3])
@@ -203,15 +203,15 @@ class Silent(Executor):
 
 
 def test_workers_that_fall_silent_are_given_up(monkeypatch):
-    monkeypatch.setattr("loopyperf.search.tasks_in_flight.GRACE", 0.2)
+    monkeypatch.setattr(workers, "GRACE", 0.2)
     questions = TaskRunner(doubled, Silent(2), limit=0.3)
     assert told(questions, list(range(6))) == {each: 2 * each for each in range(6)}
     assert questions.notes == ["no worker of the executor answered within 0.5 s: it is given up"]
 
 
 def test_workers_have_longer_for_their_first_answer(monkeypatch):
-    monkeypatch.setattr("loopyperf.search.tasks_in_flight.GRACE", 0.2)
-    monkeypatch.setattr("loopyperf.search.tasks_in_flight.START", 1.0)
+    monkeypatch.setattr(workers, "GRACE", 0.2)
+    monkeypatch.setattr(workers, "START", 1.0)
     questions = TaskRunner(doubled, Silent(0), limit=0.3)
     assert told(questions, [1, 2]) == {1: 2, 2: 4}
     assert questions.notes == ["no worker of the executor answered within 1.5 s: it is given up"]

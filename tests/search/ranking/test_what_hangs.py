@@ -38,7 +38,7 @@ def deaf() -> lp.TranslationUnit:
 
 @pytest.fixture
 def no_grace(monkeypatch):
-    monkeypatch.setattr("loopyperf.search.tasks_in_flight.GRACE", 0.5)
+    monkeypatch.setattr(in_flight, "GRACE", 0.5)
 
 
 @pytest.mark.parametrize("builder", [in_c, deaf])
