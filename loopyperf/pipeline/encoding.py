@@ -51,7 +51,7 @@ class Tables:
     instructions: Table
     """and one more"""
     edges: Table
-    iterations: Table
+    passes: Table
     expressions: Table
     operations: Table
     kinds: Table

@@ -133,7 +133,7 @@ class PythonCore:
         self.around: list[list[int]] = tables.around.tolist()
         self.instructions = [InstructionRow(*row) for row in tables.instructions.tolist()]
         self.edges = [EdgeRow(*row) for row in tables.edges.tolist()]
-        self.passes: list[int] = tables.iterations.tolist()
+        self.passes: list[int] = tables.passes.tolist()
         operations, begins = tables.operations.tolist(), tables.expressions.tolist()
         self.expressions: list[list[tuple[int, int, int]]] = [operations[a:b] for a, b in pairwise(begins)]
         self.kinds: list[int] = tables.kinds.tolist()

@@ -307,7 +307,7 @@ import sys, warnings; warnings.simplefilter("ignore")
 import known_questions as asked
 import loopyperf as lpp
 from loopyperf.calibration.fit import observe
-from loopyperf.predict import case
+from loopyperf.stages import case
 from loopyperf.stages import cache as recent
 if sys.argv[1] == "known":
     def fail(*_, **__): raise SystemExit("looked at anew")
