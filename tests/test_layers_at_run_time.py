@@ -125,4 +125,4 @@ def test_a_call_upward_is_found_through_code_of_others() -> None:
 
     with profiled() as (upward, _):
         os_reason(CallingUpwardError())
-    assert {(caller, name) for caller, name, room in upward if room == "device"} == {("files.py", "said")}
+    assert {(caller, name) for caller, name, room in upward if room == "device"} == {("files.py", "os_reason")}

@@ -81,7 +81,7 @@ def test_the_wheel_holds_the_compiled_core_for_all_versions_of_python(installed:
     assert re.search(r"-cp311-abi3-\w+\.whl$", wheel.name)
     code = (
         "import warnings; warnings.simplefilter('error')\n"
-        "from loopyperf.pipeline.core import compiled; print(compiled().__file__)"
+        "from loopyperf.pipeline.core import compiled_core; print(compiled_core().__file__)"
     )
     assert run_elsewhere(installed, tmp_path, code).startswith(str(installed))
 

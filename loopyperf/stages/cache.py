@@ -268,7 +268,7 @@ def _ending() -> str:
 @cache
 def _versions() -> str:
     """Return everything that results depend on beside the question, to the last bit."""
-    ours = f"loopyperf {metadata.version('loopyperf')} {_source(Path(__file__).parents[2])}"
+    ours = f"loopyperf {metadata.version('loopyperf')} {_source(Path(__file__).parents[1])}"
     # In a checkout of Loopy, the version does not change with the code. It includes the version of islpy.
     loopys = f"loopy {loopy.version.DATA_MODEL_VERSION} {_source(Path(loopy.__file__).parent)}"
     theirs = ", ".join(f"{name} {_installed(name)}" for name in ("pymbolic", "numpy", "scipy", "scikit-learn"))

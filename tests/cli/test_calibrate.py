@@ -25,7 +25,7 @@ SYNTHETIC = ("--backend", "synthetic")
 @pytest.fixture(autouse=True)
 def synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ``--backend synthetic`` open it, and ``--backend parts`` one that runs parts of kernels."""
-    more = {"synthetic": ("small_campaign", "device"), "parts": ("parts_backend", "device")}
+    more = {"synthetic": ("tests.small_campaign", "device"), "parts": ("tests.parts_backend", "device")}
     monkeypatch.setattr(backends, "BACKENDS", {**backends.BACKENDS, **more})
 
 

@@ -14,7 +14,7 @@ from tests.small_campaign import write_kernel_files
 @pytest.fixture
 def synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ``--backend synthetic`` open it."""
-    monkeypatch.setattr(backends, "BACKENDS", {"synthetic": ("small_campaign", "device")})
+    monkeypatch.setattr(backends, "BACKENDS", {"synthetic": ("tests.small_campaign", "device")})
 
 
 @pytest.mark.usefixtures("synthetic")

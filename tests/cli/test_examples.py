@@ -94,7 +94,7 @@ def at_the_desk(folder: Path) -> Iterator[None]:
         patch.setenv("COLUMNS", str(WIDTH))
         patch.setattr(platformdirs, "user_cache_dir", lambda name: "caches")
         patch.setattr(kernel_files, "PACKAGE", folder / "package")
-        patch.setattr(backends, "BACKENDS", {**backends.BACKENDS, "opencl": ("parts_backend", "device")})
+        patch.setattr(backends, "BACKENDS", {**backends.BACKENDS, "opencl": ("tests.parts_backend", "device")})
         patch.setattr(microbenchmark, "run_microbenchmarks", lambda *_, **__: described_by(RECORDED))
         yield
         for name in ("matmul", "tiles"):

@@ -13,7 +13,7 @@ from tests.cli.invoked import run
 from tests.explain.pages.questions import DEVICES, two_launches
 from tests.fitted import FREE
 
-CHAIN = f"{Path(__file__).parents[1] / 'reports' / 'questions.py'}:two_launches"
+CHAIN = f"{Path(__file__).parents[1] / 'explain' / 'pages' / 'questions.py'}:two_launches"
 ASKED = ("--set", f"n={2**20}", *(word for name in DEVICES for word in ("--device", name)))
 
 

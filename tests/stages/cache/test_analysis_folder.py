@@ -202,7 +202,7 @@ import loopyperf as lpp
 from tests.kernels import doubled
 from loopyperf.stages import cache as recent
 for group in [int(word) for word in sys.argv[1:]]:
-    recent.forget()
+    recent.clear_memory()
     print(lpp.count(doubled(group=group)).properties()["work-groups"](n=5040))
 """
 GROUPS = [group for group in range(1, 25) if 5040 % group == 0] * 4

@@ -313,7 +313,7 @@ if sys.argv[1] == "known":
     def fail(*_, **__): raise SystemExit("looked at anew")
     case.load_kernel = case.KernelStructure = fail
 for name in sys.argv[2:]:
-    recent.forget()
+    recent.clear_memory()
     print(asked.whole(lpp.estimate(asked.unsure(), n=asked.N, **asked.QUESTIONS[name])))
     told = observe(asked.unsure(), {"n": asked.N}, 1.0, kernel_class="", label="", device=asked.V100)
     print(told.pipelines)

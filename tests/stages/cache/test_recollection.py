@@ -290,7 +290,7 @@ import loopyperf as lpp
 from tests.kernels import doubled
 from loopyperf.stages import cache as recent
 for group in [int(word) for word in sys.argv[1:]]:
-    recent.forget()
+    recent.clear_memory()
     counts = lpp.count(doubled(group=group))
     print(group, counts.properties()["work-groups"](n=2**10), counts.properties()["f32 mul"](n=2**10))
 """
