@@ -53,7 +53,7 @@ def test_a_kernel_of_no_instructions_has_no_bar() -> None:
 
 @pytest.mark.parametrize("mixes", [{("fma", "f32"): 3}, InstructionMix(computation=6, memory=3, synchronization=1)])
 def test_a_mix_without_the_name_of_its_kernel_is_refused(mixes: object) -> None:
-    with pytest.raises(ParameterError, match=r"of each kernel, by its name; received (int|Mix)"):
+    with pytest.raises(ParameterError, match=r"of each kernel, by its name; received (int|InstructionMix)"):
         plot_mix(mixes)  # type: ignore[arg-type]
 
 
