@@ -5,7 +5,8 @@ counted what they do by Nsight Compute (fits/nvidia-h200/raw/transformed-kernels
 predicts the same from the source and the description alone, as CUDA, and what warps wait for, a line of JSON each.
 Without it, what is in benchmarks/gathered/ is judged:
 
-    LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/transformed_kernels.py [gather FILE [--every N]]
+    LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/transformed_kernels.py \
+        [counters | stalls | times | gather FILE [--every N]]
 """
 
 import json
