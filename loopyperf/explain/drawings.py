@@ -9,11 +9,8 @@ from io import StringIO
 from typing import Any
 from xml.etree import ElementTree
 
-import matplotlib as mpl
-from matplotlib.artist import Artist
-
 from loopyperf.device.vocabulary import Vocabulary
-from loopyperf.explain.plots.figures import Axes, Figure
+from loopyperf.explain.plots.figures import Artist, Axes, Figure, mpl
 from loopyperf.explain.plots.plot_roofline import Rooflines, drawn_launches, mark_of, rooflines_by_name, roofs_in_words
 from loopyperf.explain.review import LaunchReview
 from loopyperf.explain.roofline_chart import LaunchUnderRoofs

@@ -157,9 +157,10 @@ class _Question:
         def on_device(find: Callable[[Case, Device], Found]) -> Found | LoopyperfError:
             return _or_error(partial(find, self.case, device)) if isinstance(device, Device) else device
 
-        estimates, refusals = self._predictions(slug, device)
+        usual = self._usual(slug)
+        estimates, refusals = self._predictions(slug, device, usual)
         roofline, advice = on_device(roofline_at), on_device(advice_at)
-        first = self._shown_first(slug, estimates)
+        first = next((name for name in (self.first, usual, WITHOUT_FIT, *estimates) if name and name in estimates), "")
         diagnosis = _or_error(partial(self._diagnosed, slug, first, device))
         found = {"roofline": roofline, "advice": advice, "diagnosis": diagnosis}
         known = None if isinstance(device, UnknownDeviceError) else device
@@ -190,12 +191,12 @@ class _Question:
         return diagnosed(self.case, known, by, findings=self.findings)
 
     def _predictions(
-        self, slug: str, device: Device | UnknownDeviceError
+        self, slug: str, device: Device | UnknownDeviceError, usual: str
     ) -> tuple[dict[str, Estimate], dict[str, str]]:
         """Return model -> what it predicts on a device, and model -> why it has no answer."""
         if self.models is not None:
             return model_predictions(self.models, self.case, slug, device, self.record)
-        wanted = dict.fromkeys(name for name in (self.first, self._usual(slug), WITHOUT_FIT) if name)
+        wanted = dict.fromkeys(name for name in (self.first, usual, WITHOUT_FIT) if name)
         estimates, refusals = dict[str, Estimate](), dict[str, str]()
         for name in wanted:
             estimates, refused = model_predictions([name], self.case, slug, device, self.record)
@@ -215,10 +216,6 @@ class _Question:
         # Of two fits, one of pipelines can say what would be if something were otherwise.
         other = found if found.basis == "pipelines" else _or_error(lambda: find_fit(slug, OF_PIPELINES))
         return other.model if isinstance(other, Fit) and other.basis == "pipelines" else found.model
-
-    def _shown_first(self, slug: str, estimates: Mapping[str, Estimate]) -> str:
-        usual = self._usual(slug)
-        return next((name for name in (self.first, usual, WITHOUT_FIT, *estimates) if name and name in estimates), "")
 
 
 def _or_raised(device: Device | UnknownDeviceError) -> Device:

@@ -1,11 +1,7 @@
-"""The page of a report: the template, filled with an explanation.
+"""The pages of a report and of a difference: each a template, filled with an explanation.
 
-Everything is escaped by Jinja2 unless it was made here: pictures, coloured source text, style and script. The page
-carries a content security policy that lets no other script run and nothing be fetched.
-
-The page of a difference: both sides in columns beside each other, in one file that needs no network.
-
-Everything is escaped by Jinja2 but the style. The content security policy lets nothing be fetched and no script run.
+Jinja2 escapes everything but what is made here: plots, highlighted source, style and script. The content security
+policy of a page allows no other script and no network access.
 """
 
 import re
@@ -35,6 +31,17 @@ from loopyperf.files import user_data_name
 from loopyperf.models.catalog import MODELS
 from loopyperf.models.result import LEVEL, NO_INTERVAL, Estimate
 from loopyperf.units import amount, duration, in_percent, prefixed, unbroken
+
+try:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup, escape
+    from pygments import highlight
+    from pygments.formatters.html import HtmlFormatter
+    from pygments.lexers.python import PythonLexer
+except ImportError as error:
+    raise LoopyperfError(
+        f"reports need Jinja2 and Pygments, which cannot be imported ({error}): pip install 'loopyperf[report]'"
+    ) from error
 
 DATA = "<data folder>"
 """stands for the folder of a person's own fits and descriptions"""
@@ -76,15 +83,6 @@ def _reasons(refusals: Mapping[str, str]) -> dict[str, str]:
     return {sentence_without_folders(name): sentence_without_folders(reason) for name, reason in refusals.items()}
 
 
-try:
-    from pygments import highlight
-    from pygments.formatters.html import HtmlFormatter
-    from pygments.lexers.python import PythonLexer
-except ImportError as error:
-    raise LoopyperfError(
-        f"reports need Pygments, which cannot be imported ({error}): pip install 'loopyperf[report]'"
-    ) from error
-
 LIGHT, DARK = "default", "github-dark"
 """styles of Pygments"""
 
@@ -100,14 +98,6 @@ def style_sheet(style: str) -> str:
     rules = cast("str", HtmlFormatter(style=style).get_style_defs(".code")).splitlines()
     return "\n".join(rule for rule in rules if rule.startswith(".code .") and ".hll" not in rule)
 
-
-try:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup, escape
-except ImportError as error:
-    raise LoopyperfError(
-        f"reports need Jinja2, which cannot be imported ({error}): pip install 'loopyperf[report]'"
-    ) from error
 
 TEMPLATE = Path(__file__).parent / "template"
 CODE = re.compile("`([^`]+)`")

@@ -12,8 +12,10 @@ from loopyperf.errors import LoopyperfError, ParameterError
 from loopyperf.units import UNBROKEN, unbroken
 
 try:
+    import matplotlib as mpl
     from matplotlib import style as style
     from matplotlib import ticker as ticker
+    from matplotlib.artist import Artist as Artist
     from matplotlib.axes import Axes
     from matplotlib.colors import to_hex
     from matplotlib.figure import Figure

@@ -4,8 +4,7 @@ import gc
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import count
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import loopy as lp
@@ -18,6 +17,7 @@ from loopyperf.explain.diagnosis import NOTHING, diagnosed
 from loopyperf.explain.findings import SIMULATIONS
 from loopyperf.models.catalog import DEVICE_MODELS
 from loopyperf.predict.on_device import DevicePredictor
+from loopyperf.stages.cache import clear_memory
 from loopyperf.stages.case import Case
 from tests.planted import PLANTED
 
@@ -202,23 +202,26 @@ def test_what_one_group_more_needs_lets_it_reside():
     assert groups == [seen.groups, seen.groups + 1, seen.groups]
 
 
-@pytest.mark.parametrize(("name", "step"), [("product", 16), ("tail", 1024)])
-def test_an_explanation_without_findings_costs_little_more_than_an_estimate(name: str, step: int):
+@pytest.mark.parametrize("name", ["product", "tail"])
+def test_an_explanation_without_findings_costs_little_more_than_an_estimate(name: str):
     build, sizes = PLANTED[name]
-    larger = count()
 
-    def best(ask: Callable[..., Any]) -> float:
-        times: list[float] = []
-        for _ in range(4):
-            unit, n = build(), sizes["n"] + step * next(larger)
-            gc.collect()
-            start = perf_counter()
-            ask(unit, device=V100, model="pipeline", parameters=sizes | {"n": n})
-            times.append(perf_counter() - start)
-        return min(times)
+    def processor_time(ask: Callable[..., Any]) -> float:
+        unit = build()
+        clear_memory()
+        gc.collect()
+        gc.disable()
+        start = process_time()
+        ask(unit, device=V100, model="pipeline", parameters=sizes)
+        elapsed = process_time() - start
+        gc.enable()
+        return elapsed
 
-    best(lpp.estimate)
-    assert best(partial(lpp.explain, findings=False)) < 1.5 * best(lpp.estimate)
+    asked = {"explain": partial(lpp.explain, findings=False), "estimate": lpp.estimate}
+    processor_time(lpp.explain)  # what is loaded and compiled once
+    times = [{name: processor_time(ask) for name, ask in asked.items()} for _ in range(6)]
+    least = {name: min(each[name] for each in times) for name in asked}
+    assert least["explain"] < 1.5 * least["estimate"], least
 
 
 def test_a_diagnosis_is_plain_and_comes_back_from_the_cache():

@@ -90,7 +90,7 @@ def test_so_many_processes_of_our_own_answer_without_a_limit():
 def test_the_command_ends_although_a_worker_hangs(tmp_path):
     file = tmp_path / "hangs.py"
     file.write_text(
-        "import itertools\nfrom functools import partial\n\nfrom kernels import doubled\n\n\n"
+        "import itertools\nfrom functools import partial\n\nfrom tests.kernels import doubled\n\n\n"
         "def in_c():\n    sum(itertools.repeat(1, 10**11))\n\n\n"
         "variants = {'hangs': in_c, 'a': doubled, 'b': partial(doubled, group=32)}\n"
     )
