@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from loopyperf.device.vocabulary import Vocabulary
-from loopyperf.explain.plots.figures import Artist, Axes, Figure, mpl
+from loopyperf.explain.plots.figures import Artist, Axes, Figure, style
 from loopyperf.explain.plots.plot_roofline import Rooflines, drawn_launches, mark_of, rooflines_by_name, roofs_in_words
 from loopyperf.explain.review import LaunchReview
 from loopyperf.explain.roofline_chart import LaunchUnderRoofs
@@ -180,7 +180,7 @@ def embedded(figure: Figure, title: str, prefix: str, said: Mapping[Artist, str]
         # Names of launches are among these, in which a dollar is a dollar.
         for text in (*ax.texts, *(legend.get_texts() if legend else ())):
             text.set_parse_math(False)
-    with mpl.rc_context(SETTINGS):
+    with style.context(SETTINGS):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     root = ElementTree.fromstring(buffer.getvalue())
     for each in root.findall(f"{{{SVG}}}metadata"):

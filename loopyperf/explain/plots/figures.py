@@ -12,7 +12,6 @@ from loopyperf.errors import LoopyperfError, ParameterError
 from loopyperf.units import UNBROKEN, unbroken
 
 try:
-    import matplotlib as mpl
     from matplotlib import style as style
     from matplotlib import ticker as ticker
     from matplotlib.artist import Artist as Artist
