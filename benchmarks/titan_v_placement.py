@@ -124,9 +124,9 @@ def risk(answers: Sequence[Answer]) -> Table:
 
 WORDS = {
     "several numbers of passes": " or ",
-    "long loops": " instructions if it is written out",
+    "long loops": " instructions if ",
     "more than all registers": "registers",
-    "triangles": "a constant if that is written out",
+    "triangles": "a constant if that ",
 }
 """the causes, and words of their reasons"""
 

@@ -1,11 +1,17 @@
-"""Performance models for Loopy kernels: a kernel goes in, its run time on a given GPU comes out, with the reason why.
+"""Performance models for Loopy kernels: predict the run time of a kernel on a GPU, and what bounds it.
 
+    >>> import loopy as lp
+    >>> import numpy as np
     >>> import loopyperf as lpp
-    >>> est = lpp.estimate(knl, n=4096, device="amd-r9-fury")     # doctest: +SKIP
-    >>> est.seconds, est.bound                                    # doctest: +SKIP
+    >>> arguments = [lp.GlobalArg("a, out", np.float32, shape="n"), lp.ValueArg("n", np.int32)]
+    >>> knl = lp.make_kernel("{[i]: 0 <= i < n}", "out[i] = 2*a[i]", arguments, lang_version=(2018, 2))
+    >>> knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> est = lpp.estimate(knl, n=2**20, device="nvidia-titan-v", model="roofline")
+    >>> est.bound, f"{est.seconds:.1e} s"
+    ('DRAM', '1.5e-05 s')
 
-Names are loaded when first used (SPEC 1 of Scientific Python), so that importing costs next to nothing; what they are
-stands in ``__init__.pyi`` beside this file.
+Names are imported on first use (SPEC 1 of Scientific Python), so that importing loopyperf is fast; ``__init__.pyi``
+lists them.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""``python -m loopyperf``: the command line, where the script is not on the path."""
+"""``python -m loopyperf`` runs the command line where the script is not on the PATH."""
 
 from loopyperf.cli import main
 

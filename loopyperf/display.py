@@ -1,12 +1,8 @@
-"""Text and HTML for values: report text that prints in a terminal, a list or a notebook.
+"""Render results as text, Markdown and HTML for terminals, lists and notebooks.
 
-What an answer shows of itself, said once: a line in a list, a page of a terminal, a small table in a notebook.
-
-An answer that is :class:`Shown` says in a :class:`ReportText` what there is to read; how it looks is the same for all.
-
-Tables as notebooks show them: HTML of escaped text, without colours of its own, so that dark pages stay dark.
-
-What is said here is in which column text stands flush left, since notebooks have everything flush right.
+A result class derives from :class:`Shown` and returns a :class:`ReportText`, which is rendered in the same way for all
+results. HTML tables are escaped and set no colors, so that they follow a notebook's light or dark theme. They set the
+alignment of each column because notebooks align all cells to the right.
 """
 
 import re
@@ -29,19 +25,19 @@ FLUSH = {"text": "left", "number": "right"}
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A cell that Jupyter typesets; the text stands beside it for whoever points at it."""
+    """A table cell that Jupyter typesets from LaTeX, with plain text as its tooltip."""
 
     text: str
-    """as terminals show it"""
+    """plain text for terminals"""
     latex: str
-    """without the dollar signs"""
+    """LaTeX without dollar signs"""
 
 
 Cell = str | Formula
 
 
 def html_table(headings: Sequence[str], rows: Iterable[Sequence[Cell]], *, text: int = 1, last: int = 0) -> str:
-    """Return a table, of whose columns the first *text* ones and the *last* ones are text, and the others numbers."""
+    """Return an HTML table whose first *text* and last *last* columns are text, and whose other columns are numbers."""
     numbers = range(text, len(headings) - last)
     kinds = ["number" if place in numbers else "text" for place in range(len(headings))]
     head = "".join(f"<th{_like(kind)}>{escape(word)}</th>" for kind, word in zip(kinds, headings, strict=True))
@@ -50,23 +46,23 @@ def html_table(headings: Sequence[str], rows: Iterable[Sequence[Cell]], *, text:
 
 
 def html_lines(words: Iterable[str]) -> str:
-    """Return a paragraph for each of *words*."""
+    """Return an HTML paragraph for each line of *words*."""
     return "\n".join(f"<p{_indented(each)}>{escape(each)}</p>" for each in words)
 
 
 def _indented(line: str) -> str:
-    """Return the style of a *line* that begins with spaces, which are lost otherwise."""
+    """Return a style attribute that keeps the leading spaces of *line* as a margin."""
     depth = len(line) - len(line.lstrip(" "))
     return f' style="margin-left: {depth}ch"' if depth else ""
 
 
 def details(summary: str, inside: str) -> str:
-    """Return *summary*, which is opened to see what is *inside*."""
+    """Return a collapsed HTML element that shows *summary* and opens to *inside*."""
     return f"<details><summary>{escape(summary)}</summary>\n{inside}\n</details>"
 
 
 def html_of(*parts: str) -> str:
-    """Return *parts* one below the other, as ``_repr_html_`` gives them."""
+    """Return the nonempty *parts* in one ``div``, in the form that ``_repr_html_`` returns."""
     inside = "\n".join(part for part in parts if part)
     return f'<div class="loopyperf">\n{inside}\n</div>'
 
@@ -82,47 +78,47 @@ def _cell(kind: str, cell: Cell) -> str:
 
 
 def _like(kind: str) -> str:
-    """Return the attributes of a cell: a style of its own, since notebooks' rules for cells are stronger than ours."""
+    """Return the class and an inline style of a cell; notebook style sheets override anything weaker."""
     return f' class="{kind}" style="text-align: {FLUSH[kind]}"'
 
 
 Item = TypeVar("Item")
 WIDTH = 80
-"""columns of a terminal that nobody has made wider"""
+"""default terminal width, in characters"""
 GAP = "  "
-"""between columns, and before the first"""
+"""separator between columns, and indent of the first"""
 LONGEST = 30
-"""columns: longer words, as those of a formula, may be broken in a table that is too wide otherwise"""
+"""word length in characters; a table that is too wide may break longer words, e.g. of a formula"""
 SHOWN_FIRST, SHOWN_LAST = 9, 3
-"""rows of a long table that are shown"""
+"""number of rows shown from the start and the end of a long table"""
 SMALL = 0.01
-"""share of a whole: where several parts are smaller, a table has one row for all of them"""
+"""share of the whole; a table sums smaller parts in one row"""
 REPEATED = ("no fit for ", "assumed ", "extrapolated: ", "launch overhead of ", "no prediction interval: ")
-"""how notes begin that stand with each answer for a device, whatever the kernel: of several, one line is shown"""
+"""prefixes of notes about the device rather than the kernel; several such notes are abbreviated to one line"""
 OF_DEVICE = re.compile(r" of [\w.-]+")
-"""in the first clause of such a note: the device"""
+"""the device name in the first clause of such a note"""
 ONE_LINE = 120
-"""letters of an answer in a list, at most"""
+"""maximum length of a one-line ``repr``, in characters"""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows below headings. Of the columns, the first *text* ones and the *last* ones are text, the others numbers."""
+    """A table with text columns at its start and end, and number columns between them."""
 
     headings: Sequence[str]
-    """of the columns"""
+    """column headings"""
     rows: Sequence[Sequence[Cell]]
-    """a cell for each column"""
+    """rows with one cell per column"""
     text: int = 1
-    """how many columns are text, the first ones"""
+    """number of text columns at the start"""
     last: int = 0
-    """how many columns are text, the last ones"""
+    """number of text columns at the end"""
 
     def lines(self, width: int) -> Iterator[str]:
-        """Yield the lines of the table, none longer than *width*, without breaking numbers and words.
+        """Yield the lines of the table, at most *width* characters long.
 
-        The widest columns go on in the next line, as far in as they began. Where the longest words have no room beside
-        each other, those of text are broken, and where that does not do, each row is some lines that say what they are.
+        Cells of the widest columns wrap at spaces. If the longest words do not fit side by side, long words of text
+        columns are broken. If the table is still too wide, each row is printed as a list of "heading: cell".
         """
         heads, *rows = ([_plain(cell) for cell in row] for row in (self.headings, *self.rows))
         widths = self._widths(heads, rows, width, width) or self._widths(heads, rows, width, LONGEST)
@@ -137,9 +133,9 @@ class Table:
                 yield "".join(GAP + self._placed(*each) for each in enumerate(zip(parts, widths, strict=True))).rstrip()
 
     def _widths(self, heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, word: int) -> list[int] | None:
-        """Return how wide each column is, the widest made narrower until all have room; None where they have none.
+        """Return the column widths, with the widest columns narrowed until the table fits; None if it cannot fit.
 
-        Words of text that are longer than *word* may be broken.
+        Words of text columns that are longer than *word* characters may be broken.
         """
         columns = list(zip(heads, *rows, strict=True))
         found = [max(1, *map(len, cells)) for cells in columns]
@@ -175,36 +171,36 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class ReportText:
-    """What there is to read of an answer."""
+    """The readable form of a result: headline, tables, remarks and notes."""
 
     question: str
-    """what it is an answer to, e.g. ``"matmul(n=4096) on nvidia-v100"``"""
+    """the input, e.g. ``"matmul(n=4096) on nvidia-v100"``"""
     answer: str = ""
-    """in some words"""
+    """the result in a few words"""
     tables: Sequence[Table] = ()
     remarks: Sequence[str] = ()
-    """sentences below the tables; one that begins with spaces belongs to one before"""
+    """lines below the tables; a line with leading spaces continues the remark before it"""
     notes: Sequence[str] = ()
-    """what was assumed or left out, in sentences: the last remarks. Several that begin as :data:`REPEATED` says are one
-    line, which has the first clause of each."""
+    """assumptions and omissions, shown after the remarks. Two or more that start with a prefix in :data:`REPEATED` are
+    abbreviated to one line with the first clause of each."""
     alone: str = ""
-    """the answer without anything else, as ``--quiet`` prints it, e.g. ``"47.4 ms"``; if empty, that is the tables"""
+    """the output of ``--quiet``, e.g. ``"47.4 ms"``; if empty, ``--quiet`` prints the tables"""
 
     @property
     def head(self) -> str:
-        """Return what was asked, and the answer to it."""
+        """Return the headline: the input and the result, joined by a colon."""
         return ": ".join(filter(None, [self.question, self.answer]))
 
     @property
     def line(self) -> str:
-        """Return all that one line has room for."""
+        """Return the headline, truncated to :data:`ONE_LINE` characters."""
         return self.head if len(self.head) <= ONE_LINE else f"{self.head[: ONE_LINE - 2]} …"
 
     def text(self, width: int = WIDTH, *, prose: int | None = None, lists: str = ".notes") -> str:
-        """Return the report text as lines of a terminal, none longer than *width* but for single words.
+        """Return the report as terminal text, wrapped to *width* characters.
 
-        Sentences may be as long as *prose* says, where that is another length. *lists* names what has all notes in
-        full; where it is empty, the text has them.
+        *prose* is another width for sentences. *lists* names the attribute or option that lists all notes in full; if
+        it is empty, the text lists them itself.
         """
         lines = folded(self.head, prose or width, breaks=False)
         for number, table in enumerate(self.tables):
@@ -214,7 +210,7 @@ class ReportText:
         return "\n".join(lines)
 
     def html(self) -> str:
-        """Return the report text as HTML, escaped, as ``_repr_html_`` gives it."""
+        """Return the report as escaped HTML, in the form that ``_repr_html_`` returns."""
         tables = (table.html() for table in self.tables)
         head = [html_lines([self.head])] if self.head else []
         in_short, own, repeated = self._notes()
@@ -227,19 +223,19 @@ class ReportText:
         )
 
     def markdown(self, lists: str = ".notes") -> str:
-        """Return the report text as Markdown: head, tables, and a list of remarks and notes, as in :meth:`text`."""
+        """Return the report as Markdown: headline, tables, and a list of remarks and notes as in :meth:`text`."""
         remarks = "\n".join(f"{_indent(each)}- {each.lstrip()}" for each in self.sentences(lists))
         return "\n\n".join(filter(None, [self.head, *(table.markdown() for table in self.tables), remarks]))
 
     def sentences(self, lists: str) -> list[str]:
-        """Return remarks and notes, of which those of :data:`REPEATED` are one line if *lists* names what has all."""
+        """Return the remarks and notes; repeated notes are abbreviated if *lists* names where to find them in full."""
         in_short, own, repeated = self._notes()
         if in_short and lists:
-            return [*self.remarks, *map(_as_note, own), f"{in_short} ({lists} has them in full)"]
+            return [*self.remarks, *map(_as_note, own), f"{in_short} (full text: {lists})"]
         return [*self.remarks, *map(_as_note, (*own, *repeated))]
 
     def _notes(self) -> tuple[str, list[str], list[str]]:
-        """Return the notes that repeat in a line, empty if there are fewer than two; the others; and those in full."""
+        """Return the repeated notes in one line (empty if fewer than two), the other notes, and the repeated ones."""
         own = [note for note in self.notes if not note.startswith(REPEATED)]
         repeated = [note for note in self.notes if note.startswith(REPEATED)]
         if len(repeated) < 2:
@@ -249,12 +245,15 @@ class ReportText:
 
 
 class Shown:
-    """An answer that shows its report text in a list, printed and in a notebook. A mixin: records have metaclasses."""
+    """A mixin that renders ``report_text()`` in ``repr``, ``print`` and notebooks.
+
+    It is not a base class with fields, because some records have metaclasses.
+    """
 
     __slots__ = ()
 
     def report_text(self) -> ReportText:
-        """Return what there is to read."""
+        """Return the readable form of the result."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -268,22 +267,22 @@ class Shown:
 
 
 class Tabular(Shown):
-    """An answer that is rows of numbers as well: for data frames, and for files that other programs read."""
+    """A result that can also be exported as rows of numbers, e.g. to a data frame."""
 
     __slots__ = ()
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a mapping from column to value for each row; numbers are in base SI units."""
+        """Return one mapping from column name to value per row, in base SI units."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the whole answer as plain values that JSON can hold."""
+        """Return the result as JSON-serializable values."""
         raise NotImplementedError
 
     def to_dataframe(self) -> Any:
-        """Return the rows as a ``pandas.DataFrame``; numbers are in base SI units.
+        """Return the rows as a ``pandas.DataFrame``, in base SI units.
 
-        Raises :class:`LoopyperfError` where pandas cannot be imported.
+        Raises :class:`LoopyperfError` if pandas cannot be imported.
         """
         try:
             pandas = import_module("pandas")
@@ -295,9 +294,9 @@ class Tabular(Shown):
 
 
 def apart(parts: Sequence[Item], share: Callable[[Item], float]) -> tuple[list[Item], list[Item]]:
-    """Return the *parts* of a whole that a table shows, and those that it adds up in a last row, in their order.
+    """Return the *parts* to show one by one and the small parts to sum in a last row, each in their original order.
 
-    These are parts whose *share* of the whole is less than :data:`SMALL` in magnitude, where there are several.
+    A part is small if its *share* of the whole is below :data:`SMALL` in magnitude. A single small part is shown.
     """
     small = [each for each in parts if abs(share(each)) < SMALL]
     if len(small) < 2:
@@ -306,23 +305,23 @@ def apart(parts: Sequence[Item], share: Callable[[Item], float]) -> tuple[list[I
 
 
 def called(name: str, sizes: Mapping[str, Any], typical: Mapping[str, Any] | None = None) -> str:
-    """Return what was asked about: ``"matmul(n=4096)"``, ``"rows(n=4, typically j=27)"``.
+    """Return a kernel's name with its sizes: ``"matmul(n=4096)"``, ``"rows(n=4, typically j=27)"``.
 
-    An array of sizes is its ends.
+    An array of sizes is shown as ``min..max``.
     """
     return f"{name}({', '.join(_stated(sizes, typical))})"
 
 
 def tagged(what: str, sizes: Mapping[str, Any], typical: Mapping[str, Any] | None = None) -> str:
-    """Return *what* was asked about, and at which sizes, if there are any: ``"6 variants (n=4, typically j=27)"``."""
+    """Return *what* with the sizes in parentheses, if any: ``"6 variants (n=4, typically j=27)"``."""
     words = ", ".join(_stated(sizes, typical))
     return f"{what} ({words})" if words else what
 
 
 def abridged(items: Sequence[Item], row: Callable[[Item], tuple[str, ...]], called: int = 0) -> list[tuple[str, ...]]:
-    """Return a *row* for each of *items*; of many, for the first and the last ones, and how many there are between.
+    """Return a *row* for each of *items*; a long list keeps its first and last rows and counts the omitted ones.
 
-    That stands in the column of what they are *called*.
+    The count is in column *called*.
     """
     between = len(items) - SHOWN_FIRST - SHOWN_LAST
     if between <= 0:
@@ -333,7 +332,7 @@ def abridged(items: Sequence[Item], row: Callable[[Item], tuple[str, ...]], call
 
 
 def plain(value: Any) -> Any:
-    """Return *value* as JSON can hold it: numbers of NumPy's and fractions as Python's, arrays as lists."""
+    """Return *value* as JSON-serializable values: NumPy numbers and fractions as Python numbers, arrays as lists."""
     if isinstance(value, Mapping):
         return {name: plain(each) for name, each in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, np.ndarray | np.generic):
@@ -363,9 +362,9 @@ def _plain(cell: Cell) -> str:
 
 
 def folded(sentence: str, width: int, hanging: str = GAP, *, breaks: bool = True) -> list[str]:
-    """Return *sentence* in lines that are as far in as it begins, and *hanging* more after the first.
+    """Return *sentence* wrapped to *width*, with its own indent, and *hanging* added from the second line on.
 
-    A word that is longer than a line *breaks* there, or is left whole. A number stays beside its unit.
+    With *breaks*, a word longer than a line is broken. A number and its unit stay on one line.
     """
     indent = _indent(sentence)
     lines = wrap(
@@ -384,16 +383,16 @@ def _indent(words: str) -> str:
 
 
 def _longest_word(cell: str, most: int) -> int:
-    """Return the columns of the longest word in *cell*, or *most* if that is less, and of what is before it."""
+    """Return the indent of *cell* plus the length of its longest word, the latter limited to *most*."""
     longest = max(map(len, unbroken(cell).split(" ")), default=0)
     return len(_indent(cell)) + min(longest, most)
 
 
 def _named(heads: Sequence[str], row: Sequence[str], width: int) -> Iterator[str]:
-    """Yield the lines of a row without columns: what is first, and below it what else there is, with its heading."""
+    """Yield a table row as lines: the first cell, and below it "heading: cell" for the other nonempty cells."""
     first, *others = row
     yield from folded(GAP + first, width)
-    said = [
+    cells = [
         ": ".join(filter(None, [head, words.lstrip()])) for head, words in zip(heads[1:], others, strict=True) if words
     ]
-    yield from folded(GAP * 3 + _indent(first) + "; ".join(said), width)
+    yield from folded(GAP * 3 + _indent(first) + "; ".join(cells), width)

@@ -1,7 +1,7 @@
-"""What can go wrong, each error named for its cause; all descend from :class:`LoopyperfError`.
+"""Errors and warnings, each named for its cause; all errors derive from :class:`LoopyperfError`.
 
-A message says what was wrong, what was received and what to do next. The command line prints it on one line and
-exits with status 1.
+A message states what is wrong, what was received and what to do next. The command line prints it on one line and exits
+with status 1.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,71 +12,74 @@ from textwrap import shorten
 from loopyperf.units import listed
 
 ENGINE_REMEDY = "run: pip install --force-reinstall --no-deps 'islpy-barvinok==2025.2.5.post1'"
-"""pip puts plain islpy, which loopy asks for, over islpy-barvinok, so the latter is to be installed last"""
+"""pip installs plain islpy, which loopy requires, over islpy-barvinok; so install the latter last"""
 
 
 def cannot_start(error: ImportError) -> str:
-    """Return what is wrong with an installation in which something cannot be imported."""
+    """Return the message for an installation in which an import fails."""
     return f"loopyperf cannot start: {error}; if this is about islpy, {ENGINE_REMEDY}"
 
 
 def later_schema(source: object, schema: int, latest: int, writer: object = None) -> str:
-    """Return what is wrong with the file *source* of a *schema* after the *latest* that is read, and what to install.
+    """Return the message for the file *source*, whose *schema* is later than *latest*, the last one that can be read.
 
-    *writer* is the version of loopyperf that wrote it, where the file says so.
+    *writer* is the version of loopyperf that wrote the file, if the file states it.
     """
     wanted = f"'loopyperf>={writer}'" if isinstance(writer, str) else "--upgrade loopyperf"
     return (
         f"{source} has schema {schema}, but loopyperf {metadata.version('loopyperf')} reads schemas up to {latest}; "
-        f"install a later one: pip install {wanted}"
+        f"upgrade: pip install {wanted}"
     )
 
 
 class LoopyperfError(Exception):
-    """Anything that loopyperf refuses, with a message for the person who asked."""
+    """Base class of all errors that loopyperf raises."""
 
 
 class LoopyperfWarning(UserWarning):
-    """Something that loopyperf accepts but that the person who asked should know."""
+    """Base class of loopyperf's warnings: the input is accepted, but the result may not be what was expected."""
 
 
 class SlowSimulatorWarning(LoopyperfWarning):
-    """The simulator was not compiled when loopyperf was installed: models that simulate answer slowly."""
+    """The simulator was not compiled when loopyperf was installed, so simulation models run slowly."""
 
 
 class ConvergenceWarning(LoopyperfWarning):
-    """The search for the weights of a fit stopped before it came to a minimum: others may explain more."""
+    """The optimizer stopped before it reached a minimum, so the fit may not be optimal."""
 
 
 # {{{ kernels and counting
 
 
 class KernelError(LoopyperfError):
-    """The Loopy kernel cannot be analysed as it stands (types, schedule, entry points)."""
+    """The Loopy kernel cannot be analyzed: types, schedule or entry points are missing or invalid."""
 
 
 class UncountableError(LoopyperfError):
-    """Something in the kernel has no exact count; names the instruction and the construct.
+    """A construct in the kernel has no exact count; the message names the instruction and the construct.
 
-    :attr:`keyword` is what to state through ``typical`` to have it counted, None where nothing would settle it.
+    Attributes
+    ----------
+    keyword : str or None
+        The key to pass in ``typical`` for an assumed count; None if ``typical`` cannot help.
     """
 
     def __init__(self, message: str, keyword: str | None = None) -> None:
-        """Take the message, and the keyword that would settle it."""
+        """Store the message, and the ``typical`` key that makes the construct countable."""
         super().__init__(message)
         self.keyword = keyword
 
 
 class UnboundedDomainError(UncountableError):
-    """An instruction runs over infinitely many points."""
+    """The loops around an instruction have infinitely many iterations."""
 
 
 class EngineError(LoopyperfError):
-    """The installed islpy cannot count symbolically (it lacks barvinok)."""
+    """The installed islpy cannot count symbolically, because it lacks barvinok."""
 
 
 class ParameterError(LoopyperfError):
-    """A problem size is missing, superfluous, not an integer, or outside the kernel's assumptions."""
+    """An argument is invalid, or a size is missing, unknown, not an integer, or violates the kernel's assumptions."""
 
 
 # }}}
@@ -86,11 +89,11 @@ class ParameterError(LoopyperfError):
 
 
 class GraphError(LoopyperfError):
-    """An instruction dependence graph that makes no sense, or is larger than what was asked for."""
+    """An instruction dependence graph is invalid, or larger than the given limit."""
 
 
 class SimulationError(LoopyperfError):
-    """A simulation that was asked for cannot be: its configuration makes no sense, or it is too long."""
+    """A simulation cannot run: its configuration is invalid, or it would take too many cycles."""
 
 
 # }}}
@@ -100,35 +103,35 @@ class SimulationError(LoopyperfError):
 
 
 class UnknownDeviceError(LoopyperfError):
-    """No device of that name, or none named at all."""
+    """No device has the given name, or no device was given."""
 
 
 class DeviceFileError(LoopyperfError):
-    """A device description that is missing, corrupt, or states something that makes no sense."""
+    """A device file is missing, corrupt, or contains an invalid value."""
 
 
 class MissingNumberError(LoopyperfError):
-    """A number of a device that its description does not state, because nobody has published it."""
+    """A required device parameter is not in the device file, because no published value is known."""
 
 
 class OccupancyError(LoopyperfError):
-    """A work-group that fits on no core of the device."""
+    """A work-group does not fit on a core of the device."""
 
 
 class UnknownModelError(LoopyperfError):
-    """No model of that name."""
+    """No model has the given name."""
 
 
 class ModelInputError(LoopyperfError):
-    """A number that a model or a metric is given lies outside its range; names the number and the range."""
+    """An input of a model or a metric is out of range; the message names the input and its range."""
 
 
 class FitFileError(LoopyperfError):
-    """A fit file that is missing, corrupt or written by a later version."""
+    """A fit file is missing, corrupt, not writable, or written by a later version of loopyperf."""
 
 
 class IncompatibleRunsError(LoopyperfError):
-    """Measurements of different devices, drivers or protocols were to be treated as one."""
+    """Measurements from different devices, drivers or protocols cannot be combined."""
 
 
 class CalibrationError(LoopyperfError):
@@ -142,50 +145,50 @@ class CalibrationError(LoopyperfError):
 
 
 class BackendError(LoopyperfError):
-    """The device or its driver cannot be used."""
+    """The device or its driver is not usable."""
 
 
 class CompilerError(LoopyperfError):
-    """The device's compiler is not installed, or refuses a source."""
+    """The device's compiler is not installed, or rejects the source."""
 
 
 class MeasurementError(LoopyperfError):
-    """A kernel could not be measured, or computed something wrong."""
+    """A kernel cannot be measured, or computes a wrong result."""
 
 
 class ArchiveError(LoopyperfError):
-    """A measurement archive that cannot be read."""
+    """A measurement archive cannot be read or written."""
 
 
 class KernelFileError(LoopyperfError):
-    """A file of measurement or test kernels that does not hold what it should."""
+    """A file of measurement or test kernels lacks the required definitions."""
 
 
 # }}}
 
 
 def one_line(error: BaseException) -> str:
-    """Return what *error* says, on one line; empty where it says nothing."""
+    """Return the message of *error* on one line; empty if it has no message."""
     return " ".join(str(error).split())
 
 
 SHORT = 80
-"""letters of a reason in a table, at most"""
+"""maximum length of a reason in a table, in characters"""
 NAMED = 20
-"""of those who have no answer for the same reason, at most"""
+"""maximum number of names listed for one reason"""
 REASONS = 12
-"""that are told, at most"""
+"""maximum number of reasons listed"""
 
 
 def in_short(reason: str) -> str:
-    """Return the beginning of *reason*: what is wrong, without what to do."""
+    """Return the first clause of *reason*: what is wrong, without what to do."""
     words = reason.partition(";")[0].partition(": ")[0]
-    # Half of what stands in parentheses tells nobody anything.
+    # A truncated parenthesis is useless, so drop it whole.
     return shorten(words if len(words) <= SHORT else words.partition(" (")[0], SHORT, placeholder=" …")
 
 
 def by_reason(refusals: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return reason -> who has no answer for it, in the order of *refusals*."""
+    """Return reason -> names that failed for that reason, in the order of *refusals*."""
     found: dict[str, list[str]] = {}
     for name, reason in refusals.items():
         found.setdefault(reason, []).append(name)
@@ -193,8 +196,8 @@ def by_reason(refusals: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def unanswered(refusals: Mapping[str, str], as_said: Callable[[str], str] = in_short) -> list[str]:
-    """Return a sentence for each reason, in short or *as_said*, with those who have no answer for it."""
-    told = by_reason({name: as_said(reason) for name, reason in refusals.items()})
-    lines = [f"no answer: {listed(names, NAMED)}: {reason}" for reason, names in islice(told.items(), REASONS)]
-    rest = sum(map(len, islice(told.values(), REASONS, None)))
-    return [*lines, f"no answer: {rest:,} more, for other reasons"] if rest else lines
+    """Return one line for each reason (shortened by *as_said*) with the names that it applies to."""
+    grouped = by_reason({name: as_said(reason) for name, reason in refusals.items()})
+    lines = [f"no prediction: {listed(names, NAMED)}: {reason}" for reason, names in islice(grouped.items(), REASONS)]
+    rest = sum(map(len, islice(grouped.values(), REASONS, None)))
+    return [*lines, f"no prediction: {rest:,} more, for other reasons"] if rest else lines

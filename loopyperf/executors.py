@@ -1,14 +1,11 @@
-"""Processes, time limits and executors: where tasks run, for how long, and checks of what callers give.
+"""Worker processes, time limits, and validation of executors and limits.
 
-Processes of our own: one that hangs is killed, one that dies is replaced, and the others go on (Pebble).
+Worker processes come from Pebble: a worker that exceeds its time limit is killed, one that dies is replaced, and the
+others continue. No worker outlives the process that started it, however that process ends.
 
-None outlives the process that started it, however that one ends.
-
-A call that may take so many seconds.
-
-In the main thread of a process, the alarm clock interrupts it. Elsewhere, as in dask's workers, no signal arrives. The
-call is then made in a thread of its own, which is left behind once its time is over, and interrupted as soon as it runs
-Python code. What waits or computes in C is not; only the end of its process ends that.
+A time limit interrupts a call in the main thread with an alarm signal. Elsewhere, as in dask's workers, signals do not
+arrive. The call then runs in a thread of its own, which is abandoned when its time is over and interrupted as soon as
+it executes Python code. A thread that waits or computes in C cannot be interrupted; it ends with its process.
 """
 
 import ctypes
@@ -37,43 +34,43 @@ Answer = TypeVar("Answer")
 
 
 LOOK = 1.0
-"""seconds after which a worker asks whether its parent is still there, where the system does not tell it"""
+"""seconds between checks whether the parent process is alive, on systems that do not signal its end"""
 PARENT_DEATH_SIGNAL = 1
-"""the option of Linux's prctl(2)"""
+"""the option PR_SET_PDEATHSIG of Linux's prctl(2)"""
 WELL = 256
-"""the exit status of a worker that says that all is well; no process has it"""
+"""exit status that replaces 0; not a valid status of a process"""
 
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """So many processes of our own, in place of an executor: none of them is left when a question has its answer."""
+    """Number of worker processes to start, in place of an executor; they end when the results are complete."""
 
     number: int
 
 
 def may_be_started() -> bool:
-    """Return whether this process may have children: daemons, such as dask's workers under a nanny, may not."""
+    """Return whether this process may have children; daemons, such as dask's workers under a nanny, may not."""
     return not multiprocessing.current_process().daemon
 
 
 def are_forked() -> bool:
-    """Return whether processes begin as copies of this one, so that a script needs no ``if __name__``, as on Linux."""
+    """Return whether new processes are forked, as on Linux, so that a script needs no ``if __name__`` guard."""
     method = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
     return method == "fork"
 
 
 class Worker(multiprocessing.Process):
-    """A process that has died whenever it has ended: Pebble waits for ever for one whose exit status is 0."""
+    """A process that never reports exit status 0, because Pebble would wait forever for a worker that exits with 0."""
 
     @property
     def exitcode(self) -> int | None:
-        """Return the exit status; :data:`WELL` in place of 0."""
+        """Return the exit status, with :data:`WELL` in place of 0."""
         status = super().exitcode
         return WELL if status == 0 else status
 
 
 class _Context:
-    """What Pebble starts processes by: all that :mod:`multiprocessing` has, but processes are workers."""
+    """A :mod:`multiprocessing` context for Pebble whose processes are :class:`Worker` processes."""
 
     Process = Worker
 
@@ -82,13 +79,13 @@ class _Context:
 
 
 def process_pool(number: int) -> ProcessPool:
-    """Return a pool of so many workers, each of which ends with this process."""
+    """Return a pool of *number* workers, each of which ends with this process."""
     context: Any = _Context()
     return ProcessPool(max_workers=number, initializer=end_with_parent, context=context)
 
 
 def end_with_parent() -> None:
-    """Have this process killed once its parent has ended, though it computes in C where no Python code runs."""
+    """Kill this process when its parent ends, even while it computes in C code."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
     threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
@@ -103,25 +100,28 @@ def _watch(parent: int) -> None:
 def scheduled(
     processes: ProcessPool, ask: Callable[[Asked], Answer], seconds: float | None, thing: Asked
 ) -> "Future[Answer]":
-    """Have *processes* ask; who takes longer than *seconds* is killed. Raises where *thing* cannot be pickled."""
-    pickle.dumps((ask, thing))  # Pebble finds that out later, and does not tell it from errors of the worker's
+    """Schedule ``ask(thing)`` on *processes*, with a time limit of *seconds* after which the worker is killed.
+
+    Raises the error of :mod:`pickle` if *ask* or *thing* cannot be pickled.
+    """
+    pickle.dumps((ask, thing))  # Pebble pickles later, and reports failures as errors of the worker
     return processes.schedule(ask, args=(thing,), timeout=seconds)
 
 
 SOON = 1e-3
-"""seconds until a caller's alarm that was due meanwhile"""
+"""seconds until the caller's alarm if it became due during the call"""
 AGAIN = 1.0
-"""seconds after which what goes on all the same is interrupted again: somebody in between may have caught that"""
+"""seconds between interrupts, repeated because the interrupted code may catch one"""
 
 Result = TypeVar("Result")
 
 
 class TimeIsUp(BaseException):
-    """The time limit of a call is over. It is not an Exception, which code in between might catch and go on."""
+    """The time limit of a call is over; a BaseException, so that ``except Exception`` does not catch it."""
 
 
 def limited(seconds: float | None, call: Callable[[], Result]) -> Result:
-    """Return what *call* returns; raises :class:`TimeIsUp` where that takes longer than *seconds*."""
+    """Return the result of *call*; raises :class:`TimeIsUp` if it takes longer than *seconds*."""
     if seconds is None:
         return call()
     if hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread():
@@ -132,7 +132,7 @@ def limited(seconds: float | None, call: Callable[[], Result]) -> Result:
 
 @contextmanager
 def _alarm(seconds: float) -> Generator[None]:
-    """Raise :class:`TimeIsUp` after *seconds*. An alarm that the caller has set is put off until then, if it is due."""
+    """Raise :class:`TimeIsUp` after *seconds*. An alarm of the caller that becomes due meanwhile is delayed."""
 
     def stop(*_: Any) -> None:
         raise TimeIsUp
@@ -155,7 +155,7 @@ def _in_a_thread(seconds: float, call: Callable[[], Result]) -> Result:
     def work() -> None:
         try:
             outcome.set_result(context.run(call))
-        except BaseException as error:  # it is the caller's, whatever it is
+        except BaseException as error:  # passed on to the caller, whatever it is
             outcome.set_exception(error)
 
     thread = threading.Thread(target=work, daemon=True)
@@ -175,42 +175,41 @@ def _stop(thread: threading.Thread) -> None:
 
 
 LONGEST = 1e7
-"""seconds that a time limit is at most, which is four months: clocks and threads take no more than so many"""
+"""maximum time limit in seconds (four months), so that clocks and threads do not overflow"""
 
 
 def check_executor(executor: object) -> None:
-    """Raise :class:`ParameterError` if *executor* is not a :mod:`concurrent.futures` executor, or one like it."""
+    """Raise :class:`ParameterError` if *executor* lacks the interface of :mod:`concurrent.futures`."""
     if executor is None or isinstance(executor, Processes):
         return
-    if callable(getattr(executor, "get_executor", None)):  # dask's clients have both, and futures of their own
+    if callable(getattr(executor, "get_executor", None)):  # a dask client has submit() too, but returns other futures
         raise ParameterError(
-            f"an executor is needed, received {executor!r:.80}; give its get_executor(), which is one of "
-            "concurrent.futures"
+            f"executor must be a concurrent.futures executor, received {executor!r:.80}; pass its get_executor()"
         )
     if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
         raise ParameterError(
-            f"an executor is one of concurrent.futures, such as ProcessPoolExecutor(4), or one with its interface; "
+            "executor must be a concurrent.futures executor, such as ProcessPoolExecutor(4), or have its interface; "
             f"received {executor!r:.80}"
         )
 
 
 def check_time_limit(seconds: object) -> None:
-    """Raise :class:`ParameterError` if *seconds* is neither None nor a time limit."""
+    """Raise :class:`ParameterError` if *seconds* is neither None nor a valid time limit."""
     limit = None if seconds is None else as_number(seconds)
     if seconds is not None and (limit is None or not 0 < limit <= LONGEST):
-        advice = "; leave it out for no limit" if limit is not None and limit > LONGEST else ""
+        advice = "; omit it for no limit" if limit is not None and limit > LONGEST else ""
         raise ParameterError(
-            f"a time limit is a number of seconds above 0, up to {LONGEST:,.0f}, received {seconds!r:.80}{advice}"
+            f"the time limit must be above 0 and at most {LONGEST:,.0f} seconds, received {seconds!r:.80}{advice}"
         )
 
 
 def as_number(value: object) -> float | None:
-    """Return *value* as a number; None if it is not a number."""
+    """Return *value* as a float; None if it is not a number."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         return float(cast("float", value))
     return None
 
 
 def is_number(value: object) -> TypeGuard[int]:
-    """Return whether *value* is a number of things, 1 or more."""
+    """Return whether *value* is an integer >= 1."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1

@@ -1,14 +1,15 @@
-"""A person's files: what the system refuses is a sentence, what is read is bounded, what is written is written whole.
+"""File access: bounded reads, atomic writes, and the folder of the user's data.
 
-The system refuses a path for many reasons: a folder that may not be searched, a name that is too long, a loop of links,
-a byte that no name has. Python raises :class:`OSError` for some and :class:`ValueError` for others; here the first is
-raised for all, and what only asks about a path gets an answer.
+A path can be rejected for many reasons: a folder without search permission, a name that is too long, a loop of links, a
+NUL byte. Python raises :class:`OSError` for some of these and :class:`ValueError` for others. The functions here always
+raise :class:`OSError`; functions that only test a path never raise.
 
-JSON documents on disk: written whole or not at all, and so that a change shows as few lines in a diff.
+JSON documents are written atomically, and formatted so that a change touches few lines of a diff.
 
-A document may come from anybody. What is read is bounded and strict: no more than :data:`MOST` bytes, UTF-8, each key
-once, and numbers that sums and products of do not overflow. What its structure must be, say the classes that it is
-converted to; what must hold between its fields, say their ``__post_init__``, so that an error names the place.
+A document may come from an untrusted source, so reading is bounded and strict: at most :data:`MOST` bytes, UTF-8, no
+duplicate keys, and numbers small enough that sums and products do not overflow. The classes that a document is
+converted to define its structure; their ``__post_init__`` checks relations between fields, so that an error names the
+place.
 """
 
 import errno
@@ -31,38 +32,38 @@ import platformdirs
 from loopyperf.errors import FitFileError, LoopyperfError, LoopyperfWarning, ParameterError
 
 SAVING = ".saving-"
-"""with which the name of a file begins that is not whole yet"""
+"""prefix of the name of a file that is not written completely yet"""
 REFUSED_FOLDERS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})
-"""errors of a folder that takes no new file, in which a file may still be written over"""
+"""errors of a folder in which no file can be created, although existing files may be overwritten"""
 
 STREAMS = ("/dev/", "/proc/")
-"""with which paths begin that may stand for what this process has open, such as ``/dev/stdout``"""
+"""prefixes of paths that may denote open files of this process, such as ``/dev/stdout``"""
 
-# {{{ asking about a path
+# {{{ testing paths
 
 
 def is_there(path: str | PathLike[str]) -> bool:
-    """Return whether there is something at *path*, as far as one may look."""
-    return os.path.exists(path)  # noqa: PTH110 - that of Path raises
+    """Return whether *path* exists; False if that cannot be determined."""
+    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises
 
 
 def is_folder(path: str | PathLike[str]) -> bool:
-    """Return whether there is a folder at *path*, as far as one may look."""
-    return os.path.isdir(path)  # noqa: PTH112 - that of Path raises
+    """Return whether *path* is a folder; False if that cannot be determined."""
+    return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises
 
 
 def is_file(path: str | PathLike[str]) -> bool:
-    """Return whether there is a file at *path*, as far as one may look."""
-    return os.path.isfile(path)  # noqa: PTH113 - that of Path raises
+    """Return whether *path* is a file; False if that cannot be determined."""
+    return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises
 
 
 def os_reason(error: Exception) -> str:
-    """Return what the system says of a path, without the path."""
+    """Return the system's message without the path."""
     return getattr(error, "strerror", None) or str(error)
 
 
 def why_no_file(path: str | PathLike[str]) -> str:
-    """Return why there is no file at *path*, in brackets; empty where there simply is none."""
+    """Return why *path* is not a file, in parentheses; empty if nothing exists there."""
     try:
         return "" if stat.S_ISREG(os.stat(path).st_mode) else " (it is not a file)"  # noqa: PTH116
     except (FileNotFoundError, NotADirectoryError):
@@ -73,7 +74,7 @@ def why_no_file(path: str | PathLike[str]) -> str:
 
 @contextmanager
 def _as_os_error() -> Generator[None]:
-    """Raise :class:`OSError` for a path that the system is not even asked about."""
+    """Convert the :class:`ValueError` that Python raises for a malformed path to :class:`OSError`."""
     try:
         yield
     except ValueError as error:
@@ -87,8 +88,11 @@ def _as_os_error() -> Generator[None]:
 
 
 def read_bytes(path: str | PathLike[str], most: int) -> bytes:
-    """Return what the file at *path* holds; raises :class:`OSError` for one of more than *most* bytes, too."""
-    with _as_os_error(), open(path, "rb") as file:  # noqa: PTH123 - a string will do
+    """Return the contents of the file at *path*.
+
+    Raises :class:`OSError` if it cannot be read, or has more than *most* bytes.
+    """
+    with _as_os_error(), open(path, "rb") as file:  # noqa: PTH123 - no need for a Path
         content = file.read(most + 1)
     if len(content) > most:
         raise OSError(errno.EFBIG, f"it has more than {most:,} bytes")
@@ -102,12 +106,12 @@ def read_bytes(path: str | PathLike[str], most: int) -> bytes:
 
 
 def write_file(what: str, path: str | PathLike[str], text: str) -> Path:
-    """Write *text*, *what* somebody asked for, to *path*, over what is there, and return that.
+    """Write *text* to *path*, replacing an existing file, and return the path; errors call the contents *what*.
 
-    Raises :class:`ParameterError` where it cannot be written: what was there is there still.
+    Raises :class:`ParameterError` if it cannot be written; an existing file is then unchanged.
     """
     try:
-        write_whole(path, text.encode(errors="replace"))  # names of files may be no text
+        write_whole(path, text.encode(errors="replace"))  # file names may not be valid text
     except OSError as error:
         raise ParameterError(f"{what} cannot be written to {path}: {os_reason(error)}; give another path") from error
     return Path(path)
@@ -122,12 +126,12 @@ def write_whole(
     mode: int = 0o666,
     survives_power: bool = True,
 ) -> None:
-    """Write *content* to *path*: who reads meanwhile, or after a failure, finds the old file or the new one, whole.
+    """Write *content* to *path* atomically: readers see the old file or the new one, even after a failure.
 
-    A link stays one, and what is no file, as a pipe or a terminal, is written to; so is a file whose folder takes no
-    new one. Until it is whole, it has a name that begins with *prefix*. A new file has *mode*, less what the process
-    takes off. Where it need not survive that the power fails,
-    it takes a tenth of the time. Raises :class:`OSError`.
+    The content first goes to a temporary file whose name begins with *prefix*. Symbolic links are followed. Pipes and
+    terminals are written directly, and so is an existing file in a folder in which no file can be created. A new file
+    gets *mode*, less the umask. Without *survives_power*, the file is not synchronized to disk, which takes a tenth of
+    the time, but a power failure may then lose it. Raises :class:`OSError`.
     """
     with _as_os_error():
         target = os.path.realpath(path)
@@ -148,7 +152,7 @@ def write_whole(
 
 
 def _mode(path: str | PathLike[str]) -> int | None:
-    """Return what is at *path*, as the system tells it; None where there is nothing."""
+    """Return the file mode of *path*; None if nothing exists there."""
     try:
         return os.stat(path).st_mode  # noqa: PTH116
     except (FileNotFoundError, NotADirectoryError):
@@ -156,7 +160,10 @@ def _mode(path: str | PathLike[str]) -> int | None:
 
 
 def _new_file(target: str, prefix: str, mode: int) -> tuple[int, str]:
-    """Return a new file in the folder of *target*, open, and its path. Renaming is atomic within a file system."""
+    """Create a file in the folder of *target*; return its descriptor and its path.
+
+    Renaming is atomic only within one file system, hence the same folder.
+    """
     temporary = os.path.join(os.path.dirname(target), f"{prefix}{secrets.token_hex(4)}")  # noqa: PTH118, PTH120
     return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), temporary
 
@@ -166,7 +173,7 @@ def _replace(temporary: tuple[int, str], target: str, content: bytes, mode: int 
     try:
         with os.fdopen(descriptor, "wb") as file:
             if mode is not None:
-                with suppress(OSError):  # of a file system that has no modes
+                with suppress(OSError):  # the file system may not support modes
                     os.fchmod(descriptor, stat.S_IMODE(mode))
             file.write(content)
             file.flush()
@@ -187,7 +194,7 @@ def _write_over(path: str | PathLike[str], content: bytes) -> None:
 def why_unwritable(path: Path, is_folder: bool = False, makes_folders: bool = False) -> str:
     """Return why *path* cannot be written, empty if it probably can; nothing is written to find out.
 
-    It is a file unless *is_folder*; with *makes_folders*, those that it is in need not exist.
+    The path is a file unless *is_folder* is set. With *makes_folders*, its parent folders need not exist.
     """
     try:
         return _why_unwritable(path, is_folder, makes_folders)
@@ -211,48 +218,48 @@ def _why_unwritable(path: Path, is_folder: bool, makes_folders: bool) -> str:
 # }}}
 
 
-# {{{ where a person's own data lie: fits, measurement archives, device descriptions
+# {{{ the folder of the user's data: fits, residual models, device files
 
 
 DATA_VARIABLE = "LOOPYPERF_DATA"
-"""Environment variable that names another folder for a person's own data, for tests and clusters."""
+"""environment variable that sets another folder for the user's data, for tests and clusters"""
 
 LOOKED_UP = ("devices", "fits", "learned")
-"""folders of what is found by name"""
+"""folders whose files are found by name"""
 SETTLED = 100_000_000
-"""nanoseconds after which a file that is written again surely has another time of its last change"""
+"""nanoseconds after which another change of a file is certain to get another modification time"""
 
 
 def user_data() -> Path:
-    """Return the folder of a person's own data; it need not exist."""
+    """Return the folder of the user's data; it may not exist."""
     return Path(user_data_name())
 
 
 def user_data_name() -> str:
-    """Return :func:`user_data` as a string, which takes less time to make than a path.
+    """Return :func:`user_data` as a string, which is faster than constructing a path.
 
-    Raises :class:`LoopyperfError` where ``LOOPYPERF_DATA`` names what is there and is no folder.
+    Raises :class:`LoopyperfError` if ``LOOPYPERF_DATA`` is set to something other than a folder.
     """
     named = os.environ.get(DATA_VARIABLE)
     if not named:
         return _usual_folder(os.environ.get("HOME"), os.environ.get("XDG_DATA_HOME"))
     if not is_folder(named) and is_there(named):
         raise LoopyperfError(
-            f"{DATA_VARIABLE} names {named}, which is no folder; let it name one, or unset it for the usual one"
+            f"{DATA_VARIABLE} is set to {named}, which is not a folder; set it to a folder, or unset it"
         )
     return named
 
 
 @cache
 def _usual_folder(*_: str | None) -> str:
-    """Return where the system has such data; asked for once for each value of the variables that name a home."""
+    """Return the system's folder for user data; cached for each value of HOME and XDG_DATA_HOME, its arguments."""
     return platformdirs.user_data_dir("loopyperf")
 
 
 def user_data_stamp() -> Hashable | None:
-    """Return what differs once a file is added, edited or removed where a person's fits, devices and models lie.
+    """Return a value that changes when one of the user's fits, devices or residual models is added, edited or removed.
 
-    None where one has changed so recently that its next change may have the same time.
+    None if a file changed so recently that its next change might get the same modification time.
     """
     found: list[object] = [user_data_name()]
     newest = 0
@@ -260,7 +267,7 @@ def user_data_stamp() -> Hashable | None:
         for folder, _, files in os.walk(f"{found[0]}/{name}"):
             for path in (folder, *(f"{folder}/{file}" for file in files)):
                 try:
-                    state = os.stat(path)  # noqa: PTH116 - a string will do
+                    state = os.stat(path)  # noqa: PTH116 - no need for a Path
                 except OSError:
                     return None
                 newest = max(newest, state.st_mtime_ns, state.st_ctime_ns)
@@ -269,12 +276,12 @@ def user_data_stamp() -> Hashable | None:
 
 
 def file_names(folder: str | os.PathLike[str]) -> list[str]:
-    """Return the names of what is in *folder*, sorted; none where there is no such folder.
+    """Return the sorted names of the entries of *folder*; empty if it does not exist.
 
-    Where it may not be read, that is warned of once, and answers rest on what else there is.
+    A folder that cannot be read gives one warning and counts as empty.
     """
     try:
-        return sorted(os.listdir(folder))  # noqa: PTH208 - a string will do
+        return sorted(os.listdir(folder))  # noqa: PTH208 - no need for a Path
     except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, ValueError) as error:
@@ -286,15 +293,14 @@ def file_names(folder: str | os.PathLike[str]) -> list[str]:
 @cache
 def _warn(folder: str, reason: str) -> None:
     warnings.warn(
-        f"{folder:.200} cannot be read: {reason}; what is in it is not used. {DATA_VARIABLE} names another folder for "
-        "your own data",
+        f"{folder:.200} cannot be read: {reason}; its files are ignored. Set {DATA_VARIABLE} to use another folder",
         LoopyperfWarning,
         stacklevel=2,
     )
 
 
 def below_home(path: str | os.PathLike[str]) -> Path:
-    """Return *path* with a ``~`` or ``~name`` at its beginning as that folder; as it is where nobody is called so."""
+    """Return *path* with a leading ``~`` or ``~name`` expanded; unchanged if there is no such user."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -305,14 +311,14 @@ def below_home(path: str | os.PathLike[str]) -> Path:
 
 
 Document = dict[str, object]
-"""A file's contents, as JSON has them."""
+"""contents of a JSON object"""
 _LINE_LENGTH = 120
 MOST = 64 * 2**20
-"""bytes of a document: that of a thousand measurements has one of them"""
+"""maximum size of a document in bytes; that of a thousand measurements has one MiB"""
 LARGEST = 1e30
-"""magnitude of a number in a document, far beyond what is measured or counted"""
+"""maximum magnitude of a number in a document, far beyond any measurement or count"""
 DIGITS = 20
-"""of an integer in a document, with its sign"""
+"""maximum length of an integer in a document, including its sign"""
 
 Number = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=LARGEST)]
@@ -320,30 +326,28 @@ Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 def write_document(document: Document, target: Path, what: str) -> None:
-    """Write *document* to *target*, making its folder; *what* it holds is said in errors.
+    """Write *document* to *target* atomically, creating its folder; errors call the file a *what* file.
 
-    Concurrent readers see the old file or the new one, whole. Raises :class:`FitFileError` for a number in it
-    that is not finite, or beyond :data:`LARGEST`, and for a file that cannot be written.
+    Raises :class:`FitFileError` if a number is not finite or exceeds :data:`LARGEST`, or if the file cannot be written.
     """
-    # JSON has no such numbers, and msgspec would write null for them.
+    # JSON cannot represent infinities and NaN; msgspec would write null.
     if not _finite(document):
         raise FitFileError(
-            f"the {what} for {target} holds a number that is not finite, or beyond {LARGEST:g}, which no file may; fit "
-            "it again"
+            f"the {what} for {target} contains a number that is not finite or exceeds {LARGEST:g}; fit it again"
         )
     try:
         text = _text(document) + "\n"
         write_whole(target, text.encode(), makes_folders=True)
     except OSError as error:
         raise FitFileError(
-            f"cannot write the {what} file {target}: {os_reason(error)}; choose a path that can be written"
+            f"cannot write the {what} file {target}: {os_reason(error)}; choose a writable path"
         ) from error
 
 
 def read_document(source: Path, what: str, remedy: str) -> object:
-    """Return what the JSON file *source* holds.
+    """Return the contents of the JSON file *source*; errors call it a *what* file and end with *remedy*.
 
-    Raises :class:`FitFileError` for one that is missing or corrupt, with the *remedy*; *what* it should hold is said.
+    Raises :class:`FitFileError` if the file is missing or corrupt.
     """
     try:
         return strictly_decoded(read_bytes(source, MOST))
@@ -354,10 +358,10 @@ def read_document(source: Path, what: str, remedy: str) -> object:
 
 
 def strictly_decoded(content: bytes) -> object:
-    """Return the JSON value that *content* is.
+    """Return the JSON value encoded in *content*.
 
-    Raises :class:`ValueError`, of which msgspec's errors are, and :class:`RecursionError` for anything else, and for an
-    object with a key twice, of which each reader takes another.
+    Raises :class:`ValueError` (of which msgspec's errors are subclasses) or :class:`RecursionError` for invalid JSON,
+    and for an object with a duplicate key, of which parsers keep different values.
     """
     value = msgspec.json.decode(content)
     json.loads(content, object_pairs_hook=_check_keys, parse_int=_check_digits, parse_constant=_check_constant)
@@ -367,20 +371,20 @@ def strictly_decoded(content: bytes) -> object:
 def _check_keys(pairs: Iterable[tuple[str, object]]) -> None:
     keys = [key for key, _ in pairs]
     if len(keys) != len(set(keys)):
-        raise ValueError(f"the key {max(keys, key=keys.count)!r:.80} stands twice in one object")
+        raise ValueError(f"the key {max(keys, key=keys.count)!r:.80} occurs twice in one object")
 
 
 def _check_digits(text: str) -> None:
     if len(text) > DIGITS:
-        raise ValueError(f"an integer of {len(text):,} digits, {text:.20}..., is no count of anything")
+        raise ValueError(f"an integer has {len(text):,} digits ({text:.20}...), at most {DIGITS} are allowed")
 
 
 def _check_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a valid number")
 
 
 def _text(value: object, indent: int = 0) -> str:
-    """Return *value* as JSON: each entry of the file's own objects and arrays on one line, deeper ones if they fit."""
+    """Return *value* as JSON: one line per entry of the two outer levels, and deeper values on a line if they fit."""
     line = msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
     if isinstance(value, dict):
         entries = [f"{_text(key)}: {_text(item, indent + 2)}" for key, item in cast("Document", value).items()]

@@ -1,4 +1,4 @@
-"""Times, shares, amounts and words, as people read them."""
+"""Formatting of durations, shares, counts and words for display."""
 
 import math
 import re
@@ -8,11 +8,11 @@ from fractions import Fraction
 from typing import Any
 
 DIGITS = 30
-"""the most that a number spells out"""
+"""maximum number of digits that are written out"""
 SHORTEST = 0.9995e-12
-"""seconds: no digits are shown of a shorter time"""
+"""seconds; shorter durations are displayed as ``< 1 ps``"""
 CHEAPEST = 0.9995e-15
-"""seconds: no digits are shown of a smaller cost of one unit"""
+"""seconds; smaller unit costs are displayed as ``< 0.001 ps``"""
 UNBROKEN = "\N{NO-BREAK SPACE}"
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[mµnp]?s|%|[kMGTP]?(?:B|flop)(?:/s)?)(?![\w/]))")
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -21,23 +21,23 @@ _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"), (1e-12, "ps"))
 
 
 class Word(StrEnum):
-    """One of a fixed set of words: a string, and written as one."""
+    """A string enumeration whose members print as their value."""
 
     def __repr__(self) -> str:
         return repr(self.value)
 
 
 def duration(seconds: float) -> str:
-    """Return *seconds* rounded to three digits, in the unit that suits: ``"12.3 µs"``, ``"< 1 ps"`` for less."""
+    """Return *seconds* with three significant digits and a suitable unit: ``"12.3 µs"``, or ``"< 1 ps"``."""
     if 0 < abs(seconds) < SHORTEST:
         return "< 1 ps" if seconds > 0 else "> -1 ps"
     return _in_unit(seconds)
 
 
 def unit_cost(seconds: float) -> str:
-    """Return the *seconds* that one unit of something costs: ``"0.27 ps"``, ``"< 0.001 ps"`` for less than that.
+    """Return the cost of one unit in *seconds*: ``"0.27 ps"``, or ``"< 0.001 ps"``.
 
-    On a whole device an operation may cost less than a picosecond. Everything else is as for :func:`duration`.
+    On a whole device, one operation may cost less than a picosecond. Otherwise the format is that of :func:`duration`.
     """
     if 0 < abs(seconds) < CHEAPEST:
         return "< 0.001 ps" if seconds > 0 else "> -0.001 ps"
@@ -49,21 +49,21 @@ def _in_unit(seconds: float) -> str:
         return f"{seconds:.3g} s"
     if abs(seconds) >= _HOUR:
         return f"{seconds / _DAY:,.3g} days" if abs(seconds) >= _DAY else f"{seconds / _HOUR:.3g} h"
-    # Rounded before the unit is chosen: 999.9 µs are 1 ms.
+    # Round before choosing the unit: 999.9 µs is 1 ms.
     rounded = float(f"{seconds:.2e}")
     size, unit = _unit(rounded)
     return f"{rounded / size:.0f} {unit}" if abs(rounded / size) >= 100 else f"{rounded / size:.3g} {unit}"
 
 
 def amount(number: float | Fraction) -> str:
-    """Return how many there are of something: ``"65,536"`` for whole numbers and from a thousand on, else 4 digits."""
+    """Return *number* as text: an integer with separators (``"65,536"``) if it is whole or >= 1000, else 4 digits."""
     if isinstance(number, int) or float(number).is_integer():
         return f"{int(number):,}"
     return f"{float(number):,.0f}" if abs(number) >= 1000 else f"{float(number):.4g}"
 
 
 def number_in_words(number: Any) -> str:
-    """Return *number* as it is written, only its order of magnitude where it has many digits."""
+    """Return *number* as text; only its order of magnitude if it has more than :data:`DIGITS` digits."""
     if not isinstance(number, int) or abs(number) < 10**DIGITS:
         return str(number)
     sign = "-" if number < 0 else ""
@@ -71,7 +71,7 @@ def number_in_words(number: Any) -> str:
 
 
 def number_of(number: float | Fraction, what: str) -> str:
-    """Return a *number* of something: ``"1 launch"``, ``"2 launches"``, ``"1,024 variants"``, ``"2.5 cycles"``."""
+    """Return a count with its noun: ``"1 launch"``, ``"2 launches"``, ``"1,024 variants"``, ``"2.5 cycles"``."""
     words = amount(number)
     if words == "1":
         return f"{words} {what}"
@@ -79,31 +79,31 @@ def number_of(number: float | Fraction, what: str) -> str:
 
 
 def listed(names: Iterable[str], most: int, between: str = ", ") -> str:
-    """Return the first *most* of *names*, and how many more there are: ``"a, b and 3 more"``."""
+    """Return the first *most* of *names* and the number of the others: ``"a, b and 3 more"``."""
     every = list(names)
     rest = f" and {len(every) - most:,} more" if len(every) > most else ""
     return between.join(every[:most]) + rest
 
 
 def prefixed(number: float, unit: str) -> str:
-    """Return *number* rounded to three digits with the prefix of *unit* that suits: ``"1.25 TB/s"``."""
-    rounded = float(f"{number:.2e}")  # before the prefix is chosen: 999.9 GB/s are 1 TB/s
+    """Return *number* with three significant digits and a suitable prefix of *unit*: ``"1.25 TB/s"``."""
+    rounded = float(f"{number:.2e}")  # round before choosing the prefix: 999.9 GB/s is 1 TB/s
     size, prefix = next(((size, name) for size, name in _PREFIXES if abs(rounded) >= size), (1.0, ""))
     return f"{rounded / size:.3g} {prefix}{unit}"
 
 
 def unbroken(words: str) -> str:
-    """Return *words* with a space of another kind between a number and its unit, where no line is to end."""
+    """Return *words* with non-breaking spaces between numbers and their units."""
     return _BEFORE_UNIT.sub(UNBROKEN, words)
 
 
 def unit_of(seconds: float) -> tuple[float, str]:
-    """Return the unit in which *seconds* are 1 to 1000, in seconds, and its name: ``(1e-6, "µs")`` for 12.3e-6."""
+    """Return the unit in which *seconds* is 1 to 1000: its length in seconds and its name, e.g. ``(1e-6, "µs")``."""
     return _unit(seconds) if seconds and math.isfinite(seconds) else _UNITS[0]
 
 
 def in_percent(share: float, digits: int = 0) -> str:
-    """Return *share* in percent with so many *digits* after the point: ``"83 %"`` for 0.8265, ``"< 1 %"`` for 0.002."""
+    """Return *share* in percent with *digits* decimals: ``"83 %"`` for 0.8265, ``"< 1 %"`` for 0.002."""
     percent, least = 100 * share, 10.0**-digits
     if not percent or abs(percent) >= least:
         return f"{percent:.{digits}f} %"

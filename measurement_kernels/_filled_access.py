@@ -1,7 +1,8 @@
 """Running sums over the columns of an s × (n + 255) array: out[i] = Σ_{k<256} Σ_{r<s} a[r,i+k] for i < n, float32.
 
-What the classes "stride-2 filled global access" and "stride-3 filled global access" share; their files say why they are
-there. The array is column-major, hence a[r,c] stands at s·c + r: lanes read s elements apart, one row after the other.
+This is the common part of the classes "stride-2 filled global access" and "stride-3 filled global access", whose files
+describe their purposes. The array is column-major: a[r,c] is at offset s·c + r, so lanes read s elements apart, one row
+after the other.
 """
 
 from functools import partial
@@ -12,14 +13,14 @@ import numpy as np
 from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 COLUMNS = 256
-"""Columns that each work-item adds up."""
+"""columns that each work-item adds up"""
 
 LARGEST = 2**26
-"""The paper's largest n: 2^(p+3t) with p = 17, t = 3."""
+"""the paper's largest n: 2^(p+3t) with p = 17, t = 3"""
 
 
 def configurations_of_stride(stride: int, limits: DeviceLimits) -> list[Configuration]:
-    """Return one configuration for each 1-D group size that the device can hold."""
+    """Return one configuration for each 1-D group size that the device supports."""
     return [
         Configuration(
             label=f"group {group}",
@@ -34,7 +35,7 @@ def configurations_of_stride(stride: int, limits: DeviceLimits) -> list[Configur
 
 
 def filled_access(stride: int, group: int) -> lp.TranslationUnit:
-    """Return the running sums over columns of ``stride`` elements for groups of ``group`` work-items."""
+    """Return the running sums over columns of *stride* elements for groups of *group* work-items."""
     column = " + ".join(f"a[{row}, i + k]" for row in range(stride))
     knl = lp.make_kernel(
         f"{{[i, k]: 0 <= i < n and 0 <= k < {COLUMNS}}}",
@@ -52,13 +53,13 @@ def filled_access(stride: int, group: int) -> lp.TranslationUnit:
 
 
 def arguments(stride: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return a random column-major array a and an out of zeros. No element is negative, so that sums lose no digits."""
+    """Return a random column-major array a and zeros for out; a is non-negative, which avoids cancellation."""
     columns = rng.random((sizes["n"] + COLUMNS - 1, stride), dtype=np.float32)
     return {"a": columns.T, "out": np.zeros(sizes["n"], dtype=np.float32), "n": np.int32(sizes["n"])}
 
 
 def running_sums(arguments: Arguments) -> dict[str, Array]:
-    """Return out, as differences of the sums of all columns before each."""
+    """Return out, computed as differences of the cumulative sums of columns."""
     before = np.cumsum(np.sum(arguments["a"], axis=0, dtype=np.float64))
     before = np.concatenate(([0.0], before))
     return {"out": (before[COLUMNS:] - before[:-COLUMNS]).astype(np.float32)}

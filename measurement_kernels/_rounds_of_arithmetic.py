@@ -1,8 +1,9 @@
-"""Rounds of arithmetic in registers, one value after the other or several side by side: out[i] = Σᵥ xᵥ.
+"""Rounds of arithmetic in registers, on one value or on several independent values: out[i] = Σᵥ xᵥ.
 
-Each work-item of a group of 256 makes ``rounds`` rounds of so many steps on each of its values
-(``_steps_of_arithmetic.py``), and stores their sum. With one value each step waits for the one before: latency. With
-eight, a core can have eight under way, and a compiler may put them into one vector instruction: throughput.
+Each work-item of a group of 256 executes ``rounds`` rounds with several steps on each of its values
+(``_steps_of_arithmetic.py``), and stores their sum. With one value, each step depends on the previous one, which
+measures latency. With eight, a core can have eight in flight, and a compiler may combine them into one vector
+instruction, which measures throughput.
 """
 
 from functools import partial
@@ -16,11 +17,11 @@ from ._steps_of_arithmetic import GROUP, Arithmetic, in_all_groups
 
 ROUNDS = 16
 LARGEST = 2**16
-"""groups"""
+"""maximum number of groups"""
 
 
 def configuration(arithmetic: Arithmetic, values: int, steps: int) -> Configuration:
-    """Return rounds of *steps* steps on each of *values* values, on grids that grow."""
+    """Return rounds of *steps* steps on each of *values* values, for increasing grid sizes."""
     sizes = tuple({"groups": n, "rounds": ROUNDS} for n in doubling(at_least=1, multiple_of=1, at_most=LARGEST))
     return Configuration(
         label=f"{arithmetic.name}, group {GROUP}",
@@ -34,12 +35,12 @@ def configuration(arithmetic: Arithmetic, values: int, steps: int) -> Configurat
 
 
 def fits(limits: DeviceLimits) -> bool:
-    """Return whether the device can hold the groups."""
+    """Return whether the device supports the group size."""
     return limits.group_size >= GROUP
 
 
 def rounds_of_arithmetic(arithmetic: Arithmetic, values: int, steps: int) -> lp.TranslationUnit:
-    """Return the kernel, in groups of 256 work-items."""
+    """Return the kernel for groups of 256 work-items."""
     total = " + ".join(f"x{value}" for value in range(values))
     unit = lp.make_kernel(
         f"{{[g, l, r]: 0 <= g < groups and 0 <= l < {GROUP} and 0 <= r < rounds}}",
@@ -68,7 +69,7 @@ def rounds_of_arithmetic(arithmetic: Arithmetic, values: int, steps: int) -> lp.
 
 
 def arguments(arithmetic: Arithmetic, rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return the scalars and an out of zeros; nothing is random."""
+    """Return the scalars and zeros for out; nothing is random."""
     return {
         "out": np.zeros((sizes["groups"], GROUP), arithmetic.dtype),
         **arithmetic.scalars(),

@@ -1,16 +1,16 @@
-"""Steps of arithmetic, one kind and type at a time: what the classes of arithmetic kernels share.
+"""Steps of arithmetic by kind and type, shared by the classes of arithmetic kernels.
 
-| kind | a step, in turns | values |
+| kind | alternating steps | values |
 |---|---|---|
-| add | x + p, x + q with q = −p | come back every second step |
-| mul | x·p, x·q with q = 1/p | come back every second step |
-| div | p/x | come back every second step |
+| add | x + p, x + q with q = −p | return every second step |
+| mul | x·p, x·q with q = 1/p | return every second step |
+| div | p/x | return every second step |
 | pow | q − x² | tend to 0.366 with q = 1/2: a square and an addition |
 | special | 1/√x | tend to 1 |
 | integer | x·x + p, modulo 2³² | wrap around: a multiplication and an addition |
 
-What keeps the compiler from shortening them: p and q are arguments, floating-point operations are not associative, and
-a square cannot be folded. The first values differ between work-items and lie in (0, 1/2], which each step keeps small.
+The compiler cannot simplify them: p and q are arguments, floating-point operations are not associative, and a square
+cannot be folded. The initial values differ between work-items and are in (0, 1/2]; each step keeps them small.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,24 +24,24 @@ from loopy.kernel.data import ValueArg
 from loopyperf.measurement.environment import Arguments, Array
 
 GROUP = 256
-"""work-items: the one size that is in all of the paper's 1-D sets"""
+"""work-items; the only size in all of the paper's 1-D sets"""
 FIRST = 1 / 1024
-"""the first value of lane 0; that of lane l is l + 1 times as large, plus so much for each value before"""
+"""initial value of lane 0; that of lane l is l + 1 times as large, plus this much for each preceding value"""
 
 Step = Callable[[Array, Any, Any], Array]
-"""returns the next values, given these, p and q"""
+"""returns the next values for the current ones, p and q"""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Steps of one kind."""
+    """Steps of one kind of arithmetic."""
 
     templates: tuple[str, ...]
-    """the next value, made of ``{x}``, in loopy's language; taken in turns"""
+    """Loopy expressions of the next value in terms of ``{x}``, used in turn"""
     steps: tuple[Step, ...]
-    """the same for NumPy"""
+    """the same steps in NumPy"""
     scalars: Mapping[str, float] = field(default_factory=dict[str, float])
-    """p and q, where the kind has them"""
+    """values of p and q, if the kind has them"""
 
 
 KINDS: Mapping[str, Kind] = {
@@ -56,38 +56,38 @@ INTEGER = Kind(("{x}*{x} + p",), (lambda x, p, q: x * x + p,), {"p": 12345})
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """Steps of one kind in one type."""
+    """Steps of one kind and type."""
 
     name: str
-    """e.g. ``"f32 add"``"""
+    """name, such as ``"f32 add"``"""
     kind: Kind
     dtype: type[np.generic]
 
     def statements(self, values: int, steps: int) -> list[str]:
-        """Return *steps* steps of each of *values* values x0, x1, ..., which are independent of each other."""
+        """Return the statements of *steps* steps on each of *values* independent values x0, x1, ..."""
         turns = islice(cycle(self.kind.templates), steps)
         return [f"x{value} = {turn.format(x=f'x{value}')}" for turn in turns for value in range(values)]
 
     def declarations(self, values: int) -> list[str]:
-        """Return the statements that give *values* values their first values, from ``first`` and the lane l on."""
+        """Return the statements that initialize *values* values from ``first`` and the lane l."""
         return [f"<{np.dtype(self.dtype).name}> x{value} = first*(l + {1 + value})" for value in range(values)]
 
     def data(self) -> list[ValueArg]:
-        """Return the declarations of the scalars that the statements need."""
+        """Return the declarations of the scalars in the statements."""
         return [ValueArg(name, self.dtype) for name in ("first", *self.kind.scalars)]
 
     def scalars(self) -> Arguments:
-        """Return the values of these scalars."""
+        """Return the values of the scalars."""
         first = 1 if self.kind is INTEGER else FIRST
         return {name: self.dtype(value) for name, value in {"first": first, **self.kind.scalars}.items()}
 
     def firsts(self, values: int) -> Array:
-        """Return the first values, (values × lanes of a group)."""
+        """Return the initial values, (values × lanes of a group)."""
         numbers: Array = np.add.outer(np.arange(values), np.arange(1, GROUP + 1)).astype(self.dtype)
         return numbers * self.scalars()["first"]
 
     def after(self, first: Array, steps: int) -> Array:
-        """Return what *steps* steps make of the *first* values, computed in the same type."""
+        """Return the values after *steps* steps from *first*, computed in the same type."""
         given = self.scalars()
         zero = self.dtype(0)
         p, q = (given.get(name, zero) for name in "pq")
@@ -106,5 +106,5 @@ INTEGERS = (Arithmetic("i32 multiply-add", INTEGER, np.uint32),)
 
 
 def in_all_groups(row: Array, out: Array) -> Array:
-    """Return what is expected of *out*: the same *row* in each group of work-items."""
+    """Return the expected *out*: the same *row* in each group of work-items."""
     return np.tile(row.astype(out.dtype), out.size // row.size)

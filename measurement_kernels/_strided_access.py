@@ -1,21 +1,22 @@
-"""Loads and stores of every width and amortized stride fraction: what four classes of kernels share.
+"""Loads and stores of each width and amortized stride fraction, shared by four classes of kernels.
 
-A work-item handles one column after the other of an array of s rows, of which it uses the first u: in pass k of group
-g, lane l has column (l, k, g). The array is column-major, so that lanes are s elements apart and share u of every s
+A work-item processes several columns of an array of s rows, of which it uses the first u: in iteration k of group g,
+lane l has column (l, k, g). The array is column-major, so lanes are s elements apart and together use u of every s
 elements: fraction u/s. Fraction 0 is an array with one column for all 256 lanes of a group.
 
 Four classes (``strided_loads.py``, ``strided_stores.py``, ``strided_copies.py``, ``strided_updates.py``) make the same
-accesses in other company, because a property that one class alone has can be predicted by no other, and loads that
-always come with as many stores have no weight of their own.
+accesses in different combinations, because a property that only one class has cannot be predicted from other classes,
+and loads that are always accompanied by as many stores have no separate weight.
 
-Widths are those of the paper (Stevens and Klöckner, section 2.1): float32, float64, and complex128 for 128 bits. The
-far strides are 8 elements.
+Widths are those of the paper (Stevens and Klöckner, section 2.1): float32, float64, and complex128 for 128 bits.
+Strides beyond 4 are 8 elements.
 
-The passes are a loop, as in most kernels that read much, and keep the launching of groups from being what takes the
-time. Without a loop a processor's compiler turns work-items into vector instructions, which few larger kernels allow,
-and the weights would say how fast these are.
+The iterations are a loop, as in most memory-intensive kernels, so that launching groups does not dominate the time.
+Without a loop, a processor's compiler vectorizes over work-items, which is impossible in most larger kernels, and the
+weights would be those of vector instructions.
 
-Sizes: three of a ladder of doubles, eight times as much memory each: from caches into memory, on most devices.
+Sizes: three of a schedule of powers of two, each with eight times the memory of the previous one: from caches into
+memory on most devices.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,9 +30,9 @@ from loopy.kernel.data import ArrayArg, ValueArg
 from loopyperf.measurement.environment import Arguments, Array, Configuration, DeviceLimits, Sizes, doubling
 
 GROUP = 256
-"""work-items: the one size that is in all of the paper's 1-D sets"""
+"""work-items; the only size in all of the paper's 1-D sets"""
 TYPES: Mapping[int, type[np.generic]] = {32: np.float32, 64: np.float64, 128: np.complex128}
-"""by bits"""
+"""element type by bits"""
 FRACTIONS: Mapping[str, tuple[int, int]] = {
     "0": (1, 0),
     "1": (1, 1),
@@ -41,15 +42,15 @@ FRACTIONS: Mapping[str, tuple[int, int]] = {
     "3/>4": (6, 8),
     "4/>4": (8, 8),
 }
-"""by the name of the stride class: rows that are used, and rows"""
+"""used rows and total rows, by the name of the stride class"""
 PASSES = 16
 LARGEST = 2**15
-"""groups"""
+"""maximum number of groups"""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Which elements of an array each work-item accesses, and of which type they are."""
+    """The elements of an array that each work-item accesses, and their type."""
 
     bits: int
     used: int
@@ -57,22 +58,22 @@ class Access:
 
     @property
     def dtype(self) -> type[np.generic]:
-        """Return the type of an element."""
+        """Return the element type."""
         return TYPES[self.bits]
 
     @property
     def elements(self) -> tuple[str, ...]:
-        """Return the indices of a work-item's elements, in loopy's language."""
+        """Return the indices of a work-item's elements as Loopy code."""
         column = "l, k, g" if self.stride else "k, g"
         return tuple(f"{row}, {column}" for row in range(self.used))
 
     @property
     def shape(self) -> str:
-        """Return the shape of an array that is accessed so, in loopy's language."""
+        """Return the shape of the accessed array as Loopy code."""
         return f"{self.stride}, {GROUP}, passes, groups" if self.stride else f"{self.used}, passes, groups"
 
     def random(self, rng: np.random.Generator, sizes: Sizes) -> Array:
-        """Return an array that is accessed so, with random elements from 0 to 1."""
+        """Return an array for this access with random elements from 0 to 1."""
         columns = (sizes["groups"], sizes["passes"])
         shape = (*columns, GROUP, self.stride) if self.stride else (*columns, self.used)
         return rng.random(shape).astype(self.dtype).T
@@ -85,7 +86,7 @@ def configurations_of_accesses(
     reference: Callable[[Access, Arguments], dict[str, Array]],
     fractions: Mapping[str, tuple[int, int]] = FRACTIONS,
 ) -> list[Configuration]:
-    """Return one configuration for each width and fraction, in groups of 256 if the device can hold them."""
+    """Return one configuration for each width and fraction in groups of 256, if the device supports them."""
     if limits.group_size < GROUP:
         return []
     sizes = tuple({"groups": n, "passes": PASSES} for n in doubling(at_least=1, multiple_of=1, at_most=LARGEST))
@@ -105,7 +106,7 @@ def configurations_of_accesses(
 
 
 def in_passes(name: str, statements: list[str], data: Sequence[ArrayArg | ValueArg]) -> lp.TranslationUnit:
-    """Return the kernel of *statements*, run by 256 work-items (l) of each group (g) in each pass (k)."""
+    """Return the kernel that executes *statements* for 256 work-items (l) of each group (g) in each iteration (k)."""
     unit = lp.make_kernel(
         f"{{[g, l, k]: 0 <= g < groups and 0 <= l < {GROUP} and 0 <= k < passes}}",
         "\n".join(statements),
@@ -113,12 +114,12 @@ def in_passes(name: str, statements: list[str], data: Sequence[ArrayArg | ValueA
         name=name,
         assumptions="groups >= 1 and passes >= 1",
         lang_version=(2018, 2),
-        # All lanes of a group store the same value in the same place, where it has one column for all of them.
+        # With one column for a whole group, all of its lanes store the same value in the same place.
         silenced_warnings=["write_race*"],
     )
     return lp.add_inames_for_unused_hw_axes(lp.tag_inames(unit, {"g": "g.0", "l": "l.0"}))
 
 
 def integers(sizes: Sizes) -> Arguments:
-    """Return the numbers of groups and passes as the kernel's arguments."""
+    """Return the kernel's integer arguments: the numbers of groups and iterations."""
     return {name: np.int32(sizes[name]) for name in ("groups", "passes")}

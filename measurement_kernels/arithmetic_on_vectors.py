@@ -1,10 +1,10 @@
 """Sixteen steps of arithmetic on each element of a vector: out[i] = x₁₆ with x₀ = a[i], by kind and type.
 
-Straight code without a loop, as most kernels that map a function over an array are: the work-items are all that there
-is to vectorise, and a processor's compiler does it. A load and a store to 16 steps, so that neither arithmetic nor
-memory hides the other entirely.
+Straight-line code without a loop, as in most kernels that map a function over an array: a processor's compiler can only
+vectorize over work-items. There is a load and a store for 16 steps, so that neither arithmetic nor memory hides the
+other completely.
 
-Counts in each work-item: 16 steps, a load and a store of stride 1. ``_steps_of_arithmetic.py`` has the steps.
+Counts per work-item: 16 steps, a load and a store of stride 1. ``_steps_of_arithmetic.py`` has the steps.
 """
 
 from functools import partial
@@ -20,11 +20,11 @@ NAME = "arithmetic on vectors"
 
 STEPS = 16
 LARGEST = 2**18
-"""groups"""
+"""maximum number of groups"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return each kind and type, in groups of 256 if the device can hold them."""
+    """Return one configuration for each kind and type in groups of 256, if the device supports them."""
     sizes = tuple({"groups": n} for n in doubling(at_least=4, multiple_of=1, at_most=LARGEST))
     return [
         Configuration(
@@ -42,7 +42,7 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def arithmetic_on_vectors(arithmetic: Arithmetic) -> lp.TranslationUnit:
-    """Return the kernel, in groups of 256 work-items."""
+    """Return the kernel for groups of 256 work-items."""
     unit = lp.make_kernel(
         f"{{[g, l]: 0 <= g < groups and 0 <= l < {GROUP}}}",
         "\n".join(
@@ -68,7 +68,7 @@ def arithmetic_on_vectors(arithmetic: Arithmetic) -> lp.TranslationUnit:
 
 
 def arguments(arithmetic: Arithmetic, rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return the scalars, random elements from FIRST to 1/2, and an out of zeros."""
+    """Return the scalars, random elements from FIRST to 1/2, and zeros for out."""
     shape = (sizes["groups"], GROUP)
     scalars = arithmetic.scalars()
     return {

@@ -1,9 +1,9 @@
 """Sums of chains of eight operations of one kind: out[i,j] = Σ_{r=1..k} x₈(r + j), an n × n matrix, row-major, float32.
 
-Stevens and Klöckner, section 4.1, eighth class: kernels that read no global memory, one for each kind of arithmetic, so
-that each kind's weight is told apart from the others. With x₀ = r + j:
+Stevens and Klöckner, section 4.1, eighth class. Purpose: kernels without global loads, one for each kind of arithmetic,
+which distinguish the weights of the kinds. With x₀ = r + j:
 
-| kind | xₘ₊₁, in turns | x₈ |
+| kind | xₘ₊₁, alternating | x₈ |
 |---|---|---|
 | addition and subtraction | xₘ + p, xₘ + q (q < 0) | x₀ + 4(p + q) |
 | multiplication | xₘ·p, xₘ·q | x₀·(p·q)⁴ |
@@ -11,21 +11,22 @@ that each kind's weight is told apart from the others. With x₀ = r + j:
 | exponentiation | xₘ² with x₀ = p + q·(r + j) | x₀²⁵⁶ |
 | rsqrt | 1/√xₘ | x₀^(1/256) |
 
-What keeps the compiler honest: the chain begins with what differs between work-items and between steps, so that nothing
-can be hoisted out of either loop; p and q are arguments; float32 operations are not associative. Divisors are
-values of the chain, because a part of a division by p could be hoisted. Values stay between 10⁻⁴ and 10⁴.
+The compiler cannot simplify them: the chain starts with values that differ between work-items and between steps, so
+that nothing can be hoisted out of either loop; p and q are arguments; float32 operations are not associative. Divisors
+are values of the chain, because part of a division by p could be hoisted. Values stay between 10⁻⁴ and 10⁴.
 
-What the device really runs in each of the k steps beside the eight operations: the sum's addition (loopy counts it
-too), an integer addition and a conversion of r + j to float32 (the paper counts neither), and for exponentiation one
-multiplication and one addition more. The index is an integer variable of its own because in an expression of floating
-point type loopy's C code computes it in floating point (``lid(0) + gid(0) * 16.0f``): two operations more.
+In each of the k steps the device executes, in addition to the eight operations: the addition of the sum (which Loopy
+also counts), an integer addition and a conversion of r + j to float32 (neither counted in the paper), and for
+exponentiation one multiplication and one addition. The index is a separate integer variable because Loopy's C code
+would compute it in floating point within a floating-point expression (``lid(0) + gid(0) * 16.0f``): two more
+operations.
 
-Exponentiation is by the literal 2, for which loopy's C code is ``x*x``. Other exponents become other code: a real
-one ``pow``, another integer one a loop of multiplications. The square is what the test kernels contain, and the paper
-can hardly have measured anything else: its weight for exponentiation is below that for multiplication (Table 2).
+Exponentiation uses the literal 2, for which Loopy's C code is ``x*x``. Other exponents give other code: ``pow`` for a
+real one, a loop of multiplications for another integer. The test kernels contain the square, and the paper can hardly
+have measured anything else: its weight for exponentiation is below that for multiplication (Table 2).
 
-Sizes: one configuration for each k = 256, 512, 728, which is a size parameter like n. The ladder of n doubles the
-smallest multiple of lcm(gx, gy) from 32 on, up to the paper's 2^(p+t). The harness takes three entries.
+Sizes: one configuration for each k = 256, 512, 728, which is a size parameter like n. The schedule of n doubles the
+smallest multiple of lcm(gx, gy) that is at least 32, up to the paper's 2^(p+t). Three entries are measured.
 
 Counts: 8k·n² operations of the kind, k·n² additions, n² stores of stride 1.
 """
@@ -46,13 +47,13 @@ NAME = "arithmetic operations"
 Values = NDArray[np.float64]
 
 OPERATIONS = 8
-"""Operations of a kind in each step of the sum; the paper has 6 to 10."""
+"""operations of a kind in each step of the sum; the paper has 6 to 10"""
 
 STEPS = (256, 512, 728)
-"""The paper's lengths of the sum."""
+"""lengths of the sum in the paper"""
 
 LARGEST = 2**10
-"""The paper's largest n: 2^(p+t) with p = 8, t = 2."""
+"""the paper's largest n: 2^(p+t) with p = 8, t = 2"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +61,13 @@ class Chain:
     """A chain of operations of one kind."""
 
     operations: tuple[str, ...]
-    """how the next value is made of ``{x}``, taken in turns"""
+    """Loopy expressions of the next value in terms of ``{x}``, used in turn"""
     scalars: Mapping[str, float]
-    """the arguments p and q, if it has them"""
+    """values of the arguments p and q, if the kind has them"""
     result: Callable[[Values, float, float], Values]
-    """the last value in closed form, a function of r + j, p and q"""
+    """the last value in closed form as a function of r + j, p and q"""
     start: str = "index"
-    """the first value"""
+    """the initial value"""
 
 
 CHAINS = {
@@ -83,12 +84,12 @@ CHAINS = {
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return one configuration for each kind, length of the sum and 2-D group size that the device can hold."""
+    """Return one configuration for each kind, length of the sum and 2-D group size that the device supports."""
     return [configuration(kind, k, group) for kind in CHAINS for k in STEPS for group in limits.groups_2d()]
 
 
 def configuration(kind: str, k: int, group: Group) -> Configuration:
-    """Return sums of length ``k`` for groups of (extent of l.0, extent of l.1) work-items."""
+    """Return sums of length *k* for groups of (extent of l.0, extent of l.1) work-items."""
     sides = doubling(at_least=32, multiple_of=lcm(*group), at_most=LARGEST)
     return Configuration(
         label=f"{kind}, k={k}, group {group[0]}x{group[1]}",
@@ -120,7 +121,7 @@ def arithmetic_operations(kind: str, group: Group) -> lp.TranslationUnit:
 
 
 def statements(chain: Chain) -> str:
-    """Return the sum over r of the chain's last value, one statement for each operation, in loopy's language."""
+    """Return the sum over r of the chain's last value, one statement per operation, as Loopy code."""
     turns = [chain.operations[m % len(chain.operations)] for m in range(OPERATIONS)]
     values = "\n".join(f"<float32> x{m + 1} = {turn.format(x=f'x{m}')}" for m, turn in enumerate(turns))
     return f"""
@@ -136,7 +137,7 @@ def statements(chain: Chain) -> str:
 
 
 def arguments(kind: str, rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return p and q where the kind has them, and an out of zeros; nothing is random."""
+    """Return p and q if the kind has them, and zeros for out; nothing is random."""
     return {
         **{name: np.float32(value) for name, value in CHAINS[kind].scalars.items()},
         **{name: np.int32(size) for name, size in sizes.items()},
@@ -145,7 +146,7 @@ def arguments(kind: str, rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 
 def sums(kind: str, arguments: Arguments) -> dict[str, Array]:
-    """Return out, whose rows are all equal."""
+    """Return out, whose rows are equal."""
     n, k = int(arguments["n"]), int(arguments["k"])
     p, q = (float(arguments.get(name, np.float32(0))) for name in "pq")
     index = np.add.outer(np.arange(1, k + 1), np.arange(n)).astype(np.float64)

@@ -1,10 +1,10 @@
-"""Barriers with next to nothing between them: in each of 64 rounds v ← p·v + q, then a barrier.
+"""Barriers with minimal work between them: in each of 64 rounds v ← p·v + q, then a barrier.
 
-The class is in the set because in the paper's kernels a barrier always comes with local loads and stores, so that its
-weight and theirs depend on each other. Three sizes of groups: a barrier is counted once for each work-item, and on a
-GPU its time grows with the warps that it waits for.
+Purpose: in the paper's kernels a barrier always accompanies local loads and stores, so that its weight and theirs are
+correlated. There are three group sizes: a barrier counts once per work-item, and on a GPU its time increases with the
+number of warps in the group.
 
-Counts in each work-item: 64 barriers, multiplications and additions, and one store of stride 1.
+Counts per work-item: 64 barriers, multiplications and additions, and one store of stride 1.
 """
 
 from functools import partial
@@ -19,11 +19,11 @@ NAME = "barriers"
 ROUNDS = 64
 P, Q = 0.5, 1.0
 LARGEST = 2**15
-"""groups"""
+"""maximum number of groups"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return one configuration for each 1-D group size that the device can hold."""
+    """Return one configuration for each 1-D group size that the device supports."""
     sizes = tuple({"groups": n, "rounds": ROUNDS} for n in doubling(at_least=1, multiple_of=1, at_most=LARGEST))
     return [
         Configuration(
@@ -40,7 +40,7 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def barriers(group: int) -> lp.TranslationUnit:
-    """Return the kernel for groups of ``group`` work-items."""
+    """Return the kernel for groups of *group* work-items."""
     unit = lp.make_kernel(
         f"{{[g, l, r]: 0 <= g < groups and 0 <= l < {group} and 0 <= r < rounds}}",
         """
@@ -67,7 +67,7 @@ def barriers(group: int) -> lp.TranslationUnit:
 
 
 def arguments(group: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return p, q and an out of zeros; nothing is random."""
+    """Return p, q and zeros for out; nothing is random."""
     return {
         "out": np.zeros((sizes["groups"], group), np.float32),
         "p": np.float32(P),

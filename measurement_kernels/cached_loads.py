@@ -1,12 +1,12 @@
-"""The same rows summed by every group, round after round: out[i] = Σ_{r<rounds} Σ_{s<rows} a[s, i mod 256], float32.
+"""Repeated sums of the same rows in all groups: out[i] = Σ_{r<rounds} Σ_{s<rows} a[s, i mod 256], float32.
 
-A work-item adds up its column of a matrix of 256 columns, from the first row to the last and then again. So what is
-loaded in a round, and again in each later round and by every other group, is 1 KiB for each row: footprints of 16 KiB
-(within every first-level cache), 256 KiB (beyond most) and 4 MiB (within the last level of most). The paper's classes
-stream from memory, or reuse what happens to be in a cache; here loads of stride 1 come from a known level. Eight groups
-for each core of a GPU, one for each of a processor.
+A work-item adds up its column of a matrix of 256 columns, from the first row to the last, in each round. All groups and
+all rounds load the same data, 1 KiB per row: footprints are 16 KiB (within any first-level cache), 256 KiB (larger than
+most) and 4 MiB (within most last-level caches). The paper's classes stream from memory or depend on whatever is in a
+cache; here loads of stride 1 are from a known level. There are eight groups per core of a GPU, one per core of a
+processor.
 
-Counts in each work-item: rounds·rows loads of stride 1 and additions, and rounds additions more; one store.
+Counts per work-item: rounds·rows loads of stride 1 and additions, and rounds additional additions; one store.
 """
 
 import loopy as lp
@@ -18,15 +18,15 @@ NAME = "cached loads"
 
 GROUP = 256
 GROUPS_OF_GPU = 8
-"""on each core: 2048 work-items, as many as a core holds"""
+"""groups per core: 2048 work-items, the capacity of a core"""
 ROWS = (16, 256, 4096)
-"""of 1 KiB"""
+"""numbers of rows, of 1 KiB each"""
 LOADS = 2**16
-"""of a work-item, at most"""
+"""maximum number of loads of a work-item"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return the kernel on a ladder of rounds for each footprint, if the device can hold groups of 256."""
+    """Return the kernel with a schedule of rounds for each footprint, if the device supports groups of 256."""
     if limits.group_size < GROUP:
         return []
     groups = limits.cores * (GROUPS_OF_GPU if limits.warp_size > 1 else 1)
@@ -46,7 +46,7 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def ladder(groups: int, rows: int) -> tuple[Sizes, ...]:
-    """Return the sizes at which *groups* groups load *rows* rows, once and more often."""
+    """Return the sizes for *groups* groups and *rows* rows, with increasing rounds."""
     most = max(1, LOADS // rows)
     return tuple(
         {"groups": groups, "rows": rows, "rounds": rounds}
@@ -55,7 +55,7 @@ def ladder(groups: int, rows: int) -> tuple[Sizes, ...]:
 
 
 def cached_loads() -> lp.TranslationUnit:
-    """Return the kernel, in groups of 256 work-items."""
+    """Return the kernel for groups of 256 work-items."""
     unit = lp.make_kernel(
         f"{{[g, l, r, s]: 0 <= g < groups and 0 <= l < {GROUP} and 0 <= r < rounds and 0 <= s < rows}}",
         "out[g, l] = sum(r, sum(s, a[s, l]))",
@@ -72,7 +72,7 @@ def cached_loads() -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random rows, and an out of zeros."""
+    """Return random rows and zeros for out."""
     return {
         "a": rng.random((sizes["rows"], GROUP), dtype=np.float32),
         "out": np.zeros((sizes["groups"], GROUP), np.float32),
@@ -81,6 +81,6 @@ def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 
 def sums(arguments: Arguments) -> dict[str, Array]:
-    """Return out, whose rows are all equal."""
+    """Return out, whose rows are equal."""
     total = int(arguments["rounds"]) * np.sum(arguments["a"], axis=0, dtype=np.float64)
     return {"out": np.tile(total.astype(np.float32), (int(arguments["groups"]), 1))}

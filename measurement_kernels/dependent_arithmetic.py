@@ -1,10 +1,10 @@
-"""Chains of arithmetic, each step waiting for the one before: 16 rounds of 16 steps on one value, by kind and type.
+"""Chains of dependent arithmetic: 16 rounds of 16 steps on one value, by kind and type.
 
-The latency form: what an operation takes where nothing else is under way in its work-item. On a GPU with many warps
-other warps fill the gaps, and it comes near the throughput; on a processor nothing does.
+This measures latency: the time of an operation when nothing else of its work-item is in flight. On a GPU with many
+warps, other warps fill the gaps and the time approaches that of maximum throughput; on a processor nothing does.
 
-Counts in each work-item: 256 steps, a multiplication for the first value, a store. ``_steps_of_arithmetic.py`` has
-the steps.
+Counts per work-item: 256 steps, a multiplication for the initial value, a store. ``_steps_of_arithmetic.py`` has the
+steps.
 """
 
 from loopyperf.measurement.environment import Configuration, DeviceLimits
@@ -15,9 +15,9 @@ from ._steps_of_arithmetic import FLOATS
 NAME = "dependent arithmetic"
 
 STEPS = 16
-"""in a round"""
+"""steps of a round"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return each kind and type, in groups of 256 if the device can hold them."""
+    """Return one configuration for each kind and type in groups of 256, if the device supports them."""
     return [configuration(arithmetic, 1, STEPS) for arithmetic in FLOATS if fits(limits)]

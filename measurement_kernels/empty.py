@@ -1,16 +1,15 @@
-"""A kernel that does nothing, launched as if each work-item had an element of an n × n matrix to work on.
+"""An empty kernel, launched as if each work-item processed an element of an n × n matrix.
 
-Stevens and Klöckner, section 4.1, ninth class. The class is in the set for the two properties of overhead: the launch
-(constant) and the number of work-groups. Its time is also what the harness holds the other kernels' smallest sizes
-against (section 4.2).
+Stevens and Klöckner, section 4.1, ninth class. Purpose: the two properties of overhead, the launch (constant) and the
+number of work-groups. Its time also determines the smallest sizes of the other kernels (section 4.2).
 
-The ladder doubles the smallest multiple of lcm(gx, gy) from 256 on, which is a power of two where the paper's 2^(p+t)
-is a multiple of the group's sides. There is no array, so memory sets no limit. The harness takes six entries.
+The schedule doubles the smallest multiple of lcm(gx, gy) that is at least 256, a power of two where the paper's 2^(p+t)
+is a multiple of the group's sides. There is no array, so memory is no limit. Six entries are measured.
 
-Besides, one group is launched several times in a row, so that what further launches cost is measured by two classes
-(``several_launches.py`` is the other).
+In addition, one group is launched several times in a row, so that two classes measure the cost of further launches
+(``several_launches.py`` is the other one).
 
-Counts: n²/(gx·gy) work-groups, one launch, nothing else; or so many launches, of a work-group each.
+Counts: n²/(gx·gy) work-groups and one launch; or several launches of one work-group each.
 """
 
 from functools import partial
@@ -26,11 +25,11 @@ NAME = "empty kernel"
 LAUNCHES = (1, 3, 6, 12)
 GROUP = 64
 LARGEST = 2**15
-"""The paper's largest n: 2^(p+t) with p = 10, t = 5."""
+"""the paper's largest n: 2^(p+t) with p = 10, t = 5"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return one configuration for each 2-D group size that the device can hold, and for each number of launches."""
+    """Return one configuration for each 2-D group size that the device supports and for each number of launches."""
     in_a_row = [
         Configuration(
             label=f"{number} in a row, group {GROUP}",
@@ -60,7 +59,7 @@ def empty(group: Group) -> lp.TranslationUnit:
     columns, rows = group
     knl = lp.make_kernel(
         "{[i, j]: 0 <= i, j < n}",
-        # Without an instruction that has the inames, loopy would launch a single work-item.
+        # Without an instruction within the inames, Loopy would launch a single work-item.
         "... nop {inames=i:j}",
         [lp.ValueArg("n", np.int32)],
         name="empty",
@@ -72,7 +71,7 @@ def empty(group: Group) -> lp.TranslationUnit:
 
 
 def empty_in_a_row(number: int) -> lp.TranslationUnit:
-    """Return the kernel of so many launches, of groups of 64 work-items."""
+    """Return the kernel of *number* launches, for groups of 64 work-items."""
     inames = [f"i{launch}" for launch in range(number)]
     unit = lp.make_kernel(
         f"{{[{', '.join(inames)}]: {' and '.join(f'0 <= {iname} < n' for iname in inames)}}}",
@@ -94,5 +93,5 @@ def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 
 def nothing(arguments: Arguments) -> dict[str, Array]:
-    """Return no array: none is written."""
+    """Return no arrays, because none is written."""
     return {}

@@ -1,10 +1,10 @@
-"""Eight chains of arithmetic side by side in each work-item: 16 rounds of 2 steps on each value, by kind and type.
+"""Eight independent chains of arithmetic per work-item: 16 rounds of 2 steps on each value, by kind and type.
 
-The throughput form: steps of different values do not wait for each other, and a processor's compiler may make vector
-instructions of them. Sums over a chain alone (the paper's class of arithmetic operations) say too little of that: the
-more independent a kernel's operations are, the less each takes.
+This measures throughput: steps of different values are independent, and a processor's compiler may combine them into
+vector instructions. Sums over a single chain (the paper's class of arithmetic operations) do not show this: the more
+independent operations a kernel has, the less time each takes.
 
-Counts in each work-item: 256 steps, 8 multiplications for the first values, 7 additions, a store.
+Counts per work-item: 256 steps, 8 multiplications for the initial values, 7 additions, a store.
 ``_steps_of_arithmetic.py`` has the steps.
 """
 
@@ -16,9 +16,9 @@ from ._steps_of_arithmetic import FLOATS
 NAME = "independent arithmetic"
 
 VALUES, STEPS = 8, 2
-"""values of a work-item; steps of each in a round"""
+"""values per work-item, and steps on each per round"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return each kind and type, in groups of 256 if the device can hold them."""
+    """Return one configuration for each kind and type in groups of 256, if the device supports them."""
     return [configuration(arithmetic, VALUES, STEPS) for arithmetic in FLOATS if fits(limits)]

@@ -3,18 +3,17 @@
 A group of 32 × 8 work-items (x, y), each with a value v, has a tile t of local memory. In each of 32 rounds, by form:
 
 - "loads": v ← v + Σ_{k<8} t[pitch·x + y + k], a barrier: 8 loads, 8 additions;
-- "stores": v goes into 8 elements, a barrier, v ← −(the last element of lane 31 − x), a barrier: 8 stores, 1 load;
+- "stores": store v to 8 elements, a barrier, v ← −(the last element of lane 31 − x), a barrier: 8 stores, 1 load;
 - "exchange": the same with one element: 1 store, 1 load.
 
-Barriers keep compilers from holding the tile in registers: what other work-items might have stored is loaded again.
+Barriers keep compilers from holding the tile in registers, because other work-items might have stored to it.
 
-With pitch 1 each lane of a warp has a memory bank of its own, with pitch 0 all load the same word, as in a tile of a
-matrix product or the bodies of an n-body kernel. With pitch p = 2, 4, ... 32, p lanes of a GPU's warp share each
-bank and wait for each other: these forms are measured for models that know of conflicts, and the linear model is not
-fitted to them.
+With pitch 1 each lane of a warp has its own memory bank; with pitch 0 all lanes load the same word, as in a tile of a
+matrix product or the bodies of an n-body kernel. With pitch p = 2, 4, ... 32, p lanes of a GPU's warp share each bank
+and are serialized: these forms are measured for models of bank conflicts, and the linear model is not fitted to them.
 
-The class is in the set because the paper's kernels have nearly as many local stores as barriers, only loads of 32 bits,
-and none that stand out among their global loads (the weight of local loads is negative in its Table 2).
+Purpose: the paper's kernels have nearly as many local stores as barriers, only loads of 32 bits, and none that dominate
+their global loads (the weight of local loads is negative in its Table 2).
 """
 
 from collections.abc import Mapping
@@ -31,27 +30,27 @@ NAME = "local memory access"
 COLUMNS, ROWS = 32, 8
 LANES = COLUMNS * ROWS
 FILL = 1024
-"""elements of the tile that is loaded from: no lane reads beyond it at any pitch"""
+"""elements of the tile in the forms that load: no lane reads beyond it at any pitch"""
 STEPS = 8
-"""loads or stores of a round"""
+"""loads or stores per round"""
 ROUNDS = 32
 LARGEST = 2**14
-"""groups"""
+"""maximum number of groups"""
 TYPES: Mapping[int, type[np.generic]] = {32: np.float32, 64: np.float64, 128: np.complex128}
-"""by bits"""
+"""element type by bits"""
 CONFLICTING = (2, 4, 8, 16, 32)
-"""pitches"""
+"""pitches with bank conflicts"""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a round does, with elements of which width."""
+    """The operations of a round and the width of the elements."""
 
     bits: int = 32
     pitch: int | None = None
-    """words from lane to lane, of loads"""
+    """words between the loads of neighboring lanes"""
     stores: int = 0
-    """in a round, of the forms that store"""
+    """stores per round in the forms that store"""
 
     @property
     def label(self) -> str:
@@ -61,17 +60,17 @@ class Form:
 
     @property
     def elements(self) -> int:
-        """Return the elements of the tile."""
+        """Return the number of elements in the tile."""
         return LANES * self.stores or FILL
 
     @property
     def dtype(self) -> type[np.generic]:
-        """Return the type of an element."""
+        """Return the element type."""
         return TYPES[self.bits]
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return the forms in each width, and loads at each pitch, as far as the device can hold them."""
+    """Return the forms in each width, and loads at each pitch, as far as the device supports them."""
     forms = [form for bits in TYPES for form in (Form(bits, pitch=1), Form(bits, stores=STEPS), Form(bits, stores=1))]
     forms += [Form(pitch=pitch) for pitch in (0, *CONFLICTING)]
     sizes = tuple({"groups": n, "rounds": ROUNDS} for n in doubling(at_least=1, multiple_of=1, at_most=LARGEST))
@@ -92,7 +91,7 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def local_memory_access(form: Form) -> lp.TranslationUnit:
-    """Return the kernel of one form, in groups of 32 × 8 work-items."""
+    """Return the kernel of one form for groups of 32 × 8 work-items."""
     before, rounds = exchange(form.stores) if form.stores else loads(form)
     unit = lp.make_kernel(
         f"{{[g, x, y, r, m]: 0 <= g < groups and 0 <= x < {COLUMNS} and 0 <= y < {ROWS} and 0 <= r < rounds "
@@ -117,22 +116,22 @@ BARRIER = "... lbarrier {mem_kind=local}"
 
 
 def loads(form: Form) -> tuple[list[str], list[str]]:
-    """Return what fills the tile, and a round of loads."""
+    """Return the statements that fill the tile, and those of a round of loads."""
     lane = f"{LANES}*m + {COLUMNS}*y + x"
     fill = ["for m", f"t[{lane}] = a[{lane}]", "end", "v = 0", BARRIER]
     return fill, [*(f"v = v + t[{form.pitch}*x + y + {step}]" for step in range(STEPS)), BARRIER]
 
 
 def exchange(stores: int) -> tuple[list[str], list[str]]:
-    """Return what gives v its first value, and a round of stores and one load."""
+    """Return the statement that initializes v, and those of a round of stores and one load."""
     puts = [f"t[{LANES * step} + {COLUMNS}*y + x] = v" for step in range(stores)]
-    # With the sign as it is, PoCL's compiler copies complex numbers from tile to tile, right across the barrier.
+    # Without the change of sign, PoCL's compiler copies complex numbers from tile to tile, across the barrier.
     get = f"v = -t[{LANES * (stores - 1)} + {COLUMNS}*y + {COLUMNS - 1} - x]"
     return [f"v = a[{COLUMNS}*y + x]"], [*puts, BARRIER, get, BARRIER]
 
 
 def arguments(form: Form, rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random contents of the tile, and an out of zeros."""
+    """Return random contents of the tile and zeros for out."""
     return {
         "a": rng.random(FILL).astype(form.dtype),
         "out": np.zeros((sizes["groups"], LANES), form.dtype),
@@ -141,7 +140,7 @@ def arguments(form: Form, rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 
 def last_values(form: Form, arguments: Arguments) -> dict[str, Array]:
-    """Return out, whose rows are all equal."""
+    """Return out, whose rows are equal."""
     a: Array = np.asarray(arguments["a"])
     out: Array = np.asarray(arguments["out"])
     rounds = int(arguments["rounds"])

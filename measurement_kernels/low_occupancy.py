@@ -1,8 +1,8 @@
-"""A device nearly empty: one group of 256 work-items, with a chain of additions or with loads from a first-level cache.
+"""A nearly empty device: one group of 256 work-items, with a chain of additions or with loads from a first-level cache.
 
-Nothing hides latencies here but the group's own eight warps, and of all cores one is busy. The unified model knows of
-neither: it has no property for how full a device is, and the linear model is not fitted to this class. It is measured
-for models that have one. ``dependent_arithmetic.py`` and ``cached_loads.py`` have the kernels.
+Only the group's own eight warps hide latencies, and only one core is busy. The unified model has no property for the
+occupancy of a core or device, and the linear model is not fitted to this class. It is measured for models that have
+one. ``dependent_arithmetic.py`` and ``cached_loads.py`` have the kernels.
 """
 
 from dataclasses import replace
@@ -18,11 +18,11 @@ from .dependent_arithmetic import STEPS
 NAME = "low occupancy"
 
 MOST = 2**16
-"""rounds"""
+"""maximum number of rounds"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return chains of additions in each type, and cached loads, if the device can hold groups of 256."""
+    """Return chains of additions in each type, and cached loads, if the device supports groups of 256."""
     rounds = tuple({"groups": 1, "rounds": n} for n in doubling(at_least=16, multiple_of=1, at_most=MOST))
     additions = [arithmetic for arithmetic in FLOATS if arithmetic.name.endswith("add") and fits(limits)]
     chains = [replace(configuration(arithmetic, 1, STEPS), sizes=rounds) for arithmetic in additions]

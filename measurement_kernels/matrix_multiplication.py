@@ -1,15 +1,15 @@
 """Tiled product of an n × m and an m × l matrix: c[i,j] = Σₖ a[i,k]·b[k,j], row-major, float32.
 
 Stevens and Klöckner, section 4.1, first class. A work-item computes one element of c, with j along l.0; a group of
-gx × gy work-items shares a tile of a and one of b in local memory. The class is in the set for what tiled kernels are
-made of: local loads, barriers, stride-1 loads and stores, additions and multiplications in equal numbers.
+gx × gy work-items shares a tile of a and one of b in local memory. Purpose: the components of tiled kernels, which are
+local loads, barriers, stride-1 loads and stores, and equal numbers of additions and multiplications.
 
-The tiles: the paper's "gsize × gsize" does not say what a group that is not square fetches. Here both tiles are
-d = min(gx, gy) deep along k: gy × d of a and d × gx of b. So every work-item fetches at most one element of each, and
-those beyond d along l.0 sit out the fetch of a.
+Tiles: the paper's "gsize × gsize" does not define the tiles of a group that is not square. Here both tiles have the
+depth d = min(gx, gy) along k: gy × d of a and d × gx of b. So every work-item fetches at most one element of each, and
+those beyond d along l.0 are idle during the fetch of a.
 
-The sizes: the paper's 2^(p+t) is no multiple of 12, 14 or 24. The ladder doubles 2·lcm(gx, gy), which is a power of two
-where the paper's sizes fit, so that tiles always divide the matrices and every count is one polynomial.
+Sizes: the paper's 2^(p+t) is not a multiple of 12, 14 or 24. The schedule doubles 2·lcm(gx, gy), a power of two where
+the paper's sizes fit, so that tiles always divide the matrices and every count is a single polynomial.
 
 Counts: n·m·l additions and as many multiplications, 2·n·m·l local loads, n·m·l/gx loads of a, n·m·l/gy of b, n·l
 stores, 2·m/d barriers in each of the n·l work-items.
@@ -32,20 +32,20 @@ SIDES = {
     "n=l, m=n/2": {"n": 2, "m": 1, "l": 2},
     "m=l, n=m/2": {"n": 1, "m": 2, "l": 2},
 }
-"""The paper's shape cases, in units of half the longest side."""
+"""shapes in the paper, in units of half the longest side"""
 
 LARGEST = 2**12
-"""The paper's longest side: 2^(p+t) with p = 9, t = 3."""
+"""the paper's longest side: 2^(p+t) with p = 9, t = 3"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return the paper's shape cases for each 2-D group size, as far as the device can hold them."""
+    """Return the paper's shapes for each 2-D group size, as far as the device supports them."""
     groups = [group for group in limits.groups_2d() if bytes_of_tiles(group) <= limits.local_memory]
     return [configuration(case, group) for case in SIDES for group in groups]
 
 
 def configuration(case: str, group: Group) -> Configuration:
-    """Return one shape case for groups of (extent of l.0, extent of l.1) work-items."""
+    """Return one shape for groups of (extent of l.0, extent of l.1) work-items."""
     halves = doubling(at_least=1, multiple_of=lcm(*group), at_most=LARGEST // 2)
     return Configuration(
         label=f"{case}, group {group[0]}x{group[1]}",
@@ -57,7 +57,7 @@ def configuration(case: str, group: Group) -> Configuration:
 
 
 def bytes_of_tiles(group: Group) -> int:
-    """Return the bytes of a group's two tiles together."""
+    """Return the total bytes of a group's two tiles."""
     return 4 * min(group) * sum(group)
 
 
@@ -94,7 +94,7 @@ def matrix_multiplication(group: Group) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random matrices a and b, and a c of zeros. No element is negative, so that sums lose no digits."""
+    """Return random matrices a and b, and zeros for c; a and b are non-negative, which avoids cancellation."""
     shape = shapes(sizes)
     return {
         "a": rng.random(shape["a"], dtype=np.float32),

@@ -1,10 +1,10 @@
-"""Product of two n × n matrices straight from global memory: c[i,j] = Σₖ a[i,k]·b[k,j], row-major, float32.
+"""Product of two n × n matrices without local memory: c[i,j] = Σₖ a[i,k]·b[k,j], row-major, float32.
 
-Stevens and Klöckner, section 4.1, second class. A work-item computes one element of c, with j along l.0. The class is
-in the set for loads that caches serve: a[i,k] is the same for all lanes of a row (stride 0), b[k,j] has stride 1, and
-there is one multiplication and one addition for each pair.
+Stevens and Klöckner, section 4.1, second class. A work-item computes one element of c, with j along l.0. Purpose: loads
+that caches serve. a[i,k] is the same for all lanes of a row (stride 0), b[k,j] has stride 1, and there is one
+multiplication and one addition for each pair.
 
-The sizes: the ladder doubles the smallest multiple of lcm(gx, gy) from 32 on, which is a power of two where the paper's
+Sizes: the schedule doubles the smallest multiple of lcm(gx, gy) that is at least 32, a power of two where the paper's
 2^(p+t) is a multiple of the group's sides, so that groups always divide the matrix.
 
 Counts: n³ additions, n³ multiplications, n³ loads of stride 0, n³ of stride 1, n² stores of stride 1.
@@ -21,11 +21,11 @@ from loopyperf.measurement.environment import Arguments, Array, Configuration, D
 NAME = "naive matrix multiplication"
 
 LARGEST = 2**12
-"""The paper's largest n: 2^(p+t) with p = 9, t = 3."""
+"""the paper's largest n: 2^(p+t) with p = 9, t = 3"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return one configuration for each 2-D group size that the device can hold."""
+    """Return one configuration for each 2-D group size that the device supports."""
     return [
         Configuration(
             label=f"group {group[0]}x{group[1]}",
@@ -54,7 +54,7 @@ def naive_matrix_multiplication(group: Group) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random matrices a and b, and a c of zeros. No element is negative, so that sums lose no digits."""
+    """Return random matrices a and b, and zeros for c; a and b are non-negative, which avoids cancellation."""
     n = sizes["n"]
     return {
         "a": rng.random((n, n), dtype=np.float32),

@@ -1,9 +1,9 @@
-"""Two, four and eight launches of one kernel: x[i] ← p·x[i] again and again, a global barrier between any two.
+"""Two, four and eight launches of one kernel: x[i] ← p·x[i] repeatedly, with a global barrier between launches.
 
-The class is in the set because every other kernel has one launch: only here is its number not the constant 1. The
-vectors are small, so that launching is what takes the time.
+Purpose: all other kernels have one launch, so only here is the number of launches not the constant 1. The vectors are
+small, so that launch overhead dominates.
 
-Counts: n loads, stores and multiplications, n/256 work-groups and one launch for each of the launches.
+Counts: n loads, stores and multiplications, n/256 work-groups and one launch, for each of the launches.
 """
 
 from functools import partial
@@ -19,11 +19,11 @@ LAUNCHES = (2, 4, 8)
 GROUP = 256
 LARGEST = 2**20
 P = -1.0
-"""so that values stay as they are, run after run; all numbers of launches are even"""
+"""factor that leaves the values unchanged, because all numbers of launches are even"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return one configuration for each number of launches, if the device can hold groups of 256."""
+    """Return one configuration for each number of launches, if the device supports groups of 256."""
     return [
         Configuration(
             label=f"{launches} launches, group {GROUP}",
@@ -40,7 +40,7 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def several_launches(launches: int) -> lp.TranslationUnit:
-    """Return the kernel of so many launches, in groups of 256 work-items."""
+    """Return the kernel of *launches* launches, for groups of 256 work-items."""
     loops = [f"i{launch}" for launch in range(launches)]
     bounds = " and ".join(f"0 <= {loop} < n" for loop in loops)
     unit = lp.make_kernel(
@@ -58,10 +58,10 @@ def several_launches(launches: int) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return a random x and p."""
+    """Return a random x, and p."""
     return {"x": rng.random(sizes["n"], dtype=np.float32), "p": np.float32(P), "n": np.int32(sizes["n"])}
 
 
 def unchanged(arguments: Arguments) -> dict[str, Array]:
-    """Return x, whose sign has changed an even number of times."""
+    """Return x, whose sign changes an even number of times."""
     return {"x": np.asarray(arguments["x"])}

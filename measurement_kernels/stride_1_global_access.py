@@ -1,14 +1,14 @@
 """Copies of vectors and of sums of vectors: out[i] = a[i]; out[i] = a[i] + b[i] + c[i] + d[i]; out[i] = i, float32.
 
-Stevens and Klöckner, section 4.1, fifth class. A work-item stores one element. The class is in the set for loads and
-stores of stride 1 that stream from and to memory, at three ratios of loads to stores (1, 4 and 0), which is what tells
-the weights of loads, of stores and of min(loads, stores) apart.
+Stevens and Klöckner, section 4.1, fifth class. A work-item stores one element. Purpose: loads and stores of stride 1
+that stream from and to memory, at three ratios of loads to stores (1, 4 and 0), which distinguish the weights of loads,
+stores and min(loads, stores).
 
-The ladder doubles the smallest multiple of the group size from 2^10 on, which is a power of two where the paper's
-2^(p+t) is a multiple of the group size; the harness takes nine entries.
+The schedule doubles the smallest multiple of the group size that is at least 2^10, a power of two where the paper's
+2^(p+t) is a multiple of the group size. Nine entries are measured.
 
 Counts: n loads and n stores; 4n loads, 3n additions, n stores; n stores, and a multiplication and an addition for each,
-since loopy's C code computes i in floating point (``lid(0) + gid(0) * 16.0f``).
+since Loopy's C code computes i in floating point (``lid(0) + gid(0) * 16.0f``).
 """
 
 from functools import partial
@@ -21,19 +21,19 @@ from loopyperf.measurement.environment import Arguments, Array, Configuration, D
 NAME = "stride-1 global access"
 
 INPUTS = {"copy": ("a",), "sum of four": ("a", "b", "c", "d"), "index": ()}
-"""The arrays that each form loads."""
+"""arrays that each form loads"""
 
 LARGEST = 2**28
-"""The paper's largest n: 2^(p+t) with p = 20, t = 8."""
+"""the paper's largest n: 2^(p+t) with p = 20, t = 8"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return the paper's three forms for each 1-D group size, as far as the device can hold them."""
+    """Return the paper's three forms for each 1-D group size, as far as the device supports them."""
     return [configuration(form, group) for form in INPUTS for group in limits.groups_1d()]
 
 
 def configuration(form: str, group: int) -> Configuration:
-    """Return one form in groups of ``group`` work-items."""
+    """Return one form in groups of *group* work-items."""
     return Configuration(
         label=f"{form}, group {group}",
         build=partial(copy, form, group),
@@ -45,7 +45,7 @@ def configuration(form: str, group: int) -> Configuration:
 
 
 def copy(form: str, group: int) -> lp.TranslationUnit:
-    """Return the kernel of one form for groups of ``group`` work-items."""
+    """Return the kernel of one form for groups of *group* work-items."""
     names = INPUTS[form]
     knl = lp.make_kernel(
         "{[i]: 0 <= i < n}",
@@ -59,7 +59,7 @@ def copy(form: str, group: int) -> lp.TranslationUnit:
 
 
 def arguments(form: str, rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random input vectors and an out of zeros."""
+    """Return random input vectors and zeros for out."""
     n = sizes["n"]
     inputs = {name: rng.random(n, dtype=np.float32) for name in INPUTS[form]}
     return {**inputs, "out": np.zeros(n, dtype=np.float32), "n": np.int32(n)}

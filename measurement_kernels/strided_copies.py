@@ -1,10 +1,10 @@
 """Copies at every stride fraction: out[r,i] = a[r,i] for r < u and all columns i, both with s rows.
 
-Loads and stores of each width and fraction in equal numbers, which is what min(loads, stores) is for.
-``_strided_access.py`` says what the four classes of strided accesses have in common. Fraction 0: all lanes of a group
-copy the one column that they have.
+The class measures equal numbers of loads and stores of each width and fraction, the purpose of min(loads, stores).
+``_strided_access.py`` describes the common properties of the four classes of strided accesses. With fraction 0, all
+lanes of a group copy their common column.
 
-Counts in each pass of each work-item: u loads, u stores.
+Counts per iteration of a work-item: u loads, u stores.
 """
 
 import loopy as lp
@@ -19,12 +19,12 @@ NAME = "strided copies"
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
     """Return one configuration for each width and fraction."""
-    # Of stores of fraction 0 with loads of the same there are too few kernels otherwise: updates have none.
+    # Without the additional fraction there are too few kernels with loads and stores of fraction 0: updates have none.
     return configurations_of_accesses(limits, build, arguments, copied, {**FRACTIONS, "0, two rows": (2, 0)})
 
 
 def build(access: Access) -> lp.TranslationUnit:
-    """Return the kernel with one sort of loads and stores."""
+    """Return the kernel with one kind of loads and stores."""
     return in_passes(
         "strided_copies",
         [f"out[{element}] = a[{element}]" for element in access.elements],
@@ -38,7 +38,7 @@ def arguments(access: Access, rng: np.random.Generator, sizes: Sizes) -> Argumen
 
 
 def copied(access: Access, arguments: Arguments) -> dict[str, Array]:
-    """Return out, which keeps its contents in the rows that are not used."""
+    """Return out, whose unused rows are unchanged."""
     out = np.array(arguments["out"])
     out[: access.used] = np.asarray(arguments["a"])[: access.used]
     return {"out": out}

@@ -1,10 +1,11 @@
 """Sums of two arrays at every stride fraction: b[0,i,0] ← Σₖ Σ_{r<u} (a[r,i,k] + b[r,i,k]), a and b with s rows.
 
-Loads of each width and fraction with as few stores as can be: 16 passes of 2u loads to one store, in the first element
-that the work-item has loaded itself. ``_strided_access.py`` says what the four classes of strided accesses have in
-common. Fraction 0: all lanes of a group load the same two rows of a and of b, and store the sum in an array of its own.
+The class measures loads of each width and fraction with a minimum of stores: 16 iterations of 2u loads for one store,
+to the first element that the work-item itself has loaded. ``_strided_access.py`` describes the common properties of the
+four classes of strided accesses. With fraction 0, all lanes of a group load the same two rows of a and of b, and store
+the sum to another array.
 
-Counts in each pass of each work-item: 2u loads and 2u additions (of complex numbers twice as many); one store in all.
+Counts per iteration of a work-item: 2u loads and 2u additions (twice as many for complex numbers); one store in total.
 """
 
 from dataclasses import replace
@@ -28,12 +29,12 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def loaded(access: Access) -> Access:
-    """Return how the inputs are accessed."""
+    """Return the access to the inputs."""
     return access if access.stride else replace(access, used=UNIFORM)
 
 
 def build(access: Access) -> lp.TranslationUnit:
-    """Return the kernel with one sort of loads."""
+    """Return the kernel with one kind of loads."""
     total = " + ".join(f"a[{element}] + b[{element}]" for element in loaded(access).elements)
     place = "b[0, l, 0, g]" if access.stride else "out[g]"
     data = [lp.GlobalArg("a, b", access.dtype, shape=loaded(access).shape, order="F")]
@@ -43,18 +44,18 @@ def build(access: Access) -> lp.TranslationUnit:
 
 
 def arguments(access: Access, rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return two random arrays, and an out of zeros where the sums go there."""
+    """Return two random arrays, and zeros for out if the sums are stored there."""
     inputs: Arguments = {name: loaded(access).random(rng, sizes) for name in "ab"}
     out: Arguments = {} if access.stride else {"out": np.zeros(sizes["groups"], access.dtype)}
     return {**inputs, **out, **integers(sizes)}
 
 
 def sums(access: Access, arguments: Arguments) -> dict[str, Array]:
-    """Return b with the sums in its first row and pass, or out."""
+    """Return b with the sums in its first row and iteration, or out."""
     used = loaded(access).used
     a: Array = np.asarray(arguments["a"])
     b: Array = np.array(arguments["b"])
-    # Over rows and passes; lanes and groups are left.
+    # Over rows and iterations; lanes and groups remain.
     total = np.sum(a[:used] + b[:used], axis=(0, -2))
     if not access.stride:
         return {"out": total}

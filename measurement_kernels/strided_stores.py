@@ -1,9 +1,10 @@
 """One value stored at every stride fraction: out[r,i] = α for r < u and all columns i, out with s rows.
 
-Stores of each width and fraction without a load. ``_strided_access.py`` says what the four classes of strided accesses
-have in common. Fraction 0: all lanes of a group store α in the one column that they have.
+The class measures stores of each width and fraction without loads. ``_strided_access.py`` describes the common
+properties of the four classes of strided accesses. With fraction 0, all lanes of a group store α to their common
+column.
 
-Counts in each pass of each work-item: u stores.
+Counts per iteration of a work-item: u stores.
 """
 
 import loopy as lp
@@ -24,7 +25,7 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def build(access: Access) -> lp.TranslationUnit:
-    """Return the kernel with one sort of stores."""
+    """Return the kernel with one kind of stores."""
     return in_passes(
         "strided_stores",
         [f"out[{element}] = alpha" for element in access.elements],
@@ -41,7 +42,7 @@ def arguments(access: Access, rng: np.random.Generator, sizes: Sizes) -> Argumen
 
 
 def filled(access: Access, arguments: Arguments) -> dict[str, Array]:
-    """Return out, which keeps its contents in the rows that are not used."""
+    """Return out, whose unused rows are unchanged."""
     out = np.array(arguments["out"])
     out[: access.used] = ALPHA
     return {"out": out}

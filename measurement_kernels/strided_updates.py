@@ -1,10 +1,11 @@
 """Changes of sign in place at every stride fraction: x[r,i] = α·x[r,i] for r < u and all columns i, α = −1.
 
-Loads and stores of each width and fraction of the same elements: half the footprint of a copy, no second array, and a
-multiplication for each. ``_strided_access.py`` says what the four classes of strided accesses have in common. Fraction
-0: x[i] = b·x[i] with one element b for all lanes of a group, so that no lane reads what another one stores.
+The class measures loads and stores of each width and fraction of the same elements: half the footprint of a copy, no
+second array, and a multiplication for each. ``_strided_access.py`` describes the common properties of the four classes
+of strided accesses. With fraction 0, it computes x[i] = b·x[i] with one element b for all lanes of a group, so that no
+lane reads what another one stores.
 
-Counts in each pass of each work-item: u loads, u stores, u multiplications (of complex numbers twice as many); with
+Counts per iteration of a work-item: u loads, u stores, u multiplications (twice as many for complex numbers); with
 fraction 0 a load of stride 0, a load and a store of stride 1, a multiplication.
 """
 
@@ -20,7 +21,7 @@ from ._strided_access import Access, configurations_of_accesses, in_passes, inte
 NAME = "strided updates"
 
 ALPHA = -1.0
-"""so that values stay as they are, run after run"""
+"""factor that keeps the magnitude of the values from run to run"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
@@ -29,12 +30,12 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def updated(access: Access) -> Access:
-    """Return how x is accessed: by each work-item in its own column."""
+    """Return the access to x: each work-item has its own column."""
     return access if access.stride else replace(access, stride=1)
 
 
 def build(access: Access) -> lp.TranslationUnit:
-    """Return the kernel with one sort of loads and stores."""
+    """Return the kernel with one kind of loads and stores."""
     factor, of_factor = ("alpha", lp.ValueArg("alpha", np.float64 if access.bits > 32 else np.float32))
     if not access.stride:
         factor, of_factor = "b[0, k, g]", lp.GlobalArg("b", access.dtype, shape=access.shape, order="F")
@@ -52,7 +53,7 @@ def arguments(access: Access, rng: np.random.Generator, sizes: Sizes) -> Argumen
 
 
 def scaled(access: Access, arguments: Arguments) -> dict[str, Array]:
-    """Return x, which keeps its contents in the rows that are not used."""
+    """Return x, whose unused rows are unchanged."""
     x: Array = np.array(arguments["x"])
     x[: access.used] *= ALPHA
     return {"x": x}

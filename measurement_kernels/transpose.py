@@ -6,18 +6,18 @@ Stevens and Klöckner, section 4.1, fourth class. Each work-item stores one elem
 - "stride-1 stores": without a tile, j along l.0, hence loads of stride n;
 - "stride-1 loads": without a tile, i along l.0, hence stores of stride n.
 
-The class is in the set for loads and stores that are not coalesced (fraction 4/>4: every element of a line is used, by
-another group of lanes), and, against them, for what a tile costs and saves: a local load, a local store, two barriers.
+Purpose: loads and stores that are not coalesced (fraction 4/>4: every element of a line is used, by another group of
+lanes), and, in comparison, the costs and benefits of a tile: a local load, a local store, two barriers.
 
 The tile of a group of gx × gy work-items is gx rows by gy columns of a. Where gx > gy it is fetched in ⌈gx/gy⌉ rounds,
-the last one perhaps by part of the rows, in each round by gy of the gx lanes along l.0: one element a work-item on
-average, as loopy's automatic distribution ("l.auto") does it. In square groups each work-item fetches one element.
+each by gy of the gx lanes along l.0, the last one possibly by only part of the rows: one element per work-item on
+average, as in Loopy's automatic distribution ("l.auto"). In square groups each work-item fetches one element.
 
-The sizes: the ladder doubles the smallest multiple of lcm(gx, gy) from 64 on, which is a power of two where the paper's
+Sizes: the schedule doubles the smallest multiple of lcm(gx, gy) that is at least 64, a power of two where the paper's
 2^(p+t) is a multiple of the group's sides, so that tiles always divide the matrix. The groups are the paper's: 2-D Med
-on every device that does not get the small set, the Titan X among them.
+on all devices except those of the small set, including the Titan X.
 
-Counts: n² loads, n² stores; with a tile also n² local loads, n² local stores and one barrier in each work-item.
+Counts: n² loads, n² stores; with a tile also n² local loads, n² local stores and one barrier per work-item.
 """
 
 from functools import partial
@@ -34,11 +34,11 @@ NAME = "transpose"
 FORMS = ("tile", "stride-1 stores", "stride-1 loads")
 
 LARGEST = 2**14
-"""The paper's largest n: 2^(p+t) with p = 11, t = 3."""
+"""the paper's largest n: 2^(p+t) with p = 11, t = 3"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return the three forms for each 2-D group size, as far as the device can hold them."""
+    """Return the three forms for each 2-D group size, as far as the device supports them."""
     groups = [(x, y) for x, y in limits.groups_2d(unless_small="medium") if 4 * x * y <= limits.local_memory]
     return [configuration(form, group) for form in FORMS for group in groups]
 
@@ -74,7 +74,7 @@ def transpose(form: str, group: Group) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return a random matrix a and a b of zeros."""
+    """Return a random matrix a and zeros for b."""
     n = sizes["n"]
     return {"a": rng.random((n, n), dtype=np.float32), "b": np.zeros((n, n), dtype=np.float32), "n": np.int32(n)}
 

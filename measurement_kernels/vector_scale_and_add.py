@@ -1,13 +1,14 @@
 """Weighted sum of two vectors at every s-th element: z[s·i] = α·x[s·i] + β·y[s·i] for i < n and s = 1, 2, 3, float32.
 
-Stevens and Klöckner, section 4.1, third class. A work-item computes one value of the result. The class is in the set
-for loads and stores that stream from and to memory: of stride 1, and of strides 2 and 3 that leave the gaps untouched
-(amortized stride fractions 1/2 and 1/3), two loads to a store, hence also min(loads, stores).
+Stevens and Klöckner, section 4.1, third class. A work-item computes one value of the result. Purpose: loads and stores
+that stream from and to memory, of stride 1, and of strides 2 and 3 that leave gaps (amortized stride fractions 1/2 and
+1/3), with two loads per store, hence also min(loads, stores).
 
-Here n is the number of values computed, and the vectors have s·n elements: the paper leaves open whether its n counts
-values or elements, and this way all three strides launch the same groups. α and β are arguments, so that no compiler
-folds them. The ladder doubles the smallest multiple of the group size from 2^10 on; the harness takes every other entry
-(the paper's n = 2^(p+2t)). The groups are the paper's: 1-D Large on every device that does not get the small set.
+Here n is the number of computed values, and the vectors have s·n elements: the paper does not specify whether its n
+counts values or elements, and with this choice all three strides launch the same groups. α and β are arguments, so that
+compilers cannot fold them. The schedule doubles the smallest multiple of the group size that is at least 2^10; every
+other entry is measured (the paper's n = 2^(p+2t)). The groups are the paper's: 1-D Large on all devices except those of
+the small set.
 
 Counts: 2n multiplications, n additions, 2n loads and n stores of stride s.
 """
@@ -24,16 +25,16 @@ NAME = "vector scale and add"
 STRIDES = (1, 2, 3)
 
 LARGEST = 2**27
-"""The paper's largest n: 2^(p+2t) with p = 21, t = 3."""
+"""the paper's largest n: 2^(p+2t) with p = 21, t = 3"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return the paper's three strides for each 1-D group size, as far as the device can hold them."""
+    """Return the paper's three strides for each 1-D group size, as far as the device supports them."""
     return [configuration(stride, group) for stride in STRIDES for group in limits.groups_1d(unless_small="large")]
 
 
 def configuration(stride: int, group: int) -> Configuration:
-    """Return the sum at every ``stride``-th element in groups of ``group`` work-items."""
+    """Return the sum at every *stride*-th element for groups of *group* work-items."""
     return Configuration(
         label=f"stride {stride}, group {group}",
         build=partial(scale_and_add, stride, group),
@@ -45,7 +46,7 @@ def configuration(stride: int, group: int) -> Configuration:
 
 
 def scale_and_add(stride: int, group: int) -> lp.TranslationUnit:
-    """Return the kernel for one stride and groups of ``group`` work-items."""
+    """Return the kernel for one stride and groups of *group* work-items."""
     knl = lp.make_kernel(
         "{[i]: 0 <= i < n}",
         f"z[{stride}*i] = alpha*x[{stride}*i] + beta*y[{stride}*i]",
@@ -62,7 +63,7 @@ def scale_and_add(stride: int, group: int) -> lp.TranslationUnit:
 
 
 def arguments(stride: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random vectors x and y, a z of zeros, and the two weights."""
+    """Return random vectors x and y, zeros for z, and the two weights."""
     elements = stride * sizes["n"]
     return {
         "x": rng.random(elements, dtype=np.float32),
@@ -75,7 +76,7 @@ def arguments(stride: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 
 def weighted_sum(stride: int, arguments: Arguments) -> dict[str, Array]:
-    """Return z, which keeps its initial contents in the gaps."""
+    """Return z, whose gaps are unchanged."""
     names = ("alpha", "beta", "x", "y", "z")
     alpha, beta, x, y, z = (np.array(arguments[name], dtype=np.float32) for name in names)
     z[::stride] = alpha * x[::stride] + beta * y[::stride]

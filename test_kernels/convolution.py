@@ -2,13 +2,14 @@
 
     r[i,j,x,y] = Σ_{−w≤ξ,η≤w} Σ_{c<3} m[i, w+x−ξ, w+y−η, c] · f[j, w+ξ, w+η, c]      for 0 ≤ i, j < 3 and 0 ≤ x, y < n
 
-Stevens and Klöckner, section 5, third test kernel. Each image of m has a margin of w points on every side: m is
-3 × (n+6) × (n+6) × 3, colours innermost. A work-item computes the point (x, y) of the three images under one filter:
-x along l.0 and g.0, y along l.1 and g.1, the filter j is g.2, the image i the outermost loop. Nothing is prefetched.
+Stevens and Klöckner, section 5, third test kernel. Each image of m has a margin of w points on every side: m is 3 ×
+(n+6) × (n+6) × 3, with colors innermost. A work-item computes the point (x, y) of the three images under one filter: x
+is along l.0 and g.0, y along l.1 and g.1, the filter j is g.2, the image i is the outermost loop. Nothing is
+prefetched.
 
 With x along l.0, the lanes of a group read m at a stride of 3(n+6) elements and store r at a stride of n: neither is
-coalesced, but caches use what was loaded (fraction 4/>4). f is the same for all lanes (stride 0). So it is a test of
-reuse by caches.
+coalesced, but caches serve the remaining elements (fraction 4/>4). f is the same for all lanes (stride 0). The kernel
+tests the reuse of data by caches.
 
 Counts: 9n² points of r, each with 147 multiplications, 147 additions, 147 loads of m, 147 loads of f and one store.
 """
@@ -24,17 +25,17 @@ from loopyperf.measurement.environment import Arguments, Array, Configuration, D
 NAME = "convolution"
 
 GROUP = (16, 16)
-"""The one group size that the paper reports: 256 work-items, as (extent of l.0, extent of l.1)."""
+"""the paper's only group size: 256 work-items, as (extent of l.0, extent of l.1)"""
 
 LARGEST = 2**11
-"""The paper's largest n: 2^(p+t) with p = 8, t = 3."""
+"""the paper's largest n: 2^(p+t) with p = 8, t = 3"""
 
 W = 3
-"""The paper's w: the filters reach from −w to w."""
+"""the paper's w: the filters extend from −w to w"""
 
 
 def configurations(limits: DeviceLimits, group: Group = GROUP) -> list[Configuration]:
-    """Return the kernel in groups of (extent of l.0, extent of l.1) work-items, if the device can hold them."""
+    """Return the kernel for groups of (extent of l.0, extent of l.1) work-items, if the device supports them."""
     if group[0] * group[1] > limits.group_size:
         return []
     return [
@@ -71,7 +72,7 @@ def convolution(group: Group = GROUP) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random images and filters, and an r of zeros. No element is negative, so that sums lose no digits."""
+    """Return random images and filters, and zeros for r; all are non-negative, which avoids cancellation."""
     n = sizes["n"]
     return {
         "m": rng.random((3, n + 2 * W, n + 2 * W, 3), dtype=np.float32),
@@ -82,7 +83,7 @@ def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 
 def filtered(arguments: Arguments) -> dict[str, Array]:
-    """Return r, summed over one shift of the images after the other."""
+    """Return r, summed over one shift of the images after another."""
     images, filters, r = (np.array(arguments[name], dtype=np.float32) for name in "mfr")
     n = int(arguments["n"])
     for xi in range(-W, W + 1):

@@ -4,16 +4,16 @@
 
 Stevens and Klöckner, section 5, first test kernel. u is (n+2) × (n+2): the points and their halo. A work-item computes
 one point, with j along l.0; the group of gx × gy work-items fetches its gy × gx points and their halo, a tile of
-(gy+2) × (gx+2), into local memory, in up to four rounds of which all but the first are nearly empty.
+(gy+2) × (gx+2), into local memory, in up to four rounds, all but the first nearly empty.
 
-The source term reads u at the tile's corner, not at the stencil's centre: so it is a sixth local load in each point,
-which the paper's printed predictions ask for, and the corners of the halo are used.
+The source term reads u at the tile's corner rather than at the stencil's center: it is a sixth local load per point, as
+the paper's printed predictions require, and the corners of the halo are used.
 
-It is a test of halos: loads that do not come in whole groups, and a fetch most of whose work-items have nothing to do.
+The kernel tests halos: loads that are not a multiple of the group size, and a fetch in which most work-items are idle.
 
-Counts in each point: 6 additions, 1 multiplication, 1 exponentiation (``u**2``, which loopy's C code makes ``u*u``, and
-so reads u[i,j] twice unless the compiler merges the two), 6 local loads, 1 store, 1 barrier. In each group:
-(gx+2)·(gy+2) loads and local stores.
+Counts per point: 6 additions, 1 multiplication, 1 exponentiation (``u**2``, which is ``u*u`` in Loopy's C code and
+reads u[i,j] twice unless the compiler merges both), 6 local loads, 1 store, 1 barrier. Per group: (gx+2)·(gy+2) loads
+and local stores.
 """
 
 from functools import partial
@@ -28,14 +28,14 @@ from loopyperf.measurement.kernel_files import with_local_tile
 NAME = "finite difference"
 
 GROUP = (16, 16)
-"""The one group size that the paper reports: 256 work-items, as (extent of l.0, extent of l.1)."""
+"""the paper's only group size: 256 work-items, as (extent of l.0, extent of l.1)"""
 
 LARGEST = 2**14
-"""The paper's largest n: 2^(p+t) with p = 11, t = 3."""
+"""the paper's largest n: 2^(p+t) with p = 11, t = 3"""
 
 
 def configurations(limits: DeviceLimits, group: Group = GROUP) -> list[Configuration]:
-    """Return the kernel in groups of (extent of l.0, extent of l.1) work-items, if the device can hold them."""
+    """Return the kernel for groups of (extent of l.0, extent of l.1) work-items, if the device supports them."""
     columns, rows = group
     if columns * rows > limits.group_size or 4 * (rows + 2) * (columns + 2) > limits.local_memory:
         return []
@@ -73,7 +73,7 @@ def finite_difference(group: Group = GROUP) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return a random u and an out of zeros. u is between 4 and 5, so that out is far from zero and loses no digits."""
+    """Return a random u between 4 and 5, which keeps out far from zero and avoids cancellation, and zeros for out."""
     n = sizes["n"]
     u = 4 + rng.random((n + 2, n + 2), dtype=np.float32)
     return {"u": u, "out": np.zeros((n, n), dtype=np.float32), "n": np.int32(n)}

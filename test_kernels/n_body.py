@@ -4,17 +4,17 @@
 
 Stevens and Klöckner, section 5, fourth test kernel. A work-item computes the sum for one position, which it keeps in
 registers; the group of g work-items fetches the positions into local memory in blocks of 3 × g, one coordinate after
-the other, with columns along l.0: loads of stride 3 that use every element (fraction 3/3).
+another, with columns along l.0: loads of stride 3 that use every element (fraction 3/3).
 
-It is a test of arithmetic, of rsqrt and of local loads that are the same for all lanes.
+The kernel tests arithmetic, rsqrt and local loads that are the same for all lanes.
 
-The paper's "every other position" leaves out j = i. Here ε = 2⁻¹⁰ keeps that term finite instead, as simulations do it:
-an addition more in each pair, and out[i] is larger by 1/√ε = 32. A condition would make one lane of each group differ
-from the others, for a term that does not matter.
+The paper's "every other position" excludes j = i. Here ε = 2⁻¹⁰ keeps that term finite instead, as in simulations: one
+more addition per pair, and out[i] is larger by 1/√ε = 32. A condition would make one lane of each group diverge for a
+term that does not matter.
 
-Counts in each of the n² pairs: 3 subtractions, 3 exponentiations (squares, for which loopy's C code is ``d*d`` with the
-difference d written twice: the compiler has to see that they are the same), 3 additions, 1 rsqrt, 1 addition of the
-sum, 3 local loads. In each work-item: 3 + 3n/g loads, 3n/g local stores, 2n/g barriers, one store.
+Counts per pair, of which there are n²: 3 subtractions, 3 exponentiations (squares, for which Loopy's C code is ``d*d``
+with the difference d written twice: the compiler has to merge them), 3 additions, 1 rsqrt, 1 addition of the sum, 3
+local loads. Per work-item: 3 + 3n/g loads, 3n/g local stores, 2n/g barriers, one store.
 """
 
 from functools import partial
@@ -28,16 +28,16 @@ from loopyperf.measurement.kernel_files import with_local_tile
 NAME = "n-body"
 
 GROUP = 256
-"""The one group size that the paper reports, in work-items."""
+"""the paper's only group size, in work-items"""
 
 LARGEST = 2**14
-"""The paper's largest n: 2^(p+t) with p = 11, t = 3."""
+"""the paper's largest n: 2^(p+t) with p = 11, t = 3"""
 
 EPSILON = 2.0**-10
 
 
 def configurations(limits: DeviceLimits, group: int = GROUP) -> list[Configuration]:
-    """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
+    """Return the kernel for groups of *group* work-items, if the device supports them."""
     if group > limits.group_size or 4 * 3 * group > limits.local_memory:
         return []
     return [
@@ -52,7 +52,7 @@ def configurations(limits: DeviceLimits, group: int = GROUP) -> list[Configurati
 
 
 def n_body(group: int = GROUP) -> lp.TranslationUnit:
-    """Return the sums for groups of ``group`` work-items."""
+    """Return the sums for groups of *group* work-items."""
     knl = lp.make_kernel(
         "{[i, j]: 0 <= i, j < n}",
         f"""
@@ -80,13 +80,13 @@ def n_body(group: int = GROUP) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random positions in the unit cube, column-major, and an out of zeros."""
+    """Return random positions in the unit cube, column-major, and zeros for out."""
     n = sizes["n"]
     return {"x": rng.random((n, 3), dtype=np.float32).T, "out": np.zeros(n, dtype=np.float32), "n": np.int32(n)}
 
 
 def inverse_distances(arguments: Arguments) -> dict[str, Array]:
-    """Return out, a block of positions at a time to keep memory small."""
+    """Return out, one block of positions at a time to save memory."""
     x = np.asarray(arguments["x"], dtype=np.float64)
     out = np.zeros(x.shape[1])
     for block in np.array_split(x, max(1, x.shape[1] // 256), axis=1):

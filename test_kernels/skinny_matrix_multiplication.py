@@ -3,11 +3,11 @@
 Stevens and Klöckner, section 5, second test kernel: "n = l = m/8". A work-item computes one element of c, with j along
 l.0; a group of gx × gy work-items shares a tile of a, gy × d, and one of b, d × gx, with d = min(gx, gy).
 
-It tests whether weights that were fitted on other shapes of the same product (the measurement class "matrix
-multiplication") carry over to one with long sums and few work-groups.
+The kernel tests whether weights fitted to other shapes of the same product (the measurement class "matrix
+multiplication") apply to long sums and few work-groups.
 
-The sizes: m = 8n doubles up to 2^(p+t) with the paper's p = 10, t = 3. Read as a size of n, that would be 2⁴²
-multiplications, which no time in the paper's Table 1 allows.
+Sizes: m = 8n doubles up to 2^(p+t) with the paper's p = 10, t = 3. As a size of n, this would be 2⁴² multiplications,
+which no time in the paper's Table 1 allows.
 
 Counts: n·m·l additions and as many multiplications, 2·n·m·l local loads, n·m·l/gx loads of a, n·m·l/gy of b, n·l
 stores, 2·m/d barriers in each of the n·l work-items.
@@ -25,14 +25,14 @@ from loopyperf.measurement.kernel_files import with_local_tile
 NAME = "skinny matrix multiplication"
 
 GROUP = (16, 16)
-"""The one group size that the paper reports: 256 work-items, as (extent of l.0, extent of l.1)."""
+"""the paper's only group size: 256 work-items, as (extent of l.0, extent of l.1)"""
 
 LARGEST = 2**13
-"""The paper's largest m: 2^(p+t) with p = 10, t = 3."""
+"""the paper's largest m: 2^(p+t) with p = 10, t = 3"""
 
 
 def configurations(limits: DeviceLimits, group: Group = GROUP) -> list[Configuration]:
-    """Return the kernel in groups of (extent of l.0, extent of l.1) work-items, if the device can hold them."""
+    """Return the kernel for groups of (extent of l.0, extent of l.1) work-items, if the device supports them."""
     columns, rows = group
     if columns * rows > limits.group_size or 4 * min(group) * (rows + columns) > limits.local_memory:
         return []
@@ -75,7 +75,7 @@ def skinny_matrix_multiplication(group: Group = GROUP) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random matrices a and b, and a c of zeros. No element is negative, so that sums lose no digits."""
+    """Return random matrices a and b, and zeros for c; a and b are non-negative, which avoids cancellation."""
     n, m = sizes["n"], sizes["m"]
     return {
         "a": rng.random((n, m), dtype=np.float32),

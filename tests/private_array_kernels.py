@@ -147,7 +147,7 @@ REGISTERS: Mapping[str, Build] = {
     "4 or 8 passes": partial(in_tiles, 164, 8),
     "more than all registers": partial(copied, 128),
 }
-PRIVATE_MEMORY: Mapping[str, Build] = {
+STACK_MEMORY: Mapping[str, Build] = {
     "a bound that is a size": partial(up_to_size, 4),
     "a bound that depends on the work-item": partial(up_to_lane, 4),
     "an index that is data": partial(by_data, 8),

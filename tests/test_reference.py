@@ -137,7 +137,7 @@ def test_inherited_fields_are_shown_as_well(documented: type) -> None:
 
 
 def test_a_number_of_a_device_is_described_with_its_unit() -> None:
-    assert str(lpp.Device.declared()["clock"]) == "clock of the cores under load; all cycles are its, in Hz"
+    assert str(lpp.Device.declared()["clock"]) == "clock of the cores under load, to which all cycles refer, in Hz"
     assert str(lpp.Device.declared()["cores"]) == "cores of the device"
 
 

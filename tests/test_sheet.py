@@ -137,7 +137,7 @@ def test_notes_that_each_answer_has_are_one_line_and_others_are_whole() -> None:
         "k",
         "  note: the loop i; runs once",
         "  4 notes in short: no fit for 'my-gpu', assumed latencies, launch overhead is unknown, no prediction "
-        "interval (.notes has them in full)",
+        "interval (full text: .notes)",
     ]
     assert report_text.text(200, lists="").splitlines() == [
         "k",

@@ -105,7 +105,7 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
     "an estimate": (estimate, ["doubled(n=1000000) on amd-r9-fury", "62,500", "3.75 ns", "234 µs"]),
     "an estimate of an array": (batch, ["doubled(n=16..1000000)", "1 to 62,500"]),
     "counts": (lambda: lpp.count(doubled()), ["doubled, executed counting", "f32 mul", "$n$"]),
-    "a ranking": (ranking, ["3 variants", "<b>64 & more", "4096 work-items fits on no core"]),
+    "a ranking": (ranking, ["3 variants", "<b>64 & more", "4096 work-items does not fit on a core"]),
     "a long ranking": (long_ranking, ["variant 9", "1,988 more between", "variant 1998", "2 ms"]),
     "a fit": (fit, ["Made <Up> & Co", "40 ps", "2 µs", "8", "source: a < b"]),
     "a fit of the library": (
@@ -117,11 +117,11 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
     "graphs of a kernel": (lambda: lpp.instruction_graph(triangle(), n=100), ["triangle", "launch", "load b32"]),
     "a comparison": (
         lambda: lpp.compare(doubled(), n=4096, models=["roofline", "linear"], **V100),
-        ["roofline", "cycles", "no answer: linear: there is no fit for the device 'nvidia-v100'"],
+        ["roofline", "cycles", "no prediction: linear: there is no fit for the device 'nvidia-v100'"],
     ),
     "a comparison over the occupancy": (
         lambda: lpp.compare_occupancies(doubled(), n=4096, models=["roofline", "linear"], **V100),
-        ["warps", "32", "no answer: linear: not told how many groups reside at once"],
+        ["warps", "32", "no prediction: linear: does not depend on the number of resident groups"],
     ),
     "a validation": (
         lambda: Validation(
@@ -140,13 +140,13 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
             "10 %",
             "50 %",
             "noise floor: 2.4 %",
-            "no answer: d: no weights",
+            "no prediction: d: no weights",
         ],
     ),
     "advice": (lambda: lpp.advise(doubled(), n=4096, **V100)[0], ["B_memlp", "requests", "try prefetch"]),
     "advice on launches": (
         lambda: lpp.advise(two_launches(), n=4096, **V100),
-        ["chain(n=4096) on nvidia-v100, model pipeline", "chain takes", "no change that is modeled"],
+        ["chain(n=4096) on nvidia-v100, model pipeline", "chain takes", "no modeled change"],
     ),
     "roofs": (
         lambda: lpp.roofline(two_launches(), n=4096, **V100),
@@ -162,27 +162,27 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
     ),
     "a launch of a trace": (
         lambda: lpp.trace(doubled(), n=4096, events=500, **V100).launches[0],
-        ["doubled, a core that executes", "busy", "dependency", "warps waited for", "never used: alu 1"],
+        ["doubled, one core executing", "busy", "dependency", "stall reason", "never used: alu 1"],
     ),
     "what a core did": (
         lambda: lpp.trace(doubled(), n=4096, events=500, **V100).launches[0].profile,
-        ["a core that executes", "cycles", "issue limit", "warp cycles", "idle, by what is waited for"],
+        ["one core executing", "cycles", "issue limit", "warp cycles", "idle, by stall reason"],
     ),
     "counters beside a profile": (
         counted,
-        ["2 metrics, predicted and counted", "+25.0%"],
+        ["2 metrics, predicted and measured", "+25.0%"],
     ),
     "a search": (
         lambda: lpp.search(grouped, {"group": (16, 32, 4096)}, n=4096, model="roofline", **V100),
-        ["3 of 3 points by exhaustive (n=4096)", "group=16", "no answer: group=4096: ", "4096 work-items"],
+        ["3 of 3 points by exhaustive (n=4096)", "group=16", "no prediction: group=4096: ", "4096 work-items"],
     ),
     "an explanation": (
         lambda: lpp.explain(doubled(), n=4096, device=["nvidia-v100", "<nobody's> & co"], models=["roofline"]),
-        ["NVIDIA Tesla V100", "share of peak", "no answer: <nobody's> & co: no device called"],
+        ["NVIDIA Tesla V100", "share of peak", "no prediction: <nobody's> & co: no device called"],
     ),
     "an explanation of one device": (
         lambda: lpp.explain(doubled(), n=4096, models=["roofline", "sampled"], **V100).devices[0],
-        ["on NVIDIA Tesla V100 PCIe", "no answer: sampled: this model executes a part"],
+        ["on NVIDIA Tesla V100 PCIe", "no prediction: sampled: this model executes part"],
     ),
     "a difference": (
         lambda: lpp.diff(doubled(), doubled(group=64), n=2**22, **V100),
@@ -244,7 +244,7 @@ def test_a_device_prints_its_own_numbers_and_a_notebook_has_those_of_its_parts_t
     v100 = lpp.load_device("nvidia-v100")
     printed, page = str(v100), "".join(ElementTree.fromstring(v100._repr_html_()).itertext())
     assert "1,380 MHz" in printed
-    assert f"all in all {len(v100.table.rows)} numbers: .table has them" in " ".join(printed.split())
+    assert f"{len(v100.table.rows)} numbers in total: see .table" in " ".join(printed.split())
     assert [row[0] for row in v100.table.rows if row[0] not in page] == []
     assert "memory.L2.size" not in printed
     assert repr(v100) == "<Device nvidia-v100: NVIDIA Tesla V100 PCIe, Volta, 80 cores, 1,380 MHz>"
@@ -266,7 +266,7 @@ def test_a_reason_is_said_once_with_all_whom_it_concerns() -> None:
     bare = lpp.compare(doubled(), n=4096, device=without)
     assert len(bare.refusals) == 16
     text = " ".join(str(bare).split())
-    assert text.count("does not state throughput.f32") == 1
+    assert text.count("lacks throughput.f32") == 1
     assert all(name in text for name in bare.refusals)
     assert len(str(bare).splitlines()) <= 17
 
@@ -403,10 +403,10 @@ def test_an_estimate_imports_nothing_that_shows() -> None:
 def test_a_graph_without_loops_says_what_is_executed() -> None:
     graph = Idg.from_edges(["comp", "comp", "mem"], [(0, 1), (1, 2)])
     assert str(graph).splitlines() == [
-        "of a warp: 3 instructions, 2 edges; 3 instructions are executed",
-        "  instruction  pipeline  executed by a warp",
-        "  comp         comp                       2",
-        "  mem          mem                        1",
+        "per warp: 3 instructions, 2 edges; 3 instructions executed",
+        "  instruction  pipeline  executions per warp",
+        "  comp         comp                        2",
+        "  mem          mem                         1",
     ]
 
 

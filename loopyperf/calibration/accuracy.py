@@ -1,21 +1,19 @@
-"""Errors of predictions, as the paper tabulates them, and intervals that hold what they state.
+"""Accuracy measures of predictions, cross-validation results, and prediction intervals.
 
-The error of one prediction is e = ``|predicted − measured| / measured``. Errors are summarised by their geometric mean,
-per kernel over its sizes and across kernels over the means of kernels (Stevens and Klöckner, section 5 and Table 1; the
+The error of a prediction is e = ``|predicted − measured| / measured``. Errors are summarized by their geometric mean,
+per kernel over its sizes and across kernels over the kernels' means (Stevens and Klöckner, section 5 and Table 1; the
 table prints measured before predicted times, contrary to its caption).
 
-How near predictions are to measurements: the figures by which models are compared, each defined in one place.
-
-With predictions pᵢ and measurements mᵢ of the same things, both of times or both of performances:
+With predictions pᵢ and measurements mᵢ of the same quantities, all times or all performances:
 
     MAPE           mean |pᵢ − mᵢ| / mᵢ, over the occupancies of one kernel                    (Lemeire, section 6.3)
-    MAPE_shape     the same of pᵢ − lf(ωᵢ), with lf the best line through the differences pᵢ − mᵢ over the occupancy ω
+    MAPE_shape     the same for pᵢ − lf(ωᵢ), where lf is the best linear fit of pᵢ − mᵢ over the occupancy ω
     geometric mean of the errors |pᵢ − mᵢ| / mᵢ                               (Stevens and Klöckner, section 5, Table 1)
     log error      median |ln(pᵢ / mᵢ)|
     Spearman       the correlation of the ranks of p and m
-    regret         how many times longer the one takes that is predicted to be fastest than the fastest one
+    regret         run time of the variant predicted to be fastest over that of the fastest variant
 
-All are without a unit: fractions, not per cent.
+All are dimensionless fractions, not percentages.
 """
 
 import math
@@ -38,90 +36,90 @@ from loopyperf.models.result import LEVEL
 from loopyperf.units import in_percent, listed, number_of
 
 LEAST_ERROR = 1e-3
-"""Smaller errors count as this one in geometric means. A single exact hit would make one 0, whatever the other errors,
-and to leave it out would punish the hit; run times repeat to about 1 %, so an error below 0.1 % is luck and means no
-more."""
+"""Lower bound of errors in geometric means. Otherwise a single exact prediction would make a mean 0 whatever the other
+errors are, and excluding it would penalize it. Run times repeat to about 1 %, so errors below 0.1 % are not
+meaningful."""
 
 Floats = NDArray[np.floating[Any]]
 
 
 def mape(predicted: ArrayLike, measured: ArrayLike) -> float:
-    """Return the mean absolute percentage error, as a fraction: of performances over occupancies, in the papers.
+    """Return the mean absolute percentage error as a fraction; in the papers, of performances over occupancies.
 
-    Raises :class:`ModelInputError` unless there are as many predictions as measurements, at least 1, all positive.
+    Raises :class:`ModelInputError` unless the arrays have the same size, at least 1, and are positive.
     """
-    asked, found = _pairs(predicted, measured)
-    return float(np.mean(np.abs(asked - found) / found))
+    p, m = _pairs(predicted, measured)
+    return float(np.mean(np.abs(p - m) / m))
 
 
 def mape_shape(predicted: ArrayLike, measured: ArrayLike, occupancy: ArrayLike) -> float:
-    """Return the MAPE after the best linear fit, over the *occupancy*, of the differences is taken away.
+    """Return the MAPE after subtracting the best linear fit of the differences over the *occupancy*.
 
-    Models whose errors are an offset and a drift are so told from those that see another shape. Raises
+    It distinguishes models whose errors are an offset and a slope from those with a wrong shape. Raises
     :class:`ModelInputError` as :func:`mape`, and for another number of occupancies. Source: Lemeire, section 6.3.
     """
-    asked, found = _pairs(predicted, measured)
+    p, m = _pairs(predicted, measured)
     warps = np.asarray(occupancy, dtype=np.float64).ravel()
-    if warps.shape != found.shape:
-        raise ModelInputError(f"give an occupancy for each of the {found.size} measurements; received {warps.size}")
+    if warps.shape != m.shape:
+        raise ModelInputError(f"pass an occupancy for each of the {m.size} measurements; received {warps.size}")
     if len(np.unique(warps)) < 3 or not np.isfinite(warps).all():
-        raise ModelInputError("a line goes through any two points: the shape needs three finite occupancies or more")
+        raise ModelInputError("the shape error needs at least three distinct, finite occupancies")
     line = np.stack([np.ones_like(warps), warps], axis=1)
-    apart = asked - found
+    apart = p - m
     fit = line @ np.linalg.lstsq(line, apart, rcond=None)[0]
-    return float(np.mean(np.abs(apart - fit) / found))
+    return float(np.mean(np.abs(apart - fit) / m))
 
 
 def geometric_mean(errors: Iterable[float]) -> float:
-    """Return the geometric mean of relative errors, those below :data:`LEAST_ERROR` counted as that.
+    """Return the geometric mean of relative errors, each at least :data:`LEAST_ERROR`.
 
-    Raises :class:`ModelInputError` if there are none.
+    Raises :class:`ModelInputError` if *errors* is empty.
     """
     logarithms = [math.log(max(error, LEAST_ERROR)) for error in errors]
     if not logarithms:
-        raise ModelInputError("the mean of no errors was asked for; predict at least one measured kernel")
+        raise ModelInputError("there are no errors to average; predict at least one measured kernel")
     return math.exp(math.fsum(logarithms) / len(logarithms))
 
 
 def median_log_error(predicted: ArrayLike, measured: ArrayLike) -> float:
-    """Return the median of |ln(predicted / measured)|, which is the same for twice and for half; see :func:`mape`."""
-    asked, found = _pairs(predicted, measured)
-    return float(np.median(np.abs(np.log(asked / found))))
+    """Return the median of |ln(predicted / measured)|, the same for a factor of 2 and of 1/2; see :func:`mape`."""
+    p, m = _pairs(predicted, measured)
+    return float(np.median(np.abs(np.log(p / m))))
 
 
 def spearman(predicted: ArrayLike, measured: ArrayLike) -> float:
-    """Return Spearman's rank correlation, from −1 to 1; 0 where one side is all alike, so that it ranks nothing.
+    """Return Spearman's rank correlation, from −1 to 1; 0 if one side is constant.
 
     Raises :class:`ModelInputError` as :func:`mape`.
     """
-    asked, found = _pairs(predicted, measured)
-    if np.ptp(asked) == 0 or np.ptp(found) == 0:
+    p, m = _pairs(predicted, measured)
+    if np.ptp(p) == 0 or np.ptp(m) == 0:
         return 0.0
-    stats: Any = import_module("scipy.stats")  # only here: its import takes half a second
-    return float(stats.spearmanr(asked, found).statistic)
+    stats: Any = import_module("scipy.stats")  # imported here because it takes half a second
+    return float(stats.spearmanr(p, m).statistic)
 
 
 def regret(predicted: ArrayLike, measured: ArrayLike) -> float:
-    """Return the measured time of the one that is predicted to be fastest, over the least measured: 1 or more.
+    """Return the measured time of the item predicted to be fastest over the minimum measured time: 1 or more.
 
-    Where several are predicted to be fastest, any of them may be taken: it is the mean of their times that counts.
-    Raises :class:`ModelInputError` as :func:`mape`.
+    If several are predicted to be fastest, the mean of their times counts. Raises :class:`ModelInputError` as
+    :func:`mape`.
     """
-    asked, found = _pairs(predicted, measured)
-    return float(np.mean(found[asked == asked.min()]) / found.min())
+    p, m = _pairs(predicted, measured)
+    return float(np.mean(m[p == p.min()]) / m.min())
 
 
 def _pairs(predicted: ArrayLike, measured: ArrayLike) -> tuple[Floats, Floats]:
-    """Return both as arrays of floats in one dimension."""
-    asked, found = (np.asarray(each, dtype=np.float64).ravel() for each in (predicted, measured))
-    if asked.shape != found.shape or not found.size:
+    """Return both as one-dimensional arrays of floats."""
+    p, m = (np.asarray(each, dtype=np.float64).ravel() for each in (predicted, measured))
+    if p.shape != m.shape or not m.size:
         raise ModelInputError(
-            f"give a prediction for each measurement; received {asked.size} predictions and {found.size} measurements"
+            f"pass one prediction for each measurement; received {p.size} predictions and {m.size} measurements"
         )
-    for name, values in (("predictions", asked), ("measurements", found)):
+    for name, values in (("predictions", p), ("measurements", m)):
         if not (np.isfinite(values).all() and (values > 0).all()):
             raise ModelInputError(f"{name} must be positive and finite; received {_first_bad(values)}")
-    return asked, found
+    return p, m
 
 
 def _first_bad(values: Floats) -> float:
@@ -129,34 +127,33 @@ def _first_bad(values: Floats) -> float:
 
 
 PLAIN = "linear, plain"
-"""the candidate whose weights may be negative"""
+"""candidate whose weights may be negative"""
 MARGIN = 0.2
-"""How much smaller, relatively, the plain fit's cross-validated error must be for it to be preferred. Means over so few
-classes differ by as much between two calibrations of one device, and weights that cannot be negative are the safer
-ones for kernels unlike the measured ones."""
+"""Relative advantage in cross-validated error required for the plain fit. Means over so few classes differ by as much
+between two calibrations of one device, and non-negative weights are safer for kernels unlike the measured ones."""
 PIPELINES = "overlap of pipelines"
-"""the candidate whose weights are known from the device's description too"""
+"""candidate whose weights are also known from published device parameters"""
 TOLD = 0.75
-"""share of the measurements for which other classes must determine all weights before counts may replace pipelines: a
-fit of counts cannot predict the others"""
+"""minimum share of measurements whose weights other classes must determine for counts to replace pipelines: a fit of
+counts cannot predict the others"""
 NAMED = 6
-"""weights that a sentence names, at most"""
+"""maximum number of weights listed in a sentence"""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A predicted run time beside the measured one, both in seconds."""
+    """A predicted and a measured run time, both in seconds."""
 
     kernel: str
-    """the class of kernels, e.g. ``"transpose"``"""
+    """kernel class, such as ``"transpose"``"""
     sizes: Mapping[str, int]
-    """values of its parameters, by name"""
+    """parameter values by name"""
     predicted: float
     """seconds"""
     measured: float
     """seconds"""
     interval: tuple[float, float] | None = None
-    """in which the run time is stated to lie, in seconds; None where the fit states none"""
+    """prediction interval of the run time, in seconds; None if the fit has none"""
 
     @property
     def error(self) -> float:
@@ -165,66 +162,66 @@ class Prediction:
 
     @property
     def is_inside(self) -> bool:
-        """Return whether the measured time lies in the interval."""
+        """Return whether the measured time is in the interval."""
         return self.interval is not None and self.interval[0] <= self.measured <= self.interval[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Geometric means of relative absolute errors (dimensionless) of many predictions."""
+    """Geometric mean relative errors (dimensionless) of predictions."""
 
     per_kernel: Mapping[str, float]
-    """over each kernel's sizes"""
+    """mean over each kernel's sizes"""
     cross_kernel: float
-    """over the kernels' means, so that a kernel with more sizes has no more weight"""
+    """mean over the kernels' means, so that each kernel has the same weight"""
     coverage: float | None = None
-    """share of the predictions whose measured time lies in the interval; None where none states one"""
+    """share of the measured times in their interval; None without intervals"""
 
 
 class ClassErrors(msgspec.Struct, frozen=True):
-    """Errors on one class of kernels, predicted by weights fitted to all other classes."""
+    """Errors on one kernel class, predicted with weights fitted to all other classes."""
 
     kernel_class: str
-    """the class that was left out"""
+    """the held-out class"""
     observations: Whole
-    """how many measurements it has"""
+    """number of its measurements"""
     predictable: Whole
-    """how many of them need only weights that the other classes determine"""
+    """number of measurements that need only weights determined by the other classes"""
     errors: Mapping[str, Amount]
-    """candidate -> geometric mean of relative absolute errors over those; over all observations if there are none"""
+    """geometric mean relative error over those, by candidate; over all measurements if there are none"""
     unknown: tuple[str, ...] = ()
-    """the properties whose weights the others need, but the other classes do not determine"""
+    """properties that the other measurements need but the other classes do not determine"""
 
     def number(self, is_compared: bool) -> str:
-        """Return in words of how many measurements the errors are, and if the class is not compared."""
+        """Return the number of measurements as text, with a remark if the class is not compared."""
         known = f"{self.predictable:,} of {self.observations:,}" if self.predictable else f"{self.observations:,}"
         return known if is_compared else f"{known}, not compared"
 
 
 class CrossValidation(msgspec.Struct, frozen=True):
-    """Errors on kernel classes that were left out, of all ways to fit (:mod:`loopyperf.calibration.validation`)."""
+    """Errors of all candidates on held-out kernel classes (:mod:`loopyperf.calibration.validation`)."""
 
     classes: tuple[ClassErrors, ...]
-    """the errors on each class"""
+    """errors on each class"""
     compared: tuple[str, ...]
-    """the classes that the errors rest on: those with predictable observations; all if there are next to none"""
+    """classes that determine the errors: those with predictable observations, or all if fewer than two have any"""
     errors: Annotated[Mapping[str, Amount], msgspec.Meta(min_length=1)]
-    """candidate -> geometric mean of the compared classes' errors"""
+    """geometric mean of the compared classes' errors, by candidate"""
 
     def __post_init__(self) -> None:
-        """Refuse classes with errors of other candidates, and compared ones that are not among them."""
+        """Require consistent candidates and compared classes."""
         for each in self.classes:
             if each.errors.keys() != self.errors.keys():
                 raise ValueError(
-                    f"the errors on {each.kernel_class!r} are of {', '.join(each.errors)}, those of all classes of "
-                    f"{', '.join(self.errors)}"
+                    f"the errors on {each.kernel_class!r} are of candidates {', '.join(each.errors)}, those of all "
+                    f"classes of {', '.join(self.errors)}"
                 )
         if strange := set(self.compared) - {each.kernel_class for each in self.classes}:
-            raise ValueError(f"{', '.join(sorted(strange))} is compared, and not among the classes")
+            raise ValueError(f"compared classes must be among the classes, got {', '.join(sorted(strange))}")
 
     @property
     def not_compared(self) -> str:
-        """Return in a sentence which measurements the errors do not rest on, and why; empty where they rest on all."""
+        """Return a sentence about the measurements that are not compared and the reason; empty if there are none."""
         number = sum(each.observations for each in self.classes)
         compared = (each for each in self.classes if each.kernel_class in self.compared)
         known = sum(each.predictable or each.observations for each in compared)
@@ -232,31 +229,32 @@ class CrossValidation(msgspec.Struct, frozen=True):
             return ""
         lacking = dict.fromkeys(name for each in self.classes for name in each.unknown)
         return (
-            f"not compared: {number - known:,} of {number_of(number, 'measurement')}, which need weights that no other "
-            f"class tells: {listed(lacking, NAMED)}"
+            f"not compared: {number - known:,} of {number_of(number, 'measurement')}, whose weights no other class "
+            f"determines: {listed(lacking, NAMED)}"
         )
 
     @property
     def better(self) -> str:
-        """Return the candidate that generalises best (:meth:`best`)."""
+        """Return the candidate that generalizes best (:meth:`best`)."""
         return self.best(self.errors)
 
     def best(self, candidates: Collection[str]) -> str:
-        """Return which of *candidates* generalises best.
+        """Return which of *candidates* generalizes best.
 
-        That is the one with the :func:`least` error; :data:`PIPELINES` where measurements tell few weights of counts.
+        This is the one with the :func:`least` error, or :data:`PIPELINES` if measurements determine few weights of
+        counts.
         """
-        told = sum(each.predictable for each in self.classes)
-        if PIPELINES in candidates and told < TOLD * sum(each.observations for each in self.classes):
+        predictable = sum(each.predictable for each in self.classes)
+        if PIPELINES in candidates and predictable < TOLD * sum(each.observations for each in self.classes):
             return PIPELINES
         return least({name: self.errors[name] for name in candidates})
 
     def table(self, candidate: str = "") -> Table:
-        """Return how far each way to fit is off on classes that it was not fitted to, the worst of *candidate* first.
+        """Return the error of each candidate on held-out classes, in descending order of *candidate*'s.
 
-        *candidate* is the one that is kept, by default the better one. Where other classes do not determine all weights
-        that one needs, the errors are of those of its measurements for which they do, or of all where there is none;
-        then the class is not compared. Of many, the worst and the best are shown.
+        *candidate* is the selected one, by default the best. The errors are over the measurements whose weights the
+        other classes determine; if there are none they are over all, and the class is not compared. Of many classes,
+        the worst and the best are shown.
         """
         kept, names = candidate or self.better, tuple(self.errors)
         every = sorted(self.classes, key=lambda each: -each.errors.get(kept, 0.0))
@@ -269,11 +267,11 @@ class CrossValidation(msgspec.Struct, frozen=True):
 
         rows = abridged(every, row_of)
         mean = row(f"geometric mean of {len(self.compared)}", "", self.errors)
-        return Table(("kernel class left out", "measurements", *names), [*rows, mean])
+        return Table(("held-out kernel class", "measurements", *names), [*rows, mean])
 
 
 def least(errors: Mapping[str, float]) -> str:
-    """Return the candidate with the least error, the plain linear fit only if it is smaller by :data:`MARGIN`."""
+    """Return the candidate with the smallest error; the plain linear fit must be better by :data:`MARGIN`."""
     return min(errors, key=lambda name: errors[name] / (1 - MARGIN if name == PLAIN else 1))
 
 
@@ -289,34 +287,34 @@ def assess(predictions: Iterable[Prediction]) -> Accuracy:
     if not errors:
         raise CalibrationError("there are no predictions to assess; predict at least one measured kernel")
     per_kernel = {kernel: geometric_mean(values) for kernel, values in errors.items()}
-    stated = [row.is_inside for row in rows if row.interval is not None]
-    return Accuracy(per_kernel, geometric_mean(per_kernel.values()), sum(stated) / len(stated) if stated else None)
+    inside = [row.is_inside for row in rows if row.interval is not None]
+    return Accuracy(per_kernel, geometric_mean(per_kernel.values()), sum(inside) / len(inside) if inside else None)
 
 
-# {{{ which kernel classes are left out together: no class is ever on both sides of a split
+# {{{ division of kernel classes into folds, so that no class is on both sides of a split
 #
-# Never by row: sizes and transformations of one kernel are so alike that a row left out is predicted by its neighbours.
+# Rows are never held out individually: sizes and variants of one kernel are so similar that they predict each other.
 
 
 MOST_FOLDS = 10
-"""Where there are more kernel classes, several of them are left out together."""
+"""maximum number of folds; with more kernel classes, several are held out together"""
 
 Places = list[int]
-"""of rows, ascending"""
+"""row indices, ascending"""
 
 
 def folds(classes: Sequence[str], most: int = MOST_FOLDS) -> list[set[str]]:
-    """Return which of the *classes* of rows are left out together: as many rows in each fold as can be.
+    """Return the sets of *classes* that are held out together, balanced by their numbers of rows.
 
-    There is a fold for each class where there are at most *most*. Raises :class:`CalibrationError` for fewer than two.
+    There is a fold for each class if there are at most *most*. Raises :class:`CalibrationError` for fewer than two.
     """
     sizes: dict[str, int] = {}
     for name in classes:
         sizes[name] = sizes.get(name, 0) + 1
     if len(sizes) < 2:
         raise CalibrationError(
-            f"cross-validation leaves out one kernel class at a time and needs at least two, but got {list(sizes)}; "
-            "measure kernels of another class"
+            f"cross-validation holds out one kernel class at a time and needs at least two, got {list(sizes)}; measure "
+            "kernels of another class"
         )
     if len(sizes) <= most:
         return [{name} for name in sizes]
@@ -327,7 +325,7 @@ def folds(classes: Sequence[str], most: int = MOST_FOLDS) -> list[set[str]]:
 
 
 def splits(classes: Sequence[str], most: int = MOST_FOLDS) -> list[tuple[Places, Places]]:
-    """Return for each fold of :func:`folds` the places of the rows to learn from, and of those that are asked."""
+    """Return the indices of training and test rows for each fold of :func:`folds`."""
     every = range(len(classes))
     return [
         ([place for place in every if classes[place] not in fold], [place for place in every if classes[place] in fold])
@@ -338,55 +336,53 @@ def splits(classes: Sequence[str], most: int = MOST_FOLDS) -> list[tuple[Places,
 # }}}
 
 
-# {{{ intervals that hold what they state
+# {{{ prediction intervals by split conformal prediction on held-out kernel classes
 #
-# By split conformal prediction on kernel classes that were left out of the fit.
-#
-# An observation j that was predicted by weights fitted to other classes has the score::
+# An observation j that was predicted with weights fitted to other classes has the score::
 #
 #     sⱼ = |ln(Tⱼ/tⱼ)| / √(1 + hⱼ)
 #
-# with h its leverage, the variance of ln T from the weights alone, for measurements of variance 1: kernels unlike the
-# measured ones are predicted worse, and h says how unlike one is. Of n scores the ⌈(n + 1)·level⌉-th is q, and the
-# interval of a kernel is T·exp(±q·√(1 + h)). As long as a new kernel differs from the fitted ones as a class does from
-# the others, the interval holds its time with the stated probability, whatever the distribution of errors (V. Vovk,
+# with h its leverage, the variance of ln T due to the weights alone for measurements of variance 1: kernels unlike the
+# measured ones are predicted worse, and h measures how unlike one is. Of n scores the ⌈(n + 1)·level⌉-th is q, and the
+# interval of a kernel is T·exp(±q·√(1 + h)). If a new kernel differs from the fitted ones as a class differs from the
+# others, the interval contains its time with the given probability, whatever the distribution of errors (V. Vovk,
 # A. Gammerman, G. Shafer, Algorithmic Learning in a Random World, 2005, section 2.2; normalized scores, section 2.3).
 
 
 class Uncertainty(msgspec.Struct, frozen=True):
-    """What the intervals of a fit are made from."""
+    """Scores and covariance from which a fit computes prediction intervals."""
 
     scores: tuple[Amount, ...]
-    """of all observations that other classes can predict, ascending"""
+    """scores of all observations that other classes can predict, ascending"""
     columns: tuple[str, ...]
     """names of the weights, in the order of the covariance"""
     covariance: tuple[tuple[Number, ...], ...]
-    """of the weights, then of the sharpness, for measurements whose relative errors have variance 1"""
+    """covariance of the weights, then of the sharpness, for measurements whose relative errors have variance 1"""
     deviations: tuple[Number, ...] = ()
-    """(ln(Tⱼ/tⱼ) − its mean over the class)/√(1 + hⱼ) of the same observations, ascending, so scaled that they vary as
-    if the mean were known: what a class has in common is no error of the order of its kernels"""
+    """(ln(Tⱼ/tⱼ) − its mean over the class)/√(1 + hⱼ) of the same observations, ascending, scaled to the variance they
+    would have if the mean were known: an error common to a class does not affect the order of its kernels"""
 
     def __post_init__(self) -> None:
-        """Refuse scores that do not ascend, and what is no covariance of the columns and the sharpness."""
+        """Require ascending scores and a covariance that matches the columns and the sharpness."""
         for name, values in (("scores", self.scores), ("deviations", self.deviations)):
             if list(values) != sorted(values):
-                raise ValueError(f"{name} must ascend")
+                raise ValueError(f"{name} must be in ascending order")
         if len(set(self.columns)) != len(self.columns):
-            raise ValueError("a column stands twice")
+            raise ValueError("columns must be distinct")
         size = len(self.columns) + 1
         if len(self.covariance) != size or any(len(row) != size for row in self.covariance):
             raise ValueError(f"the covariance of {size - 1} columns and the sharpness must have {size} rows of {size}")
         if any(row[place] < 0 for place, row in enumerate(self.covariance)):
-            raise ValueError("a variance is below 0")
+            raise ValueError("variances must be >= 0")
 
     def half_width(self, leverage: Vector, level: float = LEVEL) -> Vector:
-        """Return by how much ln T may be off, up or down; infinity where there are too few scores for *level*."""
+        """Return the half width of ln T's interval; infinite with too few scores for *level*."""
         return quantile(self.scores, level) * np.sqrt(1 + leverage)
 
     def of_weights(self, level: float = LEVEL) -> dict[str, float]:
-        """Return by how much each weight may be off, up or down, in its unit, where all else of the model is right.
+        """Return the half width of each weight's interval, in its unit, if the model is otherwise correct.
 
-        It is q·√v with v its variance for relative errors of variance 1; infinity where there are too few scores for
+        It is q·√v, where v is the weight's variance for relative errors of variance 1; infinite with too few scores for
         *level*.
         """
         deviations = np.sqrt(np.diagonal(self.covariance))
@@ -394,14 +390,14 @@ class Uncertainty(msgspec.Struct, frozen=True):
         return {name: factor * float(each) for name, each in zip(self.columns, deviations, strict=False)}
 
     def leverage(self, fit: Fitted, times: Sensitivity) -> Vector:
-        """Return h of kernels whose *times* are those of *fit*."""
+        """Return the leverages h of kernels whose *times* *fit* predicts."""
         order = tuple(fit.weights)
         places = [*map(order.index, self.columns), len(order)]
         return leverages(times.gradient[:, places], np.array(self.covariance))
 
 
 def quantile(scores: Sequence[float], level: float = LEVEL) -> float:
-    """Return the ⌈(n + 1)·level⌉-th of n *scores*, which ascend; infinity where there are too few of them."""
+    """Return the ⌈(n + 1)·level⌉-th of n ascending *scores*; infinity if there are too few."""
     place = math.ceil((len(scores) + 1) * level) - 1
     return scores[place] if place < len(scores) else math.inf
 

@@ -1,4 +1,4 @@
-"""What an archive of measurements tells: rows for fits, what fits are told of them, and the fits that come of that."""
+"""Measurements and observations from an archive, and fits to them."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,20 +36,22 @@ def fit_recording(
     non_negative: bool | None = None,
     prior: FitChoice | None = None,
 ) -> tuple[Fit, ...]:
-    """Return a fit of each model to everything that an archive holds, the one that generalises best first.
+    """Fit each model to all measurements of an archive, and return the fits, the one that generalizes best first.
 
-    Of *model* alone, if one is named; *non_negative* says whether the linear model's weights may be negative. With
-    *prior*, weights of pipelines are drawn to its, as :func:`loopyperf.fit` does, and nothing else is fitted. Raises
-    :class:`CalibrationError` where there is nothing to fit, and what :func:`check_fitting` and
-    :func:`loopyperf.calibration.fit.prior_fit` raise.
+    *model* restricts the fits to one model; *non_negative* selects whether the linear model's weights may be negative.
+    With *prior*, only pipelines are fitted, with weights regularized toward the prior's, as in :func:`loopyperf.fit`.
+    Raises :class:`CalibrationError` if there is nothing to fit, and the errors of :func:`check_fitting` and
+    :func:`loopyperf.calibration.fit.prior_fit`.
     """
     check_fitting(model, counting, non_negative)
     believed = prior_fit(prior, model)
     rows, further = fitted_observations(recording, files, counting)
     origin = provenance(recording, counting)
     if believed is not None:
-        said = msgspec.structs.replace(origin, source=f"{origin.source}; drawn to the fit of {believed.slug}")
-        return fit_observations(said, rows, drawn_to(believed, rows), PAPER_PROPERTIES, further)
+        origin = msgspec.structs.replace(
+            origin, source=f"{origin.source}; regularized toward the fit of {believed.slug}"
+        )
+        return fit_observations(origin, rows, drawn_to(believed, rows), PAPER_PROPERTIES, further)
     left = (
         each
         for each in possible(rows, model)
@@ -59,27 +61,57 @@ def fit_recording(
 
 
 def check_fitting(model: str | None, counting: Counting, non_negative: bool | None) -> None:
-    """Raise for what cannot be fitted, whatever is measured.
+    """Check the options of a fit before anything is measured.
 
     :raises UnknownModelError: the model is not fitted.
-    :raises ParameterError: there is no such counting, or the sign of weights is asked for of a model that has none
-        below 0.
+    :raises ParameterError: *counting* is invalid, or *non_negative* is given for a model whose weights are never
+        negative.
     """
     check_options(counting, None, "refuse")
     if model is not None and not find_fitted_model(model).is_weighted_sum and non_negative is not None:
         raise ParameterError(
-            f"weights of the model {model!r} are never negative: whether they may be is asked of the linear model; "
-            "leave it out"
+            f"non_negative is an option of the linear model, got model {model!r}, whose weights are never negative; "
+            "omit it"
         )
 
 
 def load_observations(
     archive: str | os.PathLike[str], *, kernels: str | os.PathLike[str] | None = None, counting: Counting = "executed"
 ) -> list[Observation]:
-    """Return the observation of each measurement in *archive*, as a fit and ``plot_residuals`` take them.
+    """Count the kernels of an archive and return one observation for each of its measurements.
 
-    *kernels* is the folder of kernel files that were measured, by default the bundled ones; they are counted now.
-    Raises what :func:`load_measurements` raises, and what counting does.
+    Parameters
+    ----------
+    archive : path
+        A measurement archive, which may be compressed with gzip or xz.
+    kernels : path, optional
+        Folder of the measured kernel files. The default is the bundled measurement kernels.
+    counting : {"executed", "paper"}, optional
+        How to count operations; see :func:`loopyperf.count`.
+
+    Returns
+    -------
+    list of Observation
+        For each measurement its kernel, sizes, run time in seconds, property counts and, if the device has parameters,
+        the busy time of each pipeline in seconds. ``plot_residuals`` accepts it.
+
+    Raises
+    ------
+    ArchiveError
+        *archive* is not a measurement archive.
+    CalibrationError
+        *kernels* lacks a measured kernel, or the archive has no run.
+    KernelFileError
+        *kernels* is not a folder of kernel files.
+    UncountableError
+        A kernel contains a construct without an exact count.
+
+    Examples
+    --------
+    >>> import loopyperf
+    >>> observations = loopyperf.load_observations("calibration.jsonl")  # doctest: +SKIP
+    >>> observations[0].seconds, observations[0].properties["launches"]  # doctest: +SKIP
+    (1.19e-05, 1)
     """
     files = measurement_kernels(kernels)
     return observations(read_archive(archive), files, counting)
@@ -88,30 +120,57 @@ def load_observations(
 def load_measurements(
     archive: str | os.PathLike[str], *, kernels: str | os.PathLike[str] | None = None
 ) -> list[Measured]:
-    """Return the measurements in *archive* as rows for :func:`loopyperf.fit`, together with others taken elsewhere.
+    """Return the measurements of an archive as rows for :func:`loopyperf.fit` and :func:`loopyperf.train`.
 
-    Those of which the archive has samples come with them, for :func:`loopyperf.train`. *kernels* is the folder of
-    kernel files that were measured, by default the bundled ones. What the unified model has no property for is left
-    out. Raises :class:`CalibrationError` for measurements of kernels that are not there, and :class:`ArchiveError` for
-    a file that is not an archive.
+    Rows of several archives, and rows measured elsewhere, can be combined in a list.
+
+    Parameters
+    ----------
+    archive : path
+        A measurement archive, which may be compressed with gzip or xz.
+    kernels : path, optional
+        Folder of the measured kernel files. The default is the bundled measurement kernels.
+
+    Returns
+    -------
+    list of Measured
+        For each measurement its kernel, sizes, run time in seconds, and samples if the archive has any. Kernels whose
+        time depends on something without a property in the unified model, such as bank conflicts, are omitted.
+
+    Raises
+    ------
+    ArchiveError
+        *archive* is not a measurement archive.
+    CalibrationError
+        *kernels* lacks a measured kernel, or the archive has no run.
+    KernelFileError
+        *kernels* is not a folder of kernel files.
+
+    Examples
+    --------
+    >>> import loopyperf
+    >>> rows = loopyperf.load_measurements("calibration.jsonl")  # doctest: +SKIP
+    >>> rows[0].kernel_class, rows[0].sizes, rows[0].seconds  # doctest: +SKIP
+    ('empty kernel', {'n': 256}, 1.19e-05)
+    >>> fit = loopyperf.fit(rows, device="nvidia-h200")  # doctest: +SKIP
     """
     files = measurement_kernels(kernels)
     return measured_kernels(within_the_model(read_archive(archive), files), files)
 
 
 def observations(recording: Recording, files: Iterable[KernelFile], counting: Counting) -> list[Observation]:
-    """Return the measurements of an archive with the properties of what was measured, counted now from *files*.
+    """Return the measurements of an archive as observations, with properties counted from *files*.
 
-    The seconds are the wall clock's. Of what was measured several times because the device was slow, the best take is
-    there, once.
+    Times are wall-clock seconds. Of a measurement that was repeated because the device was slow, only the best repeat
+    is included.
 
-    Raises :class:`CalibrationError` for a measurement of a kernel that *files* do not have.
+    Raises :class:`CalibrationError` if *files* lack a measured kernel.
     """
     return observed(measured_kernels(recording, files), recording, counting)
 
 
 def observed(rows: Iterable[Measured], recording: Recording, counting: Counting) -> list[Observation]:
-    """Return the properties of what was measured in *recording*, with the times of *rows*."""
+    """Return *rows*, measured in *recording*, as observations."""
     device = measured_device(_run(recording).environment)
     return [
         observe(
@@ -130,10 +189,10 @@ def observed(rows: Iterable[Measured], recording: Recording, counting: Counting)
 def fitted_observations(
     recording: Recording, files: Sequence[KernelFile], counting: Counting = "executed"
 ) -> tuple[list[Observation], list[Observation]]:
-    """Return what fits to an archive are made from and judged on, and what only fits of pipelines are told besides.
+    """Return the observations for fitting and validation, and additional ones only for fits of pipelines.
 
-    The latter are the measurements whose time depends on something that no property stands for; there are none if any
-    measurement lacks pipelines. Raises as :func:`observations` does.
+    The latter are measurements whose time depends on something without a property; there are none if any measurement
+    lacks pipelines. Raises the errors of :func:`observations`.
     """
     rows = observations(within_the_model(recording, files), files, counting)
     if not all(row.pipelines for row in rows):
@@ -143,9 +202,9 @@ def fitted_observations(
 
 
 def measured_kernels(recording: Recording, files: Iterable[KernelFile]) -> list[Measured]:
-    """Return the measurements of an archive with what was measured, built from *files*; raises as observations do.
+    """Return the measurements of an archive with their kernels, built from *files*.
 
-    They come with their samples, but for what was run as a whole.
+    They include samples, except of kernels that were run completely. Raises the errors of :func:`observations`.
     """
     run = _run(recording)
     configurations = {(file.name, c.label): c for file in files for c in configurations_of(file, run.limits)}
@@ -155,7 +214,7 @@ def measured_kernels(recording: Recording, files: Iterable[KernelFile]) -> list[
         key = (measurement.kernel_class, measurement.label)
         if key not in built:
             unit = _configuration(configurations, key).build()
-            built[key] = for_cuda(unit) if run.environment.backend == "cuda" else unit  # what it was compiled as
+            built[key] = for_cuda(unit) if run.environment.backend == "cuda" else unit  # the kernel as compiled
         seconds = run.protocol.measured_time(measurement.samples)
         row = Measured(built[key], measurement.sizes, seconds, *key)
         sampled = recording.samples.get(measurement.key)
@@ -167,14 +226,14 @@ def measured_kernels(recording: Recording, files: Iterable[KernelFile]) -> list[
 
 def _run(recording: Recording) -> Run:
     if not recording.runs:
-        raise CalibrationError("the archive holds no run; measure first, with `loopyperf calibrate`")
+        raise CalibrationError("the archive has no run; measure first with `loopyperf calibrate`")
     return recording.runs[-1]
 
 
 def within_the_model(recording: Recording, files: Iterable[KernelFile], *, but: bool = False) -> Recording:
-    """Return *recording* without the configurations whose time hangs on what the unified model has no property for.
+    """Return *recording* without configurations whose time depends on something that the unified model lacks.
 
-    Or with just these, which are all *but* what it explains.
+    With *but*, return only these configurations.
     """
     if not recording.runs:
         return recording
@@ -187,14 +246,14 @@ def within_the_model(recording: Recording, files: Iterable[KernelFile], *, but: 
 def _configuration(known: Mapping[tuple[str, str], Configuration], key: tuple[str, str]) -> Configuration:
     if key not in known:
         raise CalibrationError(
-            f"the archive has measurements of {key[0]!r}, configuration {key[1]!r}, which the kernel files do not "
-            "have; give the folder of kernels that were measured"
+            f"the kernel files lack {key[0]!r}, configuration {key[1]!r}, of the archive; pass the folder of the "
+            "measured kernels"
         )
     return known[key]
 
 
 def provenance(recording: Recording, counting: Counting) -> Provenance:
-    """Return where what is fitted to an archive comes from."""
+    """Return the provenance of a fit to an archive."""
     run = recording.runs[-1]
     device = measured_device(run.environment)
     return Provenance(
@@ -216,12 +275,12 @@ def provenance(recording: Recording, counting: Counting) -> Provenance:
 
 
 def launch_overhead(recording: Recording) -> float | None:
-    """Return the seconds of the fastest empty kernel in an archive, None if there is none."""
+    """Return the minimum seconds of an empty kernel in an archive, None if there is none."""
     protocol = _run(recording).protocol
     empty = (m for m in recording.standing if m.kernel_class == EMPTY_KERNEL)
     return min((protocol.measured_time(m.samples) for m in empty), default=None)
 
 
 def pace(recording: Recording) -> float | None:
-    """Return the seconds of a round of the yardstick's loop in an archive (:meth:`Recording.pace`)."""
+    """Return the seconds per round of the reference kernel's loop in an archive (:meth:`Recording.pace`)."""
     return recording.pace(launch_overhead(recording) or 0.0)

@@ -1,8 +1,7 @@
-"""From a device to a fit: measure the measurement kernels, count them, fit the weights, keep everything.
+"""Calibrate a device: measure the measurement kernels, count them, fit the weights, and save the fit.
 
-Samples beside measurements: the first groups of whatever an archive has measurements of are run, and recorded there.
-
-Of what was measured and sampled, the error of the sampled model is known, and can be learned.
+:func:`sample_measured` also samples the first groups of the archive's measured kernels and records the samples there.
+Measurements with samples reveal the error of the sampled model, which a residual model can learn.
 """
 
 import os
@@ -39,38 +38,37 @@ from loopyperf.stages.case import count, prepared
 from loopyperf.stages.samples import SampledKernel, SamplingTask, saturation_notes, take_samples
 
 SAMPLING = "sampling"
-"""the stage of a calibration, as its progress says"""
+"""name of the stage in progress reports"""
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Measurements without samples to learn from."""
+    """Measurements without samples for training."""
 
     whole: tuple[str, ...]
-    """classes of those that were run on all their groups, as they have too few; one for each"""
+    """kernel classes of kernels that were run completely because they have too few groups, one entry per measurement"""
     refusals: tuple[str, ...]
-    """why others cannot be sampled, in sentences"""
+    """reasons why other kernels cannot be sampled, in sentences"""
 
     def __str__(self) -> str:
-        """Return in words what was skipped; nothing if nothing was."""
-        said: list[str] = []
+        """Return a description; empty if there are none."""
+        remarks: list[str] = []
         if self.whole:
             classes = ", ".join(f"{name} ({number})" for name, number in sorted(Counter(self.whole).items()))
-            said.append(
-                f"{len(self.whole)} measurements have too few groups, or launches that take most of their time, and "
-                f"were run as a whole, which teaches nothing: {classes}"
+            remarks.append(
+                f"{len(self.whole)} measurements were run completely and cannot be used for training, because of too "
+                f"few groups or dominant launch overhead: {classes}"
             )
         if self.refusals:
-            said.append(f"{len(self.refusals)} measurements have no samples: {'; '.join(self.refusals)}")
-        return "; ".join(said)
+            remarks.append(f"{len(self.refusals)} measurements have no samples: {'; '.join(self.refusals)}")
+        return "; ".join(remarks)
 
 
 def checked_parts(machine: object, name: str) -> RunsParts:
-    """Return *machine*, which is called *name*; raises :class:`ParameterError` if it cannot run a part of a kernel."""
+    """Return *machine*, the backend *name*; raises :class:`ParameterError` if it cannot run parts of kernels."""
     if not isinstance(machine, RunsParts):
         raise ParameterError(
-            f"samples are runs of a part of a kernel, and the backend {name!r} runs whole ones only: "
-            "leave samples out, or measure through 'opencl' or 'cuda'"
+            f"samples need a backend that runs parts of kernels, got {name!r}; omit samples, or use 'opencl' or 'cuda'"
         )
     return machine
 
@@ -82,16 +80,16 @@ def sample_measured(
     archive: Archive,
     progress: Callable[[Progress], None] | None = None,
 ) -> Skipped:
-    """Take samples of what *archive* has measurements of and no samples yet, and return what is without.
+    """Sample the measured kernels of *archive* that have no samples yet, and return those without samples.
 
-    The same device, through *whole*, runs the yardstick: what was sampled while it was slow is sampled again, as often
-    as measurements are repeated by the protocol of the archive's run, and the last samples stand. *progress* is called
-    before each and once at the end. A kernel whose groups are too few is run on all of them, and one that cannot be
-    sampled is left out. Raises :class:`BackendError` if the device is lost.
+    *whole*, a backend of the same device, times the reference kernel. Samples taken while the device was slow are
+    repeated as often as the archive's protocol repeats measurements; the last ones are kept. *progress* is called
+    before each kernel and once at the end. A kernel with too few groups is run completely; one that cannot be sampled
+    is skipped. Raises :class:`BackendError` if the device is lost.
     """
     known = {(file.name, each.label): each for file in files for each in configurations_of(file, machine.limits)}
     wanted = [key for key in archive.completed if key.kind == "measurement" and (key.kernel_class, key.label) in known]
-    wanted.sort(key=lambda key: (key.kernel_class, key.label))  # each is compiled once
+    wanted.sort(key=lambda key: (key.kernel_class, key.label))  # so that each is compiled once
 
     @lru_cache(maxsize=1)
     def subject(kernel_class: str, label: str) -> Configuration:
@@ -112,7 +110,7 @@ def sample_measured(
 
 
 def made_once(configuration: Configuration) -> Configuration:
-    """Return *configuration*, built once, and with the arguments of its latest size made once."""
+    """Return *configuration* with its kernel and the arguments of its latest size cached."""
 
     @lru_cache(maxsize=1)
     def made(sizes: tuple[tuple[str, int], ...]) -> Arguments:
@@ -125,7 +123,7 @@ def made_once(configuration: Configuration) -> Configuration:
 
 
 def sampling_task(machine: RunsParts, case: BenchmarkCase) -> SamplingTask:
-    """Return what is asked of the *case* of a kernel file: its integer parameters are those among its arguments."""
+    """Return the sampling task of *case*, a kernel file's; its integer parameters are among its arguments."""
     arguments = case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
     kernel = prepared(case.configuration.build(), arguments)
     sizes = {name: int(arguments[name]) for name in sorted(kernel.parameters)}
@@ -133,7 +131,7 @@ def sampling_task(machine: RunsParts, case: BenchmarkCase) -> SamplingTask:
 
 
 def sampled_record(case: BenchmarkCase, taken: SampledKernel, run: str) -> Sampled:
-    """Return the record of the samples *taken* of *case* in the run of that id."""
+    """Return the record of the samples *taken* of *case* in the run with the id *run*."""
     return Sampled(
         run=run,
         kernel_class=case.kernel_class,
@@ -146,7 +144,7 @@ def sampled_record(case: BenchmarkCase, taken: SampledKernel, run: str) -> Sampl
 
 
 def _sample(machine: RunsParts, watch: DriftMonitor, case: BenchmarkCase, archive: Archive) -> list[str]:
-    """Record samples of *case*; return why there are none, if there are none."""
+    """Record samples of *case*; return the reason if there are none."""
     try:
         taken = _taken(machine, watch, case, archive.run.protocol.repeats)
     except BackendError:
@@ -154,20 +152,20 @@ def _sample(machine: RunsParts, watch: DriftMonitor, case: BenchmarkCase, archiv
     except LoopyperfError as error:
         return [str(error)]
     if not taken.programs:
-        return [f"{case}: launches no groups"]
+        return [f"{case}: no groups are launched"]
     archive.append(*watch.records())
     archive.append_samples(sampled_record(case, taken, archive.run.id))
     return []
 
 
 def _taken(machine: RunsParts, watch: DriftMonitor, case: BenchmarkCase, repeats: int) -> SampledKernel:
-    """Return samples of *case* that were taken while the device was not slow, or the last of so many *repeats*."""
-    asked = sampling_task(machine, case)
-    described = saturation_notes(case.configuration.build(), machine, None, asked.sizes)
+    """Return samples of *case* taken while the device was not slow, or the last ones after *repeats* repeats."""
+    task = sampling_task(machine, case)
+    described = saturation_notes(case.configuration.build(), machine, None, task.sizes)
     while True:
         watch.wait()
         before = watch.latest
-        taken = take_samples(asked, described=described)
+        taken = take_samples(task, described=described)
         around = [seconds for seconds in (before, watch.look()) if seconds is not None]
         if not repeats or not any(map(watch.is_slow, around)):
             return taken
@@ -188,30 +186,70 @@ def calibrate(
     samples: bool = False,
     progress: ProgressReport | None = None,
 ) -> Fit:
-    """Return the fit of a device, in seconds per unit of work, from measurements taken now.
+    """Measure a device, fit a model to the measurements, and return and save the fit.
 
-    It is of the model that generalises best, unless *model* names one. Every raw sample goes into *archive* (by default
-    in the user data folder, where an interrupted calibration is resumed and a finished one is kept under its date). The
-    fit is written to *save*; by default it goes where :func:`loopyperf.estimate` finds it, beside those of other
-    backends, and so does a fit of each other model.
+    Every raw sample is stored in an archive. The fit is saved where :func:`loopyperf.estimate` finds it, next to those
+    of other backends, together with a fit of each other model.
 
-    *backend* is ``"opencl"``, ``"cuda"`` or an open one, *device* a part of the device's name. *kernels* is a folder of
-    kernel files, by default the bundled ones. *protocol* says how often each kernel runs and which samples count
-    (:class:`loopyperf.measurement.protocol.Protocol`), by default as `loopyperf calibrate` does. *non_negative* says
-    whether the linear model's weights must not be negative, by default whichever generalises better. With *samples*,
-    the first groups of whatever was measured are run too, and recorded for :func:`loopyperf.train`: an archive without
-    any gets them, and nothing is measured again; a warning says which kernels have none. *progress* is called with a
-    :class:`loopyperf.measurement.campaign.Progress` before each kernel configuration, each sample and the fit.
+    Parameters
+    ----------
+    backend : {"opencl", "cuda"} or Backend, optional
+        Backend that runs the kernels.
+    device : str, optional
+        Part of the device's name.
+    kernels : path, optional
+        Folder of kernel files to measure. The default is the bundled measurement kernels.
+    archive : path, optional
+        Archive for the samples. The default is in the user data folder, where an interrupted calibration is resumed and
+        a finished archive is kept under its date.
+    save : path, optional
+        File for the fit, instead of the default location; fits of other models are not saved then.
+    protocol : loopyperf.measurement.protocol.Protocol, optional
+        Rules for timing: how often each kernel runs and which samples count.
+    counting : {"executed", "paper"}, optional
+        How to count operations; see :func:`loopyperf.count`.
+    model : str, optional
+        Model to fit. The default is the one that generalizes best.
+    non_negative : bool, optional
+        Whether the linear model's weights must be non-negative. The default is the choice that generalizes best.
+    samples : bool, optional
+        Whether to also sample the first groups of each measured kernel, for :func:`loopyperf.train`. Kernels of
+        *archive* that are already measured are only sampled. A warning lists kernels without samples.
+    progress : callable, optional
+        Called with a :class:`loopyperf.measurement.campaign.Progress` before each configuration, each sample and the
+        fit; for example a :class:`loopyperf.ProgressBar`.
 
-    Raises :class:`BackendError` without a device, :class:`MeasurementError` for a kernel that computes something
-    wrong, :class:`IncompatibleRunsError` for an archive of another device or protocol; and before anything is measured
-    :class:`ParameterError` for samples through a backend that runs whole kernels only, for a *non_negative* of a model
-    that is not linear and for a counting that there is not, :class:`UnknownModelError` for a model that is not fitted,
-    and :class:`FitFileError` where the fit cannot be saved.
+    Returns
+    -------
+    Fit
+        Weights in seconds per unit of work, with provenance, residuals and cross-validation.
+
+    Raises
+    ------
+    BackendError
+        There is no device.
+    MeasurementError
+        A kernel computes a wrong result or cannot be measured.
+    IncompatibleRunsError
+        *archive* is of another device or protocol.
+    ParameterError
+        *samples* is set for a backend that cannot run parts of kernels, *non_negative* for a model other than linear,
+        or *counting* is invalid. Raised before measuring, as are the following errors.
+    UnknownModelError
+        *model* is not a fitted model.
+    FitFileError
+        The fit cannot be saved to *save*.
+
+    Examples
+    --------
+    >>> import loopyperf
+    >>> fit = loopyperf.calibrate("cuda", progress=loopyperf.ProgressBar())  # doctest: +SKIP
+    >>> print(fit)  # doctest: +SKIP
+    overlap model of NVIDIA H200 (nvidia-h200): 15 weights of pipelines, from 1,149 measurements, ...
     """
     check_fitting(model, counting, non_negative)
     if save is not None and (reason := why_unwritable(Path(save), makes_folders=True)):
-        raise FitFileError(f"the fit cannot be written to {save}: {reason}; give another path")
+        raise FitFileError(f"cannot write the fit to {save}: {reason}; use another path")
     machine = opened(backend, device)
     files = measurement_kernels(kernels)
     path = unfinished_archive(machine, "calibration") if archive is None else Path(archive)
@@ -228,19 +266,19 @@ def calibrate(
 def _sampling(
     machine: Backend, files: Sequence[KernelFile], progress: ProgressReport | None
 ) -> Callable[[Archive], None]:
-    """Return a function that takes samples of all that an archive has, and warns of kernels that have none."""
+    """Return a function that samples the measured kernels of an archive and warns of those without samples."""
     parts = checked_parts(machine, machine.environment.backend)
 
     def afterwards(archive: Archive) -> None:
-        if said := str(sample_measured(parts, machine, files, archive, progress)):
-            warnings.warn(said, LoopyperfWarning, stacklevel=4)
+        if message := str(sample_measured(parts, machine, files, archive, progress)):
+            warnings.warn(message, LoopyperfWarning, stacklevel=4)
 
     return afterwards
 
 
 @dataclass(frozen=True, slots=True)
 class CountedRun:
-    """A configuration at one size, counted."""
+    """Counts of a configuration at one size."""
 
     kernel_class: str
     label: str
@@ -251,10 +289,10 @@ class CountedRun:
 def kernel_coverage(
     limits: DeviceLimits, kernels: str | os.PathLike[str] | None = None, counting: Counting = "executed"
 ) -> tuple[Coverage, ...]:
-    """Return which of the paper's properties, and others, the kernels of a folder exercise on a device with *limits*.
+    """Return how the kernels of a folder exercise the paper's and other properties on a device with *limits*.
 
-    *kernels* is by default the bundled measurement kernels. Ranges are those of all sizes that fit the memory, of which
-    a calibration measures a few. Configurations that the linear model is not fitted to do not count.
+    *kernels* is by default the bundled measurement kernels. Ranges are over all sizes that fit into memory, of which a
+    calibration measures a few. Configurations excluded from the linear model do not count.
     """
     return tabulate(counted_runs(limits, kernels, counting), PAPER_PROPERTIES)
 
@@ -262,7 +300,7 @@ def kernel_coverage(
 def counted_runs(
     limits: DeviceLimits, kernels: str | os.PathLike[str] | None = None, counting: Counting = "executed"
 ) -> Iterator[CountedRun]:
-    """Yield the counts that the linear model can be fitted to, configuration by configuration, at each size."""
+    """Yield the counts of all configurations of the linear model at each size."""
     for file in measurement_kernels(kernels):
         for configuration in configurations_of(file, limits):
             if not configuration.beyond:
@@ -274,7 +312,7 @@ def _counted(
 ) -> Iterator[CountedRun]:
     unit = configuration.build()
     totals = count(unit, counting).properties().totals
-    for sizes in (sizes for ladder in configuration.ladders for sizes in ladder):
+    for sizes in (sizes for schedule in configuration.ladders for sizes in schedule):
         if allocated_bytes(unit.default_entrypoint, sizes) <= limits.global_memory:
             properties = dict(zip(totals.keys, totals.at(sizes), strict=True))
             yield CountedRun(kernel_class, configuration.label, sizes, properties)

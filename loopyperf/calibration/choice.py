@@ -1,4 +1,4 @@
-"""Which device is meant, and who answers for it: a fit, or its description where there is none."""
+"""Choice of the device, and of the fit or device parameters that predict for it."""
 
 import os
 import warnings
@@ -27,16 +27,16 @@ from loopyperf.measurement.environment import Environment
 DEVICE_VARIABLE = "LOOPYPERF_DEVICE"
 
 WITHOUT_FIT = "pipeline"
-"""the model that answers by the description of a device: of those that need no more, the one that sees most"""
+"""default model for devices without a fit: the most detailed one that needs only device parameters"""
 
 FitChoice = Fit | str | os.PathLike[str]
-"""a fit, or the path of one"""
+"""a fit or the path of one"""
 
 
 def chosen_device(device: DeviceChoice | None) -> Device:
-    """Return the description of *device*, else of the device that ``LOOPYPERF_DEVICE`` names, else of the local one.
+    """Return the parameters of *device*, by default of the device that ``LOOPYPERF_DEVICE`` names or the local device.
 
-    Raises :class:`UnknownDeviceError` if there is no such device, or it is not described.
+    Raises :class:`UnknownDeviceError` if the device is unknown or has no parameters.
     """
     if isinstance(device, Device):
         return device
@@ -44,10 +44,10 @@ def chosen_device(device: DeviceChoice | None) -> Device:
 
 
 def device_or_error(device: DeviceChoice | None) -> tuple[str, Device | UnknownDeviceError]:
-    """Return the short name of the device that is meant, with its description, or the error that says why it has none.
+    """Return the short name of the chosen device, with its parameters or the error that explains their absence.
 
-    A device without a description may have fits of counts, which ask for none. Raises :class:`UnknownDeviceError` for a
-    path, and where no device is meant.
+    A device without parameters may have fits of counts, which need none. Raises :class:`UnknownDeviceError` for a path,
+    and if no device is given and there is no default.
     """
     try:
         found = chosen_device(device)
@@ -59,12 +59,12 @@ def device_or_error(device: DeviceChoice | None) -> tuple[str, Device | UnknownD
 
 
 def chosen_fit(model: str | None, device: str | None, fit: FitChoice | None, backend: str | None = None) -> Fit:
-    """Return *fit* (read, if it is a path), else the fit of *model* for the device that is meant, by default the best.
+    """Return *fit*, loaded if it is a path, or else the fit of *model* for *device*, by default the best one.
 
-    The device is the argument, else the environment variable ``LOOPYPERF_DEVICE``, else the local OpenCL device if
-    there is a fit for it. *backend* is what it was measured through, OpenCL's by default where there are several.
-    Raises :class:`UnknownDeviceError` if there is no such fit, :class:`FitFileError` for a file that is not a fit, and
-    for a fit of another model, device or backend than was asked for.
+    The default device is the one that ``LOOPYPERF_DEVICE`` names, or the local OpenCL device if it has a fit. *backend*
+    is the backend of the measurements, by default OpenCL if there are several. Raises :class:`UnknownDeviceError` if
+    there is no such fit, and :class:`FitFileError` for an invalid file, and for a fit of another model, device or
+    backend than requested.
     """
     if fit is None:
         return find_fit(_resolved(device), model, backend=backend)
@@ -74,26 +74,26 @@ def chosen_fit(model: str | None, device: str | None, fit: FitChoice | None, bac
 
 
 def fit_with_notes(model: str | None, device: str | None, backend: str | None) -> tuple[Fit, tuple[str, ...]]:
-    """Return the fit that :func:`chosen_fit` finds, and which others there are, of other backends, in sentences."""
+    """Return the fit that :func:`chosen_fit` finds, and a note if other backends have fits too."""
     fit = chosen_fit(model, device, None, backend)
     return fit, () if backend is not None else _choice_note(fit)
 
 
 def usual_answer(device: DeviceChoice | None, backend: str | None = None) -> tuple[Fit | Device, tuple[str, ...]]:
-    """Return the fit or the description that answers for *device* if no model is named, and what is to be said of it.
+    """Return the fit or device parameters that predict for *device* if no model is given, with notes.
 
-    It is the best fit for the device, else its description, by which :data:`WITHOUT_FIT` answers. If a *backend* is
-    named, or no device, here or in ``LOOPYPERF_DEVICE``, it is always a fit; :func:`chosen_fit` says of which device.
-    Raises :class:`UnknownDeviceError` if there is neither.
+    The best fit for the device is preferred to its parameters, which :data:`WITHOUT_FIT` uses. If *backend* is given,
+    or neither *device* nor ``LOOPYPERF_DEVICE``, the result is always a fit, as in :func:`chosen_fit`. Raises
+    :class:`UnknownDeviceError` if there is neither.
     """
-    meant = os.environ.get(DEVICE_VARIABLE) or None if device is None else device
-    if meant is None or (isinstance(meant, str) and not is_path(meant)):
-        return _usual_by_name(meant, backend)
-    described = chosen_device(meant)
-    found, said = _usual_of(described, backend)
+    requested = os.environ.get(DEVICE_VARIABLE) or None if device is None else device
+    if requested is None or (isinstance(requested, str) and not is_path(requested)):
+        return _usual_by_name(requested, backend)
+    described = chosen_device(requested)
+    found, notes = _usual_of(described, backend)
     if isinstance(found, Device):
-        return found, said
-    return found, (*said, f"by the fit for {found.slug!r}: model={WITHOUT_FIT!r} asks the description that was given")
+        return found, notes
+    return found, (*notes, f"using the fit for {found.slug!r}; model={WITHOUT_FIT!r} uses the given device parameters")
 
 
 def _usual_by_name(name: str | None, backend: str | None) -> tuple[Fit | Device, tuple[str, ...]]:
@@ -107,7 +107,7 @@ def _usual_by_name(name: str | None, backend: str | None) -> tuple[Fit | Device,
 
 
 def _usual_of(device: Device, backend: str | None) -> tuple[Fit | Device, tuple[str, ...]]:
-    """Return the fit or the description that answers for *device*; its fit may know it by another name."""
+    """Return the fit or the parameters that predict for *device*; its fit may have another name of the device."""
     try:
         return fit_with_notes(None, device.slug, backend)
     except UnknownDeviceError:
@@ -127,48 +127,56 @@ def _described(name: str) -> Device | None:
 
 
 def _choice_note(fit: Fit) -> tuple[str, ...]:
-    """Return which backend *fit*, which was found without naming one, was measured through, if there are others."""
+    """Return a note about *fit*'s backend if there are fits of other backends, which was not specified."""
     others = " and ".join(map(repr, other_backends(fit)))
     if not others:
         return ()
     through = _backend_in_words(fit)
-    return (
-        f"by the fit that was measured through {through}; there is one through {others} too: backend=... names one",
-    )
+    return (f"using the fit measured through {through}; another exists for {others} (backend=... selects it)",)
 
 
 def _backend_in_words(fit: Fit) -> str:
-    return repr(fit.backend) if fit.backend else "a backend that it does not state"
+    return repr(fit.backend) if fit.backend else "an unknown backend"
 
 
 def devices() -> tuple[str, ...]:
-    """Return the short names of all known devices in alphabetical order: those described, and those with a fit.
+    """Return the short names of all devices that have parameters or a fit.
 
-    :func:`loopyperf.load_device` gives the description of one.
+    :func:`loopyperf.load_device` loads the parameters of a device.
+
+    Returns
+    -------
+    tuple of str
+        Short names in alphabetical order.
+
+    Examples
+    --------
+    >>> import loopyperf
+    >>> "nvidia-titan-v" in loopyperf.devices()
+    True
     """
     return tuple(sorted({*fitted_devices(), *(known.slug for known in known_descriptions())}))
 
 
 def fitted_devices() -> tuple[str, ...]:
-    """Return the short names of all devices that there is a fit for, in alphabetical order."""
+    """Return the short names of all devices with a fit, in alphabetical order."""
     return tuple(sorted({listed_as(fit.slug) for fit in known_fits()}))
 
 
 def _check_requested(fit: Fit, model: str | None, device: str | None, backend: str | None) -> None:
     if model is not None and fit.model != model:
         raise FitFileError(
-            f"the fit is of the model {fit.model!r}, but {model!r} was asked for; ask for the fit's model, or give "
-            f"a fit of {model!r}"
+            f"the fit is of model {fit.model!r}, but {model!r} was requested; request the fit's model, or pass a fit "
+            f"of {model!r}"
         )
     if device is not None and not _is_of(fit, slug_of(device)):
         raise FitFileError(
-            f"the fit is for the device {fit.slug!r}, but {device!r} was asked for; give the fit alone, or the "
-            "device alone"
+            f"the fit is for device {fit.slug!r}, but {device!r} was requested; pass only the fit or only the device"
         )
     if backend is not None and backend != fit.backend:
         raise FitFileError(
-            f"the fit was measured through {_backend_in_words(fit)}, but {backend!r} was asked for; leave the backend "
-            "out, or give another fit"
+            f"the fit was measured through {_backend_in_words(fit)}, but {backend!r} was requested; omit the "
+            "backend, or pass another fit"
         )
 
 
@@ -176,13 +184,13 @@ def _is_of(fit: Fit, slug: str) -> bool:
     return is_one_device(fit.slug, slug)
 
 
-# {{{ which device
+# {{{ default device
 
 
 def resolved_device() -> str:
-    """Return the name of the device that ``LOOPYPERF_DEVICE`` names, else that of this machine's OpenCL device.
+    """Return the name of the device that ``LOOPYPERF_DEVICE`` names, or of this machine's OpenCL device.
 
-    Raises :class:`UnknownDeviceError` where there is neither.
+    Raises :class:`UnknownDeviceError` if there is neither.
     """
     named = os.environ.get(DEVICE_VARIABLE)
     if named:
@@ -191,7 +199,7 @@ def resolved_device() -> str:
         return _local_device(os.environ.get("PYOPENCL_CTX"))
     except BackendError as error:
         raise UnknownDeviceError(
-            f"no device was named and this machine has none ({error}); name one with device=... or in {DEVICE_VARIABLE}"
+            f"no device given, and this machine has none ({error}); pass a device, or set {DEVICE_VARIABLE}"
         ) from error
 
 
@@ -202,51 +210,46 @@ def _resolved(device: str | None) -> str:
 
 
 def _fitted_local_device() -> str:
-    """Return the short name of this machine's OpenCL device, if there is a fit for it."""
+    """Return the short name of this machine's OpenCL device if it has a fit."""
     known = fitted_devices()
     how = (
-        f"{_name_one(known)}, or one that is described, for the models that need no fit (`loopyperf devices` lists "
-        "them); or make a fit for this machine with `loopyperf calibrate`"
+        f"pass a device with a fit ({', '.join(known)}) or parameters (see `loopyperf devices`), or set "
+        f"{DEVICE_VARIABLE}; or run `loopyperf calibrate` for this machine"
     )
-    return _local_device_among(known, "there is no fit for this machine's {!r}", how, without_fit)
+    return _local_device_among(known, "no fit for this machine's {!r}", how, without_fit)
 
 
 def _described_local_device() -> str:
-    """Return the short name of this machine's OpenCL device, if it is described."""
+    """Return the short name of this machine's OpenCL device if it has parameters."""
     known = tuple(each.slug for each in known_descriptions())
     how = (
-        f"name one that is, with device=... or in {DEVICE_VARIABLE}: `loopyperf devices` lists them; or describe this "
-        "machine's with `loopyperf microbenchmark`; or make a fit for it with `loopyperf calibrate`, for the models "
-        "that need no description"
+        f"pass a device that has some (see `loopyperf devices`), or set {DEVICE_VARIABLE}; or run "
+        "`loopyperf microbenchmark` on this machine, or `loopyperf calibrate` for models that need no parameters"
     )
-    return _local_device_among(known, "this machine's {!r} is not described", how)
+    return _local_device_among(known, "this machine's {!r} has no parameters", how)
 
 
 def _local_device_among(
     known: Sequence[str], otherwise: str, how: str, further: Callable[[str], str] = lambda local: ""
 ) -> str:
-    """Return the short name of this machine's OpenCL device, if it is *known*; *otherwise* says what it lacks.
+    """Return the short name of this machine's OpenCL device if it is *known*; *otherwise* describes what is missing.
 
-    *further* ends the error where it has more to say of that device.
+    *further* returns an additional remark on the device for the error.
     """
     try:
         local = _local_device(os.environ.get("PYOPENCL_CTX"))
     except BackendError as error:
-        raise UnknownDeviceError(f"no device was named and this machine has none ({error}); {how}") from error
+        raise UnknownDeviceError(f"no device given, and this machine has none ({error}); {how}") from error
     if listed_as(local) not in known:
-        raise UnknownDeviceError(f"no device was named and {otherwise.format(local)}; {how}{further(local)}")
+        raise UnknownDeviceError(f"no device given, and {otherwise.format(local)}; {how}{further(local)}")
     return local
-
-
-def _name_one(known: Sequence[str]) -> str:
-    return f"name one of {', '.join(known)} with device=... or in {DEVICE_VARIABLE}"
 
 
 @cache
 def _local_device(pyopencl_choice: str | None) -> str:
-    """Return the short name of the device that pyopencl chooses; opening it takes longer than an estimate."""
+    """Return the short name of pyopencl's default device; cached, because opening it is slower than an estimate."""
     with warnings.catch_warnings():
-        # Backends warn of settings that spoil measurements; nothing is measured here.
+        # Backends warn of settings that disturb measurements, but nothing is measured here.
         warnings.simplefilter("ignore", LoopyperfWarning)
         return open_backend("opencl").environment.slug
 
@@ -255,12 +258,12 @@ def _local_device(pyopencl_choice: str | None) -> str:
 
 
 def requested_device(origin: Provenance) -> Device | None:
-    """Return the description that a fit or a learned model was told of its device; None where there is none now."""
+    """Return the device parameters used by a fit or residual model; None if they do not exist now."""
     if origin.described_as == PROCESSOR.stem:
         return a_processor()
     return description_or_none(origin.described_as or origin.slug)
 
 
 def measured_device(environment: Environment) -> Device | None:
-    """Return the parameters that fits for the device of *environment* use: its own, or those of all processors."""
+    """Return the device parameters for fits of *environment*'s device: its own, or those of all processors."""
     return description_or_none(environment.slug) or (a_processor() if environment.is_processor else None)

@@ -1,4 +1,4 @@
-"""A fit from timings that were taken elsewhere: rows of a kernel, its sizes and the seconds that it took."""
+"""Fit a model to timings from any source: rows of a kernel, its sizes and its run time in seconds."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ from loopyperf.stages.case import Case, CountingOptions, count_at, found_once
 from loopyperf.stages.stages import timed_kernel
 
 BUSY: ResultKind[dict[str, float]] = json_result_kind("busy", 4096, dict[str, float])
-"""pipeline -> seconds; a fit of the same kernels, made again, need not look at them again"""
+"""busy seconds by pipeline, cached so that another fit of the same kernels need not analyze them again"""
 
 
 def observe(
@@ -48,10 +48,10 @@ def observe(
     device: Device | None = None,
     typical: Mapping[str, Any] | None = None,
 ) -> Observation:
-    """Return *program* at *sizes*, which took so many *seconds*, as an observation.
+    """Return *program* at *sizes*, with a run time of *seconds*, as an observation.
 
-    With a *device*, and executed counting, it is also told how long its pipelines are busy; not where the device's
-    description lacks a number. Raises what :func:`loopyperf.count` and :func:`loopyperf.instruction_graph` raise.
+    With a *device* and executed counting it includes the busy time of the pipelines, unless the device lacks a required
+    parameter. Raises the errors of :func:`loopyperf.count` and :func:`loopyperf.instruction_graph`.
     """
     counted = count_at(program, CountingOptions(counting, typical), sizes)
     properties = counted.properties()
@@ -75,7 +75,7 @@ def _busy(
 
 
 def busy_if_known(timed: Callable[[], TimedProgram | None]) -> dict[str, float]:
-    """Return the seconds that pipelines are busy with a kernel; nothing where the description lacks a number of it."""
+    """Return the busy seconds of a kernel's pipelines; empty if the device lacks a required parameter."""
     try:
         kernel = timed()
         return {} if kernel is None else busy_seconds(kernel)
@@ -84,36 +84,46 @@ def busy_if_known(timed: Callable[[], TimedProgram | None]) -> dict[str, float]:
 
 
 NOBODYS = "unnamed device"
-"""what a fit is of where nobody says which device was measured"""
+"""name of the device of a fit if none is given"""
 PRIOR_MODEL = "overlap"
-"""the model whose weights of pipelines one device tells of another"""
-_A_ROW = "kernel, sizes, seconds and, if you like, kernel_class, label, typical"
+"""model whose pipeline weights one device can take from another"""
+_A_ROW = "kernel, sizes, seconds and optionally kernel_class, label, typical"
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A kernel at one size, and how long it took."""
+    """A kernel at one size and its measured run time.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import loopyperf
+    >>> knl = lp.make_kernel("{[i]: 0 <= i < n}", "out[i] = 2*a[i]", name="double", lang_version=(2018, 2))
+    >>> row = loopyperf.Measured(knl, {"n": 2**20}, 30e-6, kernel_class="doubling")
+    >>> row.seconds
+    3e-05
+    """
 
     kernel: Program
-    """the program that was measured"""
+    """measured program"""
     sizes: Mapping[str, Any]
-    """values of its parameters, by name"""
+    """parameter values by name"""
     seconds: float
-    """that one run took"""
+    """time of one run"""
     kernel_class: str = ""
-    """cross-validation leaves out all rows of a class; by default the kernel's name"""
+    """class of the kernel, held out as a whole in cross-validation; by default the kernel's name"""
     label: str = ""
-    """which kernel of its class it is, in words; by default the kernel's name"""
+    """name of the kernel within its class; by default the kernel's name"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """what the source does not tell (:func:`loopyperf.count`)"""
+    """typical iteration counts and condition shares (:func:`loopyperf.count`)"""
     samples: Sequence[SampledProgram] = ()
-    """what the first groups of each launch took; only learned models look at them"""
+    """times of the first groups of each launch; used only by residual models"""
     launching: float = 0.0
-    """seconds that the host takes beside them"""
+    """host time in seconds in addition to the samples"""
 
 
 Row = Measured | Sequence[Any] | Mapping[str, Any]
-"""a :class:`Measured`, its fields in their order, or its fields by name"""
+"""a :class:`Measured`, its fields in order, or its fields by name"""
 
 
 Task = tuple[Measured, Counting, Device | None, float | None]
@@ -134,24 +144,73 @@ def fit(
     time_limit: float | None = None,
     on_failure: Callable[[Measured, LoopyperfError], None] | None = None,
 ) -> Fit:
-    """Return the fit of *measurements* that were taken on *device*, in seconds per unit of work.
+    """Fit a model to *measurements*, the run times of kernels on one device.
 
-    It is of *model*, or of the model that generalises best. *measurements* are rows of a kernel, its sizes, the seconds
-    that it took, and the class that it is of: tuples in this order, mappings, or :class:`Measured`. *device* is a name
-    or a description, by default what ``LOOPYPERF_DEVICE`` names: where the device is described, how long its pipelines
-    are busy is tried beside property counts. *counting* says how work is counted (see :func:`loopyperf.count`), and
-    *source* in a few words where the times come from. Rows are analysed by *executor*, if one is given. A row that
-    cannot be analysed, or takes more than *time_limit* seconds, raises its error; with *on_failure* this is called
-    instead, with the row and the error, and the fit is made without it. The fit is written to *save*, if that is given,
-    in the format of :func:`loopyperf.calibrate`.
+    A few rows suffice if the device has parameters: the weights of pipelines are regularized toward them, and stay
+    close to them until there are some tens of rows.
 
-    A few rows suffice where the device is described: weights of pipelines are drawn to the description, and are near it
-    until there are some tens of rows. With *prior*, a fit of pipelines (or its path, or the name of a device that has
-    one), they are drawn to its weights instead, and only the overlap of pipelines is fitted.
+    Parameters
+    ----------
+    measurements : iterable of Measured, tuple or mapping
+        Rows with a kernel, its sizes, its run time in seconds and its class: tuples in this order, mappings, or
+        :class:`Measured`.
+    device : Device or str, optional
+        The measured device. The default is the one that ``LOOPYPERF_DEVICE`` names. If it has parameters, the busy time
+        of its pipelines is a candidate for the fit besides property counts.
+    model : str, optional
+        Model to fit. The default is the one that generalizes best.
+    counting : {"executed", "paper"}, optional
+        How to count operations; see :func:`loopyperf.count`.
+    source : str, optional
+        A short description of the source of the times.
+    save : path, optional
+        File for the fit, in the format of :func:`loopyperf.calibrate`.
+    prior : Fit, path or str, optional
+        A fit of pipelines, its file, or the name of its device. The weights are regularized toward it instead of the
+        device parameters, and only the overlap of pipelines is fitted.
+    executor : concurrent.futures.Executor, optional
+        Executor that analyzes the rows.
+    time_limit : float, optional
+        Maximum seconds to analyze a row.
+    on_failure : callable, optional
+        Called with a row that cannot be analyzed and the error; the row is then omitted. The default raises the error.
 
-    Raises :class:`CalibrationError` if a row is not a measurement or nothing is left to fit, :class:`UnknownModelError`
-    for a model that is not fitted, and :class:`ParameterError` for an invalid device, prior, executor or time limit;
-    for a prior also what :func:`loopyperf.load_fit` raises, and :class:`UnknownDeviceError`.
+    Returns
+    -------
+    Fit
+        Weights in seconds per unit of work, with provenance, residuals and, for two or more kernel classes,
+        cross-validation and prediction intervals.
+
+    Raises
+    ------
+    CalibrationError
+        A row is not a measurement, or nothing is left to fit.
+    UnknownModelError
+        *model* is not a fitted model.
+    ParameterError
+        The device, prior, executor or time limit is invalid.
+    FitFileError
+        *prior* cannot be loaded, or the fit cannot be saved.
+    UnknownDeviceError
+        *prior* names a device without a fit.
+
+    Examples
+    --------
+    >>> import loopy as lp, numpy as np, loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "out[i] = 2*a[i]",
+    ...     [lp.GlobalArg("out, a", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...     name="double",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> rows = [(knl, {"n": 2**20}, 30e-6), (knl, {"n": 2**22}, 90e-6), (knl, {"n": 2**24}, 330e-6)]
+    >>> fit = lpp.fit(rows, device="my-gpu", model="linear")
+    >>> print(f"{fit.weights['launches']:.1g} s")
+    1e-05 s
+    >>> print(f"{lpp.estimate(knl, fit=fit, n=2**23).seconds:.2g} s")
+    0.00017 s
     """
     if model is not None:
         find_fitted_model(model)
@@ -162,53 +221,47 @@ def fit(
     check_time_limit(time_limit)
     observations = _observed(rows, counting, known, executor, time_limit, on_failure)
     candidates = drawn_to(believed, observations) if believed else possible(observations, model)
-    said = f"{source}; drawn to the fit of {believed.slug}" if believed else source
-    fits = fit_observations(given_provenance(named, known, counting, said), observations, candidates)
+    origin = f"{source}; regularized toward the fit of {believed.slug}" if believed else source
+    fits = fit_observations(given_provenance(named, known, counting, origin), observations, candidates)
     if save is not None:
         save_fit(fits[0], Path(save))
     return fits[0]
 
 
 def prior_fit(prior: FitChoice | None, model: str | None) -> Fit | None:
-    """Return the fit of pipelines that *prior* is, or names by its path or its device.
+    """Return the fit of pipelines given by *prior*: a fit, its path or its device.
 
-    Raises :class:`ParameterError` for a fit of counts, or where a *model* without pipelines is asked for, and what
-    reading it raises.
+    Raises :class:`ParameterError` for a fit of counts or a *model* without pipelines, and the errors of loading it.
     """
     if prior is None:
         return None
     if model not in (None, PRIOR_MODEL):
-        raise ParameterError(
-            f"prior= is for the model {PRIOR_MODEL!r}, received model={model!r}; leave one of them out"
-        )
+        raise ParameterError(f"a prior is an option of model {PRIOR_MODEL!r}, got model={model!r}; omit one of them")
     if isinstance(prior, str) and not is_path(prior):
         found = chosen_fit(PRIOR_MODEL, prior, None)
     else:
         found = chosen_fit(None, None, prior)
     if (found.model, found.basis) != (PRIOR_MODEL, "pipelines"):
         raise ParameterError(
-            f"prior= is a fit of {PRIOR_MODEL!r}, of pipelines; received the fit of {found.model!r}, of {found.basis}, "
-            f"on {found.slug}; make one of its archive with `loopyperf fit --model {PRIOR_MODEL}`"
+            f"a prior must be a fit of model {PRIOR_MODEL!r} to pipelines, got one of {found.model!r} to {found.basis} "
+            f"for {found.slug}; make one from its archive with `loopyperf fit --model {PRIOR_MODEL}`"
         )
     return found
 
 
 def drawn_to(prior: Fit, observations: Sequence[Observation]) -> tuple[FitRecipe, ...]:
-    """Return the one way to fit *observations* with weights that are drawn to those of *prior*.
+    """Return the candidate that fits *observations* with weights regularized toward those of *prior*.
 
-    Raises :class:`ParameterError` where nothing is known of their pipelines.
+    Raises :class:`ParameterError` if the observations have no pipelines.
     """
     found = [each for each in possible(observations, PRIOR_MODEL) if each.basis == "pipelines"]
     if not found:
-        raise ParameterError(
-            "prior= needs a device with a complete description, of which pipelines are known; state device=, or leave "
-            "prior= out"
-        )
+        raise ParameterError("a prior needs a device with complete parameters; pass a device, or omit the prior")
     return tuple(replace(each, solve=partial(solve_overlap, prior=prior)) for each in found)
 
 
 def given_provenance(device: Device | str, known: Device | None, counting: Counting, source: str) -> Provenance:
-    """Return where what is made from rows taken on *device* comes from; *known* is its description, if it has one."""
+    """Return the provenance of a model made from rows measured on *device*, whose parameters are *known* or None."""
     return Provenance(
         model="",
         device=known.name if known else str(device),
@@ -221,23 +274,23 @@ def given_provenance(device: Device | str, known: Device | None, counting: Count
 
 
 def given_device_name(device: object) -> tuple[Device | str, Device | None]:
-    """Return the name of *device*, or its description, and its description if there is one.
+    """Return *device*'s name, or its parameters if given, and its parameters if they exist.
 
-    Without one, that is what ``LOOPYPERF_DEVICE`` names, or nobody's. Raises :class:`ParameterError` if *device* is
-    neither a name nor a description.
+    The default is the device that ``LOOPYPERF_DEVICE`` names, or an unnamed device. Raises :class:`ParameterError` if
+    *device* is neither a name nor device parameters.
     """
     if isinstance(device, Device):
         return device, device
     named = os.environ.get(DEVICE_VARIABLE) or NOBODYS if device is None else device
     if not isinstance(named, str) or not device_slug(named):
-        raise ParameterError(f"device is the name of the measured device, or its description; received {device!r}")
+        raise ParameterError(f"device must be the name or the parameters of the measured device; received {device!r}")
     return named, description_or_none(device_slug(named))
 
 
 def checked_rows(measurements: object) -> list[Measured]:
-    """Return *measurements* as rows; raises :class:`CalibrationError` naming the first that is not a measurement."""
+    """Return *measurements* as rows; raises :class:`CalibrationError` with the number of the first invalid one."""
     if isinstance(measurements, str) or not isinstance(measurements, Iterable):
-        raise CalibrationError(f"measurements are rows of {_A_ROW}; received {measurements!r:.80}")
+        raise CalibrationError(f"measurements must be rows of {_A_ROW}; received {measurements!r:.80}")
     return [_row(row, number) for number, row in enumerate(cast("Iterable[object]", measurements))]
 
 
@@ -251,10 +304,12 @@ def _row(row: object, number: int) -> Measured:
     except TypeError as error:
         why = f" ({error})"
     if not isinstance(found, Measured):
-        raise CalibrationError(f"row {number} is not a measurement: give {_A_ROW}; received {row!r:.80}{why}")
+        raise CalibrationError(f"row {number} must be a measurement: {_A_ROW}; received {row!r:.80}{why}")
     sizes, seconds = cast("object", found.sizes), cast("object", found.seconds)
     if not isinstance(sizes, Mapping):
-        raise CalibrationError(f"row {number}: sizes are by name, as in {{'n': 1024}}; received {sizes!r:.80}")
+        raise CalibrationError(
+            f"row {number}: sizes must be a mapping by name, as in {{'n': 1024}}; received {sizes!r:.80}"
+        )
     if not isinstance(seconds, Real) or not (isfinite(float(seconds)) and float(seconds) > 0):
         raise CalibrationError(f"row {number}: seconds must be a positive number; received {seconds!r:.80}")
     return found
@@ -279,9 +334,9 @@ def analysed(
     executor: Executor | None,
     on_failure: Callable[[Measured, LoopyperfError], None] | None,
 ) -> list[Found]:
-    """Return what *analyse* finds of each of *tasks*, one for each of *rows*, by *executor* if there is one.
+    """Return the results of *analyse* for *tasks*, which belong to *rows*, by *executor* if given.
 
-    The first error is raised; with *on_failure* this is called with the row instead, which is left out.
+    The first error is raised, unless *on_failure* is given: then it is called with the row, which is omitted.
     """
     found = map(analyse, tasks) if executor is None else executor.map(analyse, tasks)
     kept: list[Found] = []
@@ -313,6 +368,6 @@ def _observation(task: Task) -> Observation | LoopyperfError:
     try:
         return limited(time_limit, observed)
     except TimeIsUp:
-        return CalibrationError(f"{row.label or name} at {dict(row.sizes)} takes longer than {time_limit} s to analyse")
+        return CalibrationError(f"analyzing {row.label or name} at {dict(row.sizes)} took more than {time_limit} s")
     except LoopyperfError as error:
         return error

@@ -1,9 +1,8 @@
-"""Where fits are kept, and which one is meant: an explicit path beats a person's own fits, which beat the bundled ones.
+"""Fit files: where they are stored and which one is used. A path precedes the user's fits, which precede bundled fits.
 
-A fit for a device lies at ``<folder>/<device slug>/<model>.json``. One GPU has several where it was measured through
-several backends, whose compilers and launches differ: the first one lies there, another one beside it, at
-``<model>.<backend>.json``, and each states its backend. Where none is asked for, it is OpenCL's, which is what
-everything else defaults to.
+The fit for a device is the file ``<folder>/<device slug>/<model>.json``. A GPU has several fits if it was measured
+through several backends, whose compilers and launches differ: the first has this name, others are next to it in
+``<model>.<backend>.json``, and each contains its backend. The default is OpenCL's, as everywhere else.
 """
 
 import os
@@ -22,16 +21,16 @@ from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
 from loopyperf.files import file_names, is_folder, is_there, user_data, user_data_name
 
 FITTED_MODELS = ("linear", "overlap")
-"""that fits are of, the simplest first"""
-BY_DESCRIPTION = '. Without one, its description will do: model="pipeline"'
-"""how the error that there is no fit ends where the device is described"""
+"""models that fits are made for, simplest first"""
+BY_DESCRIPTION = "; model='pipeline' needs no fit"
+"""end of the error for a missing fit if the device has parameters"""
 PREFERRED = "opencl"
-"""backend whose fit is meant where there are several and none is asked for"""
+"""backend whose fit is used if there are several and none is requested"""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownFit:
-    """A fit file that can be found by its device and model."""
+    """A fit file that can be found by device and model."""
 
     slug: str
     model: str
@@ -40,28 +39,28 @@ class KnownFit:
 
 
 def user_fits() -> Path:
-    """Return the folder of a person's own fits, where calibration puts them; it need not exist."""
+    """Return the folder of the user's own fits, where calibrations are stored; it may not exist."""
     return user_data() / "fits"
 
 
 @cache
 def bundled_fits() -> Path:
-    """Return the folder of the fits that come with loopyperf: inside the installed package, beside it in a checkout."""
+    """Return the folder of bundled fits: inside the installed package, or next to it in a checkout."""
     package = Path(__file__).parents[1]
     inside = package / "fits"
     return inside if is_folder(inside) else package.parent / "fits"
 
 
 def known_fits() -> tuple[KnownFit, ...]:
-    """Return all fit files that can be found by name, by device and model, a person's own before a bundled one."""
+    """Return all fit files in the library by device and model, the user's own before bundled ones."""
     found = [*_listed(user_fits(), "user"), *_listed(bundled_fits(), "bundled")]
     return tuple(sorted(found, key=lambda known: (known.slug, known.model)))
 
 
 def own_path(fit: Fit) -> Path:
-    """Return where calibration puts *fit* among a person's own: not over one that was measured through another backend.
+    """Return the path for *fit* among the user's own, without replacing one measured through another backend.
 
-    What is there and cannot be read is replaced.
+    An unreadable file is replaced.
     """
     plain = user_fits() / fit.slug / f"{fit.model}.json"
     beside = plain.with_name(f"{fit.model}.{device_slug(fit.backend)}.json")
@@ -71,7 +70,7 @@ def own_path(fit: Fit) -> Path:
 
 
 def save_fits(fits: Sequence[Fit], path: str | os.PathLike[str] | None = None) -> None:
-    """Write the first of *fits* to *path*, or all of them where they are found; raises :class:`FitFileError`."""
+    """Write the first of *fits* to *path*, or all of them to the library; raises :class:`FitFileError`."""
     for fit in fits if path is None else fits[:1]:
         save_fit(fit, own_path(fit) if path is None else path)
 
@@ -82,19 +81,18 @@ def find_fit(
     path: str | os.PathLike[str] | None = None,
     backend: str | None = None,
 ) -> Fit:
-    """Return the fit at *path* if given, else a person's own fit of *model* for *device*, else the bundled one.
+    """Return the fit at *path* if given, else the user's own fit of *model* for *device*, else the bundled one.
 
-    Without a *model*, of a person's own fits for the device the one that generalises best by its own cross-validation,
-    the linear one where none says so; else of the bundled ones. *backend* is what it was measured through; where there
-    are several and none is asked for, it is :data:`PREFERRED`, else the first one of the alphabet.
+    Without a *model*, return the user's own fit for the device that generalizes best in its cross-validation, the
+    linear one if none has a cross-validation, else the bundled one. *backend* is the backend of the measurements, by
+    default :data:`PREFERRED`, or else the alphabetically first one.
 
-    *device* is a slug, a name that becomes one (:func:`loopyperf.device.device_files.device_slug`), the full name that
-    a fit states, another name of the same described device, or the path of its description. A person's own fit that
-    cannot be read is an error; it is never passed over for a bundled one.
+    *device* is a slug, a name with that slug (:func:`loopyperf.device.device_files.device_slug`), the full name in a
+    fit, another name of the same device, or the path of its parameters. A user's own fit that cannot be read is an
+    error; a bundled one is not used instead.
 
-    :raises UnknownDeviceError: there is no fit for the device at all; lists the known ones, the most similar first.
-    :raises FitFileError: there is none of that model or backend, the file cannot be read, or it holds another model's
-        fit.
+    :raises UnknownDeviceError: the device has no fit; lists the known devices, the most similar first.
+    :raises FitFileError: there is no fit of that model or backend, or the file cannot be read or is of another model.
     """
     if path is None:
         return _found(slug_of(device), model, backend)
@@ -102,33 +100,33 @@ def find_fit(
     fit = _read(file)
     if model is not None and fit.model != model:
         raise FitFileError(
-            f"{file} holds a fit of the model {fit.model!r}, but {model!r} was asked for; "
-            f"ask for the model {fit.model!r}, or give a fit of {model!r}"
+            f"{file} holds a fit of model {fit.model!r}, but {model!r} was requested; "
+            f"request {fit.model!r}, or pass a fit of {model!r}"
         )
     return fit
 
 
 def other_backends(fit: Fit) -> tuple[str, ...]:
-    """Return the other backends that fits for the device of *fit*, and of its model, were measured through."""
+    """Return the other backends with fits of the same model for the device of *fit*."""
     files = [file for folder in _folders() for file in _files(f"{folder}/{fit.slug}", fit.model)]
     if len(files) < 2:
         return ()
     return tuple(sorted({_read(file).backend for file in files} - {fit.backend, ""}))
 
 
-# {{{ reading, once for each state of a file
+# {{{ reading, cached by the state of a file
 
 Stamp = tuple[int, ...]
-"""what tells one state of a file from another"""
+"""identifies the state of a file"""
 
 _SETTLING = 2_000_000_000
-"""nanoseconds: two changes of a file that follow each other faster than the file system's clock have the same stamp"""
+"""nanoseconds within which two changes of a file may have the same time stamp"""
 
 _known: dict[str, tuple[Stamp, Fit]] = {}
 
 
 def _read(file: str) -> Fit:
-    """Return the fit in *file* as it is now; an unchanged file is not read again, one that has just changed is."""
+    """Return the fit in *file*, cached while the file is unchanged; a recently changed file is read again."""
     try:
         status = os.stat(file)  # noqa: PTH116 - see _folders
     except (OSError, ValueError):
@@ -150,7 +148,7 @@ def _read(file: str) -> Fit:
 
 
 def _found(slug: str, model: str | None, backend: str | None) -> Fit:
-    """Return the fit for a device that is meant, of the first folder that has one."""
+    """Return the fit for a device from the first folder that has one."""
     seen: list[Fit] = []
     for files in _places(slug, model):
         fits = [_read(file) for file in files]
@@ -162,7 +160,7 @@ def _found(slug: str, model: str | None, backend: str | None) -> Fit:
 
 
 def _places(slug: str, model: str | None) -> Iterator[list[str]]:
-    """Yield the files for a device, a person's own first: where the folder is called so, then of other folders."""
+    """Yield the fit files for a device, the user's own first: from the folder of that name, then from other folders."""
     own, bundled = _folders()
     for folder, origin in ((own, "user"), (bundled, "bundled")):
         yield _files(f"{folder}/{slug}", model)
@@ -171,7 +169,7 @@ def _places(slug: str, model: str | None) -> Iterator[list[str]]:
 
 
 def _is_for(known: KnownFit, slug: str) -> bool:
-    """Return whether a fit is for the device *slug*, by the name of its folder or by what it states."""
+    """Return whether a fit is for the device *slug*, by its folder or by the device in the file."""
     if is_one_device(known.slug, slug):
         return True
     try:
@@ -185,7 +183,7 @@ def _of_one_backend(fits: Sequence[Fit]) -> list[Fit]:
     return [fit for fit in fits if fit.backend == backends[0]]
 
 
-# Strings, because this is in the inner loop of searches and a Path takes as long to make as a file to find.
+# Strings, because this is the inner loop of searches, and creating a Path takes as long as finding a file.
 
 
 def _folders() -> tuple[str, str]:
@@ -193,7 +191,7 @@ def _folders() -> tuple[str, str]:
 
 
 def _files(folder: str, model: str | None) -> list[str]:
-    """Return the fit files in *folder*, of *model* or of all that fits are of, in their order and then by name."""
+    """Return the fit files in *folder* of *model*, or of all models in their order and then by name."""
     names = file_names(folder)
     return [f"{folder}/{name}" for each in _wanted(model) for name in names if _is_fit_of(name, each)]
 
@@ -229,16 +227,16 @@ def _no_fit(slug: str, model: str) -> LoopyperfError:
         return UnknownDeviceError(_no_such_device(slug, sorted({fit.slug for fit in known})))
     models = ", ".join(dict.fromkeys(fit.model for fit in of_device))
     return FitFileError(
-        f"there is no fit of the model {model!r} for {slug!r}, only of {models}; ask for one of these, "
-        "or run `loopyperf calibrate` on the device"
+        f"no fit of model {model!r} for {slug!r}, only of {models}; request one of these, or run `loopyperf calibrate` "
+        "on the device"
     )
 
 
 def _no_fit_through(backend: str | None, slug: str, fits: Sequence[Fit]) -> FitFileError:
-    through = ", ".join(sorted({repr(fit.backend) if fit.backend else "one that is not stated" for fit in fits}))
+    through = ", ".join(sorted({repr(fit.backend) if fit.backend else "an unknown one" for fit in fits}))
     return FitFileError(
-        f"there is no fit for {slug!r} that was measured through the backend {backend!r}, only through {through}; "
-        f"ask for that, or run `loopyperf calibrate --backend {backend}` on the device"
+        f"no fit for {slug!r} measured through backend {backend!r}, only through {through}; request one of these, or "
+        f"run `loopyperf calibrate --backend {backend}` on the device"
     )
 
 
@@ -248,18 +246,17 @@ def _no_such_device(slug: str, known: Sequence[str]) -> str:
         known = sorted({*known, *(each.slug for each in known_descriptions())})
     if not way_out:
         return (
-            f"no device called {slug!r} has a fit or is described; nearest to it: {nearest_to(slug, known)}. "
-            "`loopyperf devices` lists all; to add one, run `loopyperf calibrate` on it, or give the path of a fit file"
-            f"{unread()}"
+            f"no device called {slug!r}; nearest: {nearest_to(slug, known)}; see `loopyperf devices`, run `loopyperf "
+            f"calibrate` on the device, or pass the path of a fit{unread()}"
         )
     return (
-        f"there is no fit for the device {slug!r}; devices that have one: {nearest_to(slug, known)}. "
-        f"To make one, run `loopyperf calibrate` on the device, or give the path of a fit file{way_out}"
+        f"no fit for device {slug!r}; devices with a fit: {nearest_to(slug, known)}; run `loopyperf calibrate` on the "
+        f"device, or pass the path of a fit{way_out}"
     )
 
 
 def without_fit(device: str) -> str:
-    """Return how a *device* is estimated without a fit, as the end of a sentence; nothing where that is no answer."""
+    """Return how to estimate *device* without a fit, as the end of a sentence; empty if that is impossible."""
     try:
         described = load_device(device)
     except LoopyperfError:

@@ -1,6 +1,6 @@
-"""A fit: the weights of one model on one device, with everything needed to judge and to reproduce them.
+"""Fits: the weights of a model on a device, with the information needed to assess and reproduce them.
 
-The fields are those of the files in ``fits/``, whose README describes them; units are seconds.
+The fields are those of the files in ``fits/``, which its README describes; units are seconds.
 """
 
 import math
@@ -27,117 +27,133 @@ from loopyperf.models.workload import LAUNCHES, shown
 from loopyperf.units import amount, duration, in_percent, number_of, unit_cost
 
 SCHEMA = 2
-"""Version of the fit files that this loopyperf writes."""
+"""Schema version of the fit files that this version writes."""
 
 Setting = bool | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | Number | str
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True):
-    """Where weights come from."""
+    """Origin of the weights."""
 
     model: str
-    """the model that they are for, e.g. ``"linear"``"""
+    """model of the weights, such as ``"linear"``"""
     device: str
-    """the device's full name, e.g. ``"AMD Radeon R9 Fury"``"""
+    """full name of the device, such as ``"AMD Radeon R9 Fury"``"""
     slug: str
-    """the device's short name: that of its folder, e.g. ``"amd-r9-fury"``"""
+    """short name of the device and its folder, such as ``"amd-r9-fury"``"""
     described_as: str = ""
-    """short name of the description that pipelines are of, where it is not the device's own"""
+    """short name of the device parameters that define the pipelines, if it differs from ``slug``"""
     driver: str = ""
-    """its version, as the device reported it"""
+    """driver version as reported by the device"""
     backend: str = ""
-    """what the kernels were run through, e.g. ``"opencl"``"""
+    """backend that ran the kernels, such as ``"opencl"``"""
     versions: Mapping[str, str] = {}
-    """of loopyperf and what it counted and compiled with, by package"""
+    """versions of loopyperf and its dependencies for counting and compiling, by package"""
     protocol: Mapping[str, Setting] = {}
-    """how the kernels were timed"""
+    """rules of the measurements"""
     counting: Literal["paper", "executed"]
-    """whether instructions count over their own inames only, or as often as the hardware runs them"""
+    """whether instructions count over their own inames only (paper), or as often as the hardware executes them"""
     created: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
-    """when the fit was made, in UTC"""
+    """UTC time at which the fit was made"""
     source: str = ""
-    """free text, e.g. a citation"""
+    """free text, such as a citation"""
     launch_overhead: Number | None = None
     """measured run time of an empty kernel"""
     noise_floor: Amount | None = None
-    """standard deviation of times that should be the same, relative; of the yardstick, a kernel that was timed again
-    around each measurement that stands"""
+    """relative standard deviation of repeated times of the reference kernel around the measurements"""
     pace: Amount | None = None
-    """seconds of a round of that kernel's loop then: how fast the device was"""
+    """seconds per round of the reference kernel's loop, which shows how fast the device was"""
 
 
 class Residual(msgspec.Struct, frozen=True):
-    """What the weights leave unexplained of one observation."""
+    """Relative error of one observation."""
 
     kernel_class: str
-    """what the kernel is one of, e.g. ``"transpose"``"""
+    """class of the kernel, such as ``"transpose"``"""
     label: str
-    """the configuration within its class"""
+    """configuration within its class"""
     sizes: Mapping[str, Whole]
-    """values of its parameters, by name"""
+    """parameter values by name"""
     seconds: Amount
-    """measured"""
+    """measured run time"""
     residual: Number
-    """1 − predicted/measured; negative where the model is too slow"""
+    """1 − predicted/measured; negative where the prediction is too slow"""
 
 
 class ResidualSummary(msgspec.Struct, frozen=True):
-    """Relative residuals of all observations in three numbers."""
+    """Summary statistics of the relative residuals of all observations."""
 
     geometric_mean: Amount
-    """of magnitudes (:func:`loopyperf.calibration.accuracy.geometric_mean`)"""
+    """geometric mean of magnitudes (:func:`loopyperf.calibration.accuracy.geometric_mean`)"""
     root_mean_square: Amount
-    """what the plain fit minimises"""
+    """minimized by the plain fit"""
     worst: Amount
-    """largest magnitude"""
+    """maximum magnitude"""
 
 
 class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Weights with their provenance, as a fit file holds them; all but the provenance and the weights may be empty."""
+    """A model's weights for a device, with provenance and accuracy.
+
+    :func:`loopyperf.calibrate`, :func:`loopyperf.fit` and :func:`loopyperf.load_fit` return it. ``str`` gives a table
+    of the weights. All fields except the provenance and the weights may be empty.
+
+    Examples
+    --------
+    >>> import loopyperf
+    >>> fit = loopyperf.Fit(
+    ...     model="linear",
+    ...     device="My GPU",
+    ...     slug="my-gpu",
+    ...     counting="executed",
+    ...     weights={"f32 mul": 2e-11, "launches": 1e-5},
+    ... )
+    >>> fit.weights["launches"]
+    1e-05
+    """
 
     weights: Annotated[Mapping[str, Number], msgspec.Meta(min_length=1)]
-    """seconds per unit of each property"""
+    """seconds per unit of each property; for pipelines, factors on their busy time"""
     sharpness: Number = 1.0
-    """p of the overlap model; 1 where nothing overlaps"""
+    """p of the overlap model; 1 without overlap"""
     basis: Basis = "counts"
-    """what the weights are for: property counts, or the pipelines of the device's description"""
+    """columns that the weights are for: property counts, or the pipelines of the device parameters"""
     undetermined: tuple[Indistinguishable, ...] = ()
-    """properties without a weight of their own, because the measured kernels cannot tell them apart"""
+    """properties without a weight because the measured kernels cannot distinguish them"""
     ranges: Mapping[str, tuple[Amount, Amount]] = {}
-    """least and greatest amount of each property among the observations that have it"""
+    """minimum and maximum amount of each property among the observations that have it"""
     rank: Whole | None = None
-    """how many weights the measurements determine; None where nobody recorded it"""
+    """number of weights that the measurements determine; None if unknown"""
     condition: Amount | None = None
-    """of the matrix whose columns they are: the most by which relative errors grow from times to weights"""
+    """condition number of the fitted matrix: maximum amplification of relative errors from times to weights"""
     at_bound: tuple[str, ...] = ()
-    """properties whose weight the non-negative fit holds at 0"""
+    """properties whose weight is 0, the bound of the non-negative fit"""
     candidate: str = ""
-    """which way to fit it is (:data:`loopyperf.calibration.validation.CANDIDATES`); empty where none of them"""
+    """name of the candidate (:data:`loopyperf.calibration.validation.CANDIDATES`); empty for other fits"""
     options: Mapping[str, Setting] = {}
-    """the solver's"""
+    """options of the solver"""
     residual_summary: ResidualSummary | None = None
-    """how far the fit is off on what it was fitted to; None where nobody recorded it"""
+    """residuals of the fitted observations; None if unknown"""
     cross_validation: CrossValidation | None = None
-    """how far off it is on kernel classes that were left out; None where it was not judged so"""
+    """errors on held-out kernel classes; None without cross-validation"""
     uncertainty: Uncertainty | None = None
-    """what intervals are made from; None where fewer than two kernel classes were fitted"""
+    """data for prediction intervals; None if fewer than two kernel classes were fitted"""
     coverage: tuple[Coverage, ...] = ()
-    """which kernels exercise each property, and how well it is told apart; empty in fits from before it was recorded"""
+    """kernels that exercise each property, and how well it is determined; empty in older fits"""
     residuals: tuple[Residual, ...] = ()
-    """one for each observation that it was fitted to"""
+    """residual of each fitted observation"""
 
     def __post_init__(self) -> None:
-        """Refuse parts that do not belong together."""
+        """Require consistent fields."""
         if self.uncertainty is not None and (strange := set(self.uncertainty.columns) - set(self.weights)):
-            raise ValueError(f"the uncertainty is of {', '.join(sorted(strange))}, which has no weight")
+            raise ValueError(f"uncertainty.columns without a weight: {', '.join(sorted(strange))}")
         if wrong := [name for name, (least, most) in self.ranges.items() if least > most]:
-            raise ValueError(f"the range of {wrong[0]!r} ends before it begins")
+            raise ValueError(f"the range of {wrong[0]!r} must have minimum <= maximum")
         ridge = self.options.get("ridge", 0)
         if isinstance(ridge, str) or ridge < 0:
-            raise ValueError(f"the option ridge is a number of at least 0, received {ridge!r}")
+            raise ValueError(f"option ridge must be a number >= 0, received {ridge!r}")
 
     def report_text(self) -> ReportText:
-        """Return the weights with what they were fitted to, and how well they do on kernel classes left out."""
+        """Return the weights, the fitted measurements, and the errors on held-out kernel classes as report text."""
         validated = self.cross_validation
         return ReportText(
             question=f"{self.model} model of {self.device} ({self.slug})",
@@ -147,36 +163,36 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
         )
 
     def _origin(self) -> Iterator[str]:
-        """Yield what there is, from how much, how well determined, and how far off it is there."""
+        """Yield the number of weights and measurements, the rank, and the residuals."""
         yield f"{number_of(len(self.weights), 'weight')} of {self.basis}"
         if not self.residuals:
             return
         yield f"from {number_of(len(self.residuals), 'measurement')}"
-        # Where they leave pipelines open, the description stands for them, so that every column has its weight.
+        # For pipelines, the device parameters complete the measurements, so that all columns have a weight.
         if self.basis == "counts" and self.rank is not None:
             yield f"rank {self.rank}" if self.condition is None else f"rank {self.rank}, condition {self.condition:.3g}"
         if self.residual_summary is not None:
             mean, worst = self.residual_summary.geometric_mean, self.residual_summary.worst
-            yield f"residuals of {in_percent(mean, 1)} (geometric mean), at worst {in_percent(worst, 1)}"
+            yield f"residuals of {in_percent(mean, 1)} (geometric mean), at most {in_percent(worst, 1)}"
 
     def _weights(self) -> Table:
-        """Return the weights, how sure each is, and where it is known the most that a measurement had of it."""
+        """Return the weights, their errors, and the maximum amounts in a measurement, as far as they are known."""
         of_pipelines = self.basis == "pipelines"
         first, each, most = (
-            ("pipeline", "takes", "at most busy") if of_pipelines else ("property", "each", "most counted")
+            ("pipeline", "factor", "max busy time") if of_pipelines else ("property", "each", "max count")
         )
         columns = {
             first: [shown(name) if of_pipelines else name for name in self.weights],
             each: [self._in_words(name, weight) for name, weight in self.weights.items()],
         }
         if widths := self._widths():
-            columns["off by"] = [_off_by(widths.get(name), weight) for name, weight in self.weights.items()]
+            columns["error"] = [_off_by(widths.get(name), weight) for name, weight in self.weights.items()]
         if self.ranges:
             columns[most] = [self._most_in_words(name) for name in self.weights]
         return Table(tuple(columns), list(zip(*columns.values(), strict=True)))
 
     def _widths(self) -> dict[str, float]:
-        """Return by how much each weight may be off, where that is known."""
+        """Return the half width of each weight's interval, where it is known."""
         widths = {} if self.uncertainty is None else self.uncertainty.of_weights()
         return {name: width for name, width in widths.items() if math.isfinite(width)}
 
@@ -196,37 +212,37 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
     def _remarks(self) -> Iterator[str]:
         if self.basis == "pipelines":
             yield (
-                "times: of what the device's description says, drawn to 1 as far as measurements leave it open; busy: "
-                "by the description, in one measurement"
+                "factor: relative to published device parameters, regularized toward 1; max busy time: in one "
+                "measurement, by published device parameters"
             )
         if self._widths():
-            yield f"off by: with a probability of {in_percent(LEVEL)}, up or down, if the model is right otherwise"
+            yield f"error: half width of the {in_percent(LEVEL)} interval, if the model is otherwise correct"
         if self.cross_validation is not None:
             if self.cross_validation.not_compared:
                 yield self.cross_validation.not_compared
-            yield f"kept: {self.candidate or self.cross_validation.better}"
-        yield from (f"not told apart: {', '.join(group.properties)}" for group in self.undetermined)
+            yield f"selected: {self.candidate or self.cross_validation.better}"
+        yield from (f"indistinguishable: {', '.join(group.properties)}" for group in self.undetermined)
         if self.source:
             yield f"source: {self.source}"
 
     @property
     def is_better(self) -> bool:
-        """Return whether the cross-validation found that no other way to fit these measurements generalises better."""
+        """Return whether no other candidate generalizes better in the cross-validation."""
         return self.cross_validation is not None and self.cross_validation.better == self.candidate
 
 
 def _off_by(width: float | None, weight: float) -> str:
-    """Return in words by how much a *weight* may be off, up or down, if that is known."""
+    """Return the relative half width of a *weight*'s interval as text; empty if unknown."""
     if width is None:
         return ""
-    return in_percent(width / weight) if weight > width else "all of it"
+    return in_percent(width / weight) if weight > width else "100 % or more"
 
 
-# {{{ fit files: JSON, the schema version first
+# {{{ fit files: JSON with the schema version first
 
 
 def _from_schema_1(document: Document) -> Document:
-    """Return a document in which the errors of a cross-validation stand by candidate, of which there were two."""
+    """Return a document of schema 2, with the errors of cross-validation by candidate, of which there were two."""
 
     def by_candidate(errors: Document) -> Document:
         rest = {name: value for name, value in errors.items() if name not in ("plain", "non_negative")}
@@ -241,37 +257,89 @@ def _from_schema_1(document: Document) -> Document:
 
 
 UPGRADES: Mapping[int, Callable[[Document], Document]] = {1: _from_schema_1}
-"""For each older schema version, the function that makes its document one of the next."""
+"""functions that upgrade a document to the next schema, by its own schema"""
 
-_RECALIBRATE = "give the path of a fit file, or make one with `loopyperf calibrate`"
+_RECALIBRATE = "pass the path of a fit file, or make one with `loopyperf calibrate`"
 
 
 def save_fit(fit: Fit, path: str | os.PathLike[str]) -> None:
-    """Write *fit* to *path*, making its folder; whoever reads meanwhile finds the old file or the new one, whole.
+    """Write *fit* to a file, creating its folder.
 
-    :raises FitFileError: a number in the fit is not finite, or the file cannot be written.
+    The file is replaced atomically: a concurrent reader finds the old or the new fit.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit to save.
+    path : path
+        The file, with the extension ``.json``.
+
+    Raises
+    ------
+    FitFileError
+        A number in the fit is not finite, or the file cannot be written.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import loopyperf
+    >>> fit = loopyperf.Fit(
+    ...     model="linear", device="My GPU", slug="my-gpu", counting="executed", weights={"launches": 1e-5}
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "linear.json")
+    ...     loopyperf.save_fit(fit, path)
+    ...     loopyperf.load_fit(path) == fit
+    True
     """
     write_document(fit_document(fit), Path(path), "fit")
 
 
 def fit_document(fit: Fit) -> Document:
-    """Return what the file of *fit* holds, as plain values."""
+    """Return the contents of *fit*'s file as plain values."""
     return {"schema": SCHEMA, **cast("Document", msgspec.to_builtins(fit, order="deterministic"))}
 
 
 def path_of(fit: str | os.PathLike[str]) -> str:
-    """Return where the file of *fit* is; raises :class:`FitFileError` for what is no path."""
+    """Return the path of a fit file; raises :class:`FitFileError` if *fit* is not a path."""
     try:
         return os.fspath(fit)
     except TypeError as error:
-        raise FitFileError(f"a fit, or the path of one, is needed, received {fit!r}") from error
+        raise FitFileError(f"fit must be a fit or the path of one, received {fit!r}") from error
 
 
 def load_fit(path: str | os.PathLike[str]) -> Fit:
-    """Return the fit in the file at *path*, brought up to the current schema.
+    """Load a fit from a file of this or an earlier schema.
 
-    :raises FitFileError: there is no such file, it is corrupt or no fit, a later loopyperf wrote it, or the overlap
-        model has no answer with its weights.
+    Parameters
+    ----------
+    path : path
+        A fit file, as written by :func:`loopyperf.save_fit`, :func:`loopyperf.fit` or :func:`loopyperf.calibrate`.
+
+    Returns
+    -------
+    Fit
+        Weights in seconds per unit of work, with provenance and accuracy.
+
+    Raises
+    ------
+    FitFileError
+        The file is missing, is not a valid fit, or was written by a later version; or the weights are invalid for the
+        overlap model.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import loopyperf
+    >>> fit = loopyperf.Fit(
+    ...     model="linear", device="My GPU", slug="my-gpu", counting="executed", weights={"launches": 1e-5}
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "linear.json")
+    ...     loopyperf.save_fit(fit, path)
+    ...     loaded = loopyperf.load_fit(path)
+    >>> loaded.device, loaded.weights["launches"]
+    ('My GPU', 1e-05)
     """
     source = Path(path_of(path))
     document = read_document(source, "fit", _RECALIBRATE)
@@ -281,27 +349,27 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
         fit = msgspec.convert(current, Fit)
     except msgspec.ValidationError as error:
         raise FitFileError(
-            f"{source} does not hold a fit: {error!s:.300}; mend it by fits/README.md, or {_RECALIBRATE}"
+            f"{source} is not a valid fit: {error!s:.300}; correct it (see fits/README.md), or {_RECALIBRATE}"
         ) from error
     _check_overlap(fit, source)
     return fit
 
 
 def _check_overlap(fit: Fit, source: Path) -> None:
-    """Raise :class:`FitFileError` for weights or a sharpness of which the overlap model's smooth maximum is no time."""
+    """Raise :class:`FitFileError` if weights or sharpness are invalid for the overlap model's smooth maximum."""
     if fit.model != "overlap":
         return
     if not 1 <= fit.sharpness < math.inf:
         raise FitFileError(
-            f"{source} states the sharpness {fit.sharpness:g}, but in the overlap model it is a number of at least 1, "
-            f"where nothing overlaps; mend it by fits/README.md, or {_RECALIBRATE}"
+            f"{source}: the sharpness of the overlap model must be a number >= 1, got {fit.sharpness:g}; correct it "
+            f"(see fits/README.md), or {_RECALIBRATE}"
         )
     negative = {name: weight for name, weight in fit.weights.items() if weight < 0 and side(name, fit.basis)}
     if negative:
         listed = ", ".join(f"{name!r} {weight:g}" for name, weight in negative.items())
         raise FitFileError(
-            f"{source} has negative weights, {listed}, of what overlaps with the rest: a smooth maximum of times below "
-            f"0 is no time. State weights of at least 0, make it a fit of the linear model, or {_RECALIBRATE}"
+            f"{source}: weights of overlapping columns must be >= 0 in the overlap model, got {listed}; correct them, "
+            f"change the model to 'linear', or {_RECALIBRATE}"
         )
 
 
@@ -310,7 +378,7 @@ def _upgraded(document: object, source: Path) -> Document:
     version = cast("Document", document).get("schema") if isinstance(document, dict) else None
     if type(version) is not int or not (version >= SCHEMA or version in UPGRADES):
         raise FitFileError(
-            f'{source} is no fit file: it must be a JSON object with "schema": {SCHEMA}, but has '
+            f'{source} is not a fit file: it must be a JSON object with "schema": {SCHEMA}, but has '
             f"{type(document).__name__ if not isinstance(document, dict) else f'schema {version!r}'}; {_RECALIBRATE}"
         )
     current = dict(cast("Document", document))
@@ -322,7 +390,7 @@ def _upgraded(document: object, source: Path) -> Document:
         try:
             current = UPGRADES[step](current)
         except (KeyError, TypeError, AttributeError) as error:
-            problem = f"{source} is no fit of schema {step}: {error!r:.300}; restore it, or {_RECALIBRATE}"
+            problem = f"{source} is not a valid fit of schema {step}: {error!r:.300}; restore it, or {_RECALIBRATE}"
             raise FitFileError(problem) from error
     return current
 
@@ -331,31 +399,31 @@ def _upgraded(document: object, source: Path) -> Document:
 
 
 NEGLIGIBLE = 1e-3
-"""of all counts of a kernel: without a weight for so few of them, its time is known nearly as well"""
+"""share of a kernel's counts below which missing weights hardly affect its time"""
 
 
 @dataclass(frozen=True, slots=True)
 class Widths:
-    """How far the answers of a fit for some kernels may be off, and why."""
+    """Uncertainty of a fit's predictions for some kernels."""
 
     half: Vector
-    """by how much ln T of each kernel may be off, up or down; infinite for kernels that do something of
-    :attr:`priceless`, and where the fit has too few scores for the level"""
+    """half width of ln T's interval for each kernel; infinite for kernels with :attr:`priceless` columns, and if the
+    fit has too few scores for the level"""
     leverage: Vector
-    """of each kernel: the variance of ln T from the weights, in units of that of a measurement"""
+    """leverage of each kernel: the variance of ln T due to the weights, in units of a measurement's variance"""
     priceless: tuple[str, ...]
-    """columns without a weight that are more than a negligible part of some kernel, in order"""
+    """names of columns without a weight that are a significant part of some kernel, in order"""
 
 
 def widths(fit: Fit, names: Sequence[str], amounts: Matrix, level: float = LEVEL) -> Widths:
-    """Return how far *fit* may be off, with the probability *level*.
+    """Return the uncertainty of *fit*'s predictions at the probability *level*.
 
-    Kernels have *amounts* (kernels × names) of the columns called *names*.
+    *amounts* (kernels × names) are the kernels' amounts of the columns *names*.
 
-    Raises :class:`CalibrationError` for a fit that states no uncertainty.
+    Raises :class:`CalibrationError` if the fit has no uncertainty.
     """
     if fit.uncertainty is None:
-        raise CalibrationError("a fit without measurements of two classes or more does not know how far it is off")
+        raise CalibrationError("the fit has no uncertainty; fit measurements of two or more kernel classes")
     found = sensitivity_of(fit, names, amounts)
     leverage = fit.uncertainty.leverage(fit, found)
     half = fit.uncertainty.half_width(leverage + novelty(fit, names, amounts, found), level)
@@ -364,12 +432,11 @@ def widths(fit: Fit, names: Sequence[str], amounts: Matrix, level: float = LEVEL
 
 
 def novelty(fit: Fit, names: Sequence[str], amounts: Matrix, found: Sensitivity) -> Vector:
-    """Return the variance of ln T from what no measurement of the fit tells, in units of that of a measurement.
+    """Return the variance of ln T due to work outside the fitted measurements, in units of a measurement's variance.
 
-    Of kernels that have *amounts* (kernels × names) of the columns called *names*, on which T depends as is *found*. A
-    decade beyond the range that was measured of a column counts as much as all that the model gets wrong within it, in
-    the share that the column has in the time. A pipeline without a weight is as unsure as what draws weights to the
-    description leaves it.
+    *amounts* (kernels × names) are the kernels' amounts of the columns *names*; *found* is the sensitivity of T to
+    them. A decade beyond a column's measured range counts as much as all errors of the model within it, scaled by the
+    column's share of the time. A pipeline without a weight has the variance of the regularization.
     """
     places = {name: place for place, name in enumerate(names)}
     decades = np.zeros_like(found.shares)
@@ -383,9 +450,9 @@ def novelty(fit: Fit, names: Sequence[str], amounts: Matrix, found: Sensitivity)
 
 
 def priceless(fit: Fit, names: Sequence[str], amounts: Matrix) -> tuple[str, ...]:
-    """Return the columns without a weight that are more than a negligible part of some kernel, in order.
+    """Return the columns without a weight that are a significant part of some kernel, in order.
 
-    Kernels have *amounts* (kernels × names) of the columns called *names*.
+    *amounts* (kernels × names) are the kernels' amounts of the columns *names*.
     """
     return _columns(names, _priceless(fit, names, amounts))
 
@@ -395,7 +462,7 @@ def _columns(names: Sequence[str], marked: NDArray[np.bool_]) -> tuple[str, ...]
 
 
 def _priceless(fit: Fit, names: Sequence[str], amounts: Matrix) -> NDArray[np.bool_]:
-    """Return which of *amounts* (kernels × names) are without a weight, and more than a negligible part of all."""
+    """Return which of *amounts* (kernels × names) have no weight and are a significant share of the kernel's total."""
     if fit.basis == "pipelines":
         return np.zeros(amounts.shape, np.bool_)
     known = {*fit.weights, *(name for group in fit.undetermined for name in group.left_out)}
@@ -404,7 +471,7 @@ def _priceless(fit: Fit, names: Sequence[str], amounts: Matrix) -> NDArray[np.bo
 
 
 def _decades(amounts: Vector, measured: tuple[float, float]) -> Vector:
-    """Return how many powers of ten *amounts* are outside of the range that was *measured*; 0 for none at all."""
+    """Return by how many powers of ten *amounts* are outside the *measured* range; 0 for amounts of 0."""
     least, most = measured
     if not 0 < least <= most:
         return np.zeros_like(amounts)

@@ -1,4 +1,4 @@
-"""From observations to a fit: the model is chosen, fitted, judged, and everything is kept."""
+"""Fit models to observations: select, solve, validate, and record everything in fits."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,19 +33,17 @@ def fit_observations(
     expected: Iterable[str] = (),
     beyond: Sequence[Observation] = (),
 ) -> tuple[Fit, ...]:
-    """Return a fit of each model, by the candidate of it that best predicts classes that it was not fitted to.
+    """Fit each model by its candidate that generalizes best, and return the fits, the best of all first.
 
-    The one that does so best of all comes first. *candidates* are by default all that *observations* have the columns
-    for. With a single class nothing can be left out: the first candidate of each model is taken, of pipelines if there
-    is one, and has no intervals.
-    The coverage, which is that of counts whatever is fitted, tells of *expected* properties too. *beyond* are kernels
-    whose time hangs on what no property stands for: only fits of pipelines are told of them, and no fit is judged on
-    them.
-    Raises :class:`CalibrationError` where there is nothing to fit, or no candidate.
+    *candidates* are by default all for which *observations* have the columns. With a single kernel class nothing can be
+    held out: the first candidate of each model is used, that of pipelines if there is one, without intervals. The
+    coverage, always that of counts, includes *expected* properties. *beyond* are kernels whose time depends on
+    something without a property: they are used only in fits of pipelines, and never for validation. Raises
+    :class:`CalibrationError` if there is nothing to fit, or no candidate.
     """
     rows = tuple(observations)
-    counts = pose_problem(rows)  # refuses what is no observation
-    # The matrices are small: more threads wait for each other, and for whatever else the machine does.
+    counts = pose_problem(rows)  # checks the observations
+    # The matrices are small: more threads would wait for each other and for other processes.
     with threadpool_limits(1, "blas"):
         return _fits(provenance, rows, candidates, property_coverage(counts, expected), tuple(beyond))
 
@@ -60,10 +58,10 @@ def _fits(
     chosen = possible(rows) if candidates is None else tuple(candidates)
     models = tuple(dict.fromkeys(each.model for each in chosen))
     if not models:
-        raise CalibrationError("no model can be fitted: the observations lack the columns that it needs")
+        raise CalibrationError("no model can be fitted, because the observations lack the required columns")
     if len({row.kernel_class for row in rows}) < 2:
         validated = None
-        # What is described holds beyond one class, better than counts that one class has.
+        # Device parameters generalize beyond one class, better than counts fitted to one class.
         first: dict[str, FitRecipe] = {}
         for each in sorted(chosen, key=lambda each: each.basis != "pipelines"):
             first.setdefault(each.model, each)
@@ -87,9 +85,9 @@ def make_fit(
     covered: tuple[Coverage, ...] = (),
     judged: Sequence[Observation] | None = None,
 ) -> Fit:
-    """Return the fit that records this solution of this problem, which *candidate* found.
+    """Return the fit that records the *solution* of *problem* found by *candidate*.
 
-    *validated* is of the observations *judged*, by default of the problem's; *covered* is their coverage.
+    *validated* is of the observations *judged*, by default the problem's; *covered* is their coverage.
     """
     left_out = None if validated is None else validated.left_out[candidate.name]
     origin: dict[str, Any] = msgspec.structs.asdict(provenance) | {"model": candidate.model}
@@ -128,7 +126,7 @@ def _ranges(problem: Problem) -> dict[str, tuple[float, float]]:
 
 
 def _plain(sizes: Mapping[str, int]) -> dict[str, int]:
-    # Sizes and counts may be NumPy integers, which no file can hold.
+    # Sizes and counts may be NumPy integers, which JSON does not support.
     return {name: int(value) for name, value in sizes.items()}
 
 
@@ -141,32 +139,30 @@ def _summary(residuals: Sequence[float]) -> ResidualSummary:
     )
 
 
-# {{{ how often intervals hold the times of kernels whose classes neither the fit nor its intervals
+# {{{ how often intervals contain the times of kernels whose classes affected neither the fit nor its intervals
 #
-# Have seen.
-#
-# The scores that intervals are made from are of kernel classes that were left out of a fit, so that they cannot judge
-# the intervals too. Here classes are left out once more: a fit is made of the others, with all that belongs to it, its
-# choice among the candidates and its intervals, and is asked for the kernels that it knows nothing of.
+# The scores that determine intervals are of kernel classes held out from a fit, so they cannot also validate the
+# intervals. Here classes are held out once more: a complete fit is made of the others, including the choice of a
+# candidate and the intervals, and then predicts the held-out kernels.
 
 
 FOLDS = 5
 SEEDS = 4
-"""ways to deal the classes to folds: which classes meet in one changes the share by a percent or two"""
+"""number of random assignments of classes to folds; the assignment changes the share by a percent or two"""
 
 
 @dataclass(frozen=True, slots=True)
 class IntervalCoverage:
-    """What intervals are worth, over kernels whose classes were left out."""
+    """Coverage of prediction intervals, over kernels of held-out classes."""
 
     inside: float
-    """share of the kernels with an interval whose measured time lies in it"""
+    """share of the kernels with an interval that contains the measured time"""
     without: int
-    """kernels without an interval, as nothing that was left in tells what a part of them costs"""
+    """number of kernels without an interval, because the training data do not determine the cost of a part of them"""
     factor: float
-    """upper end of the interval over the prediction, in the median"""
+    """median of the interval's upper end over the prediction"""
     chosen: tuple[str, ...]
-    """the candidates that the fits were made by"""
+    """candidates of the fits"""
 
 
 def interval_coverage(
@@ -178,26 +174,26 @@ def interval_coverage(
     folds: int = FOLDS,
     seeds: int = SEEDS,
 ) -> IntervalCoverage:
-    """Return how often intervals of the probability *level* hold, of fits to all classes but those of a fold.
+    """Return how often intervals at the probability *level* contain the times of held-out kernel classes.
 
-    Classes are dealt to so many *folds*, in as many ways as there are *seeds*. Of several *candidates*, each fit takes
-    the one that generalises best among what it is told. *beyond* is what
-    :func:`loopyperf.calibration.fitting.fit_observations` takes by this name; nobody is asked about it.
+    Classes are assigned to *folds* at random, *seeds* times; each kernel counts once for each assignment. Of several
+    *candidates*, each fit uses the one that generalizes best on its training data. *beyond* is as in
+    :func:`loopyperf.calibration.fitting.fit_observations`, and not predicted.
 
-    Intervals are those of estimates (:func:`loopyperf.calibration.fitting.widths`), wider where a kernel is
-    outside of what was measured; a kernel may be without one. Each kernel counts once for each way to deal.
+    Intervals are those of estimates (:func:`loopyperf.calibration.fits.widths`), wider where a kernel is outside the
+    measured range; a kernel may have none.
 
-    :raises CalibrationError: there are fewer classes than folds, or fewer than three, of which two are to be fitted to;
-        or what is left of them cannot be fitted.
+    :raises CalibrationError: there are fewer classes than folds, or fewer than three, of which two are for fitting; or
+        the remaining classes cannot be fitted.
     """
     classes = sorted({row.kernel_class for row in observations})
     if len(classes) < max(folds, 3):
         raise CalibrationError(
-            f"intervals cannot be judged on {len(classes)} kernel classes in {folds} folds: there must be at least "
-            "three classes, and one for each fold; measure more, or take fewer folds"
+            f"interval coverage needs at least three kernel classes and one per fold, got {len(classes)} classes and "
+            f"{folds} folds; measure more classes, or use fewer folds"
         )
     errors: list[float] = []
-    stated: list[float] = []
+    half_widths: list[float] = []
     chosen: dict[str, None] = {}
     for seed in range(seeds):
         order: list[int] = np.random.default_rng(seed).permutation(len(classes)).tolist()
@@ -205,33 +201,33 @@ def interval_coverage(
         for number in range(folds):
             left_out = {name for name in classes if fold[name] == number}
             rest, further = _without(left_out, observations), _without(left_out, beyond)
-            asked = [row for row in observations if row.kernel_class in left_out]
-            fit = fit_observations(_NOBODY, rest, candidates, beyond=further)[0]
-            error, width = _requested(fit, asked, level)
+            held_out = [row for row in observations if row.kernel_class in left_out]
+            fit = fit_observations(_UNNAMED, rest, candidates, beyond=further)[0]
+            error, width = _errors_and_half_widths(fit, held_out, level)
             errors += error.tolist()
-            stated += width.tolist()
+            half_widths += width.tolist()
             chosen[fit.candidate] = None
-    finite = np.isfinite(stated)
-    inside = np.array(errors)[finite] <= np.array(stated)[finite]
-    factor = float(np.exp(np.median(np.array(stated)[finite]))) if finite.any() else np.inf
+    finite = np.isfinite(half_widths)
+    inside = np.array(errors)[finite] <= np.array(half_widths)[finite]
+    factor = float(np.exp(np.median(np.array(half_widths)[finite]))) if finite.any() else np.inf
     return IntervalCoverage(
         float(np.mean(inside)) if finite.any() else 0.0, int((~finite).sum()), factor, tuple(chosen)
     )
 
 
-_NOBODY = Provenance(model="", device="", slug="", counting="executed")
+_UNNAMED = Provenance(model="", device="", slug="", counting="executed")
 
 
 def _without(classes: set[str], rows: Sequence[Observation]) -> list[Observation]:
     return [row for row in rows if row.kernel_class not in classes]
 
 
-def _requested(fit: Fit, rows: Sequence[Observation], level: float) -> tuple[Vector, Vector]:
-    """Return by how much ln T of each of *rows* is off, and by how much the interval says it may be."""
+def _errors_and_half_widths(fit: Fit, rows: Sequence[Observation], level: float) -> tuple[Vector, Vector]:
+    """Return the error of ln T for each of *rows*, and the half width of its interval."""
     amounts = [row.amounts(fit.basis) for row in rows]
     names = tuple(sorted({column for each in amounts for column in each}))
     matrix = np.array([[each.get(column, 0.0) for column in names] for each in amounts])
-    with np.errstate(invalid="ignore"):  # a plain linear fit may predict a time below 0, which no interval holds
+    with np.errstate(invalid="ignore"):  # a plain linear fit may predict a time below 0, outside any interval
         errors = np.abs(np.log(sensitivity(fit, amounts).seconds / [row.seconds for row in rows]))
     return errors, widths(fit, names, matrix, level).half
 

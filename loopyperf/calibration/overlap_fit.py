@@ -1,22 +1,23 @@
-"""Weights and sharpness of the overlap model from measurements, by non-linear least squares with analytic gradients.
+"""Solvers for the weights of the linear and overlap models.
 
-    minimise Σⱼ ρ(ln(Tⱼ(w, p)/tⱼ)) + Σᵢ ρ((R (x − c))ᵢ),        x = (w/s, p),        w ≥ 0, 1 ≤ p ≤ 20
+Overlap model: weights and sharpness by non-linear least squares with analytic gradients:
 
-with T of :mod:`loopyperf.models.linear`, the measured times t, and ρ the soft L1 norm beyond 20 %: kernels that the
-model does not explain have less to say. Scales s, centers c and the ridge R are the basis's. Weights of counts are
-unknown beforehand: s makes the columns as long as in the linear fit, and weights are drawn to 0.
+    minimize Σⱼ ρ(ln(Tⱼ(w, p)/tⱼ)) + Σᵢ ρ((R (x − c))ᵢ),        x = (w/s, p),        w ≥ 0, 1 ≤ p ≤ 20
 
-Of pipelines a prior says what they take: the device's description, by which each weight is 1, or a fit of another
-device. R is the inverse square root of its covariance, in units of the error of a kernel: weights are drawn to it each
-by itself, and less so all together, because a device may be slower as a whole. The sharpness is drawn too. So a fit of
-a few kernels stays near the prior, and a pipeline of which nothing was measured takes what the prior says.
+with T of :mod:`loopyperf.models.linear`, the measured times t, and ρ the soft L1 norm beyond 20 %, which gives kernels
+that the model does not explain less influence. Scales s, centers c and the ridge R depend on the basis. Weights of
+counts have no prior: s makes the columns as long as in the linear fit, and weights are regularized toward 0.
 
-Weights from measurements: relative-error least squares, plain or with weights that cannot be negative.
+Weights of pipelines have a prior: the device parameters, for which each weight is 1, or a fit of another device. R is
+the inverse square root of the prior's covariance, in units of the error of a kernel: weights are regularized toward the
+prior individually, and less strongly in common, because a device may be slower as a whole. The sharpness is regularized
+too. So a fit of a few kernels stays near the prior, and a pipeline without measurements keeps its prior weight.
 
-Scale column i of the problem's matrix A to unit length, ãᵢ = Aᵢ/‖Aᵢ‖, wᵢ = αᵢ‖Aᵢ‖, and leave out what cannot be told
-apart (:mod:`loopyperf.calibration.dependence`). Then::
+Linear model: weights by least squares of the relative errors, plain or non-negative. Scale column i of the problem's
+matrix A to unit length, ãᵢ = Aᵢ/‖Aᵢ‖, wᵢ = αᵢ‖Aᵢ‖, and exclude indistinguishable columns
+(:mod:`loopyperf.calibration.dependence`). Then::
 
-    minimise ‖1 − Ã w‖² + ρ² ‖w‖²        (non-negative fit: subject to w ≥ 0)
+    minimize ‖1 − Ã w‖² + ρ² ‖w‖²        (non-negative fit: subject to w ≥ 0)
 
 The ridge ρ is dimensionless, because 1, Ã and w are. Source: Stevens and Klöckner, section 4.3 (plain, ρ = 0).
 """
@@ -38,69 +39,68 @@ from loopyperf.models.linear import DESCRIBED, Overlapped, curvatures, overlappe
 from loopyperf.models.model_interface import Fitted
 from loopyperf.models.workload import LAUNCHES, LAUNCHING
 
-# {{{ robust non-linear least squares with bounds
+# {{{ robust non-linear least squares with bounds, by Levenberg-Marquardt steps that each solve a non-negative problem
 #
-# Levenberg and Marquardt's steps, each of them a non-negative problem.
-#
-#     minimise c(x) = Σⱼ s²·(√(1 + (fⱼ(x)/s)²) − 1),        x ≥ b, the last component at most u
+#     minimize c(x) = Σⱼ s²·(√(1 + (fⱼ(x)/s)²) − 1),        x ≥ b, the last component at most u
 #
 # Near x, with weights tⱼ = 1 + (fⱼ/s)², g = Σⱼ tⱼ^(−1/2) fⱼ ∇fⱼ, and H = Σⱼ tⱼ^(−3/2) ∇fⱼ ∇fⱼᵀ, to whose diagonal
-# Σⱼ tⱼ^(−1/2) fⱼ ∂²fⱼ/∂xᵢ² is added where it is above 0, a step d minimises
+# Σⱼ tⱼ^(−1/2) fⱼ ∂²fⱼ/∂xᵢ² is added where it is positive, a step d minimizes
 #
 #     gᵀd + dᵀ(H + μ diag H)d / 2        subject to the bounds of x + d
 #
-# which by the triangular factor of H + μ diag H is a non-negative least-squares problem with one answer. So a parameter
-# lies on its bound after one step, where methods that stay inside of the bounds come near it by halves: of a thousand
-# kernels and 150 weights, of which a third is 0, they took thousands of steps, and stopped short.
+# With the triangular factor of H + μ diag H this is a non-negative least-squares problem with a unique solution. A
+# parameter thus reaches its bound in one step, while interior methods approach it by halving the distance: for a
+# thousand kernels and 150 weights, a third of them 0, they took thousands of steps and stopped early.
 #
-# Second derivatives are for minima near a bound where f bends sharply: that of a smooth maximum of exponent p goes as
-# w^(p − 2) with a small weight w, for p < 2 without limit, and blind to it the search crept for a thousand steps.
+# Second derivatives are needed for minima near a bound where f is strongly curved: the curvature of a smooth maximum of
+# exponent p goes as w^(p − 2) for a small weight w, without limit for p < 2. Without it the search took a thousand
+# steps.
 #
-# Damping μ begins at 1, since longer first steps end in minima that are higher, and follows H. B. Nielsen, Damping
-# Parameter in Marquardt's Method, 1999; the approximate H is Triggs et al., Bundle Adjustment, 2000, section 4.3.
+# Damping μ starts at 1, since longer first steps lead to higher minima, and follows H. B. Nielsen, Damping Parameter in
+# Marquardt's Method, 1999; the approximate H is that of Triggs et al., Bundle Adjustment, 2000, section 4.3.
 
 
 DAMPED = 1.0
 """μ of the first step: the diagonal counts twice"""
 LIGHTEST = 1e-12
-"""least μ, at which H has a factor still; also the least element of its diagonal, relative to the greatest"""
+"""minimum of μ, for which H still has a factor; also the minimum element of its diagonal, relative to the maximum"""
 CONVERGED = 1e-13
-"""of the cost: what a last step would have taken from it"""
+"""relative decrease of the cost expected from the next step at which the search ends"""
 MOST_STEPS = 1000
-"""after which what was found so far is taken"""
+"""maximum number of steps, after which the best parameters so far are used"""
 TAKEN = 1e-4
-"""share of the expected decrease from which on a step is taken"""
+"""minimum decrease of an accepted step, relative to the expected decrease"""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Residuals at a point, and their derivatives where these are asked for."""
+    """Residuals at a point, and their derivatives on request."""
 
     residuals: Vector
     jacobian: Callable[[], Matrix]
     """(residuals × parameters)"""
     curvature: Callable[[Vector], Vector]
-    """factors aⱼ of the residuals -> Σⱼ aⱼ ∂²fⱼ/∂xᵢ² of each parameter, or 0 where it is left out"""
+    """factors aⱼ of the residuals -> Σⱼ aⱼ ∂²fⱼ/∂xᵢ² for each parameter, 0 where omitted"""
 
 
 @dataclass(frozen=True, slots=True)
 class SolverResult:
-    """Where a search ended."""
+    """Result of a search."""
 
     cost: float
     parameters: Vector
     evaluation: Evaluation
-    """there"""
+    """evaluation at the parameters"""
     is_converged: bool
-    """no step lowers the cost further; otherwise the search stopped after :data:`MOST_STEPS`"""
+    """whether no step lowers the cost further; otherwise the search stopped after :data:`MOST_STEPS`"""
 
 
 def minimise(
     evaluate: Callable[[Vector], Evaluation], begin: Vector, *, least: Vector, last_at_most: float, scale: float
 ) -> SolverResult:
-    """Return the minimum of the cost c above that a search from *begin* finds.
+    """Search for a minimum of the cost c above from *begin*.
 
-    *least* is b, *last_at_most* u, *scale* s; all of *begin* is within them.
+    *least* is b, *last_at_most* is u, *scale* is s; *begin* must satisfy the bounds.
     """
     here = _Point.of(begin, evaluate(begin), scale)
     damping, growth = DAMPED, 2.0
@@ -132,13 +132,13 @@ class _Point:
     @classmethod
     def of(cls, parameters: Vector, evaluation: Evaluation, scale: float) -> "_Point":
         squares = (evaluation.residuals / scale) ** 2
-        # √(1 + q) − 1, where small residuals do not cancel
+        # √(1 + q) − 1 without cancellation for small residuals
         return cls(parameters, evaluation, float(scale**2 * (squares / (np.sqrt(1 + squares) + 1)).sum()))
 
 
 @dataclass(frozen=True, slots=True)
 class _Quadratic:
-    """The cost near a point, less what it is there."""
+    """Quadratic approximation of the cost near a point, minus the cost there."""
 
     gradient: Vector
     hessian: Matrix
@@ -157,10 +157,10 @@ class _Quadratic:
         return cls(jacobian.T @ factors, hessian, np.maximum(diagonal, LIGHTEST * diagonal.max()))
 
     def lowest(self, above: Vector, damping: float, last: float) -> Vector:
-        """Return how far above their bounds the parameters are at the damped minimum, if here they are *above*.
+        """Return the distances of the parameters from their bounds at the damped minimum, given those here, *above*.
 
-        The last one is at most *last* above its own. Of a convex function, the minimum under one more bound is on it
-        where the bound matters.
+        The last distance is at most *last*. The constrained minimum of a convex function is on the additional bound if
+        the unconstrained one violates it.
         """
         damped = self.hessian + np.diag(damping * self.diagonal)
         factor = cast("Matrix", linalg.cholesky(damped))
@@ -171,7 +171,7 @@ class _Quadratic:
         return found
 
     def decrease(self, step: Vector) -> float:
-        """Return by how much the cost falls by *step*, undamped."""
+        """Return the decrease of the undamped cost by *step*."""
         return -float(self.gradient @ step + step @ self.hessian @ step / 2)
 
 
@@ -183,17 +183,17 @@ class _Quadratic:
 
 RIDGE = 1e-2
 """Default ρ of the non-negative fit: expected noise over expected size of a scaled weight, 1 % over 1. A combination of
-columns with singular value σ is shrunk by ρ²/(σ² + ρ²): 0.01 % where σ = 1, far below the noise, and by half where
-σ = ρ, which is where noise decides. It also makes the minimum unique."""
+columns with singular value σ is shrunk by ρ²/(σ² + ρ²): 0.01 % at σ = 1, far below the noise, and half at σ = ρ, where
+noise dominates. It also makes the minimum unique."""
 
 
 def solve(
     problem: Problem, *, non_negative: bool = True, ridge: float | None = None, tolerance: float = TOLERANCE
 ) -> Solution:
-    """Return the weights, in seconds per unit, that predict the problem's run times with the least relative error.
+    """Return the weights in seconds per unit that predict the problem's run times with minimal relative error.
 
     *ridge* is ρ above (dimensionless), by default :data:`RIDGE` for the non-negative fit and 0 for the plain one;
-    *tolerance* is the least own part of a column that is fitted (:mod:`loopyperf.calibration.dependence`).
+    *tolerance* is the minimum own part of a fitted column (:mod:`loopyperf.calibration.dependence`).
 
     :raises CalibrationError: *ridge* or *tolerance* is out of range.
     """
@@ -203,7 +203,7 @@ def solve(
     names = [problem.properties[column] for column in kept]
     matrix = problem.matrix[:, kept]
     scale = np.linalg.norm(matrix, axis=0)
-    # The triangular factor has the same singular values, and far fewer rows.
+    # The triangular factor has the same singular values and far fewer rows.
     triangular = cast("Matrix", linalg.qr(matrix / scale, mode="r")[0])[: len(kept)]
     singular = np.linalg.svd(triangular, compute_uv=False)
     weights = _minimise(matrix / scale, non_negative, ridge) / scale
@@ -226,7 +226,7 @@ def solve(
 
 
 def _minimise(columns: Matrix, non_negative: bool, ridge: float) -> Vector:
-    """Return the scaled weights w; the ridge is so many more rows that ask each of them to be 0."""
+    """Return the scaled weights w; the ridge adds one row per weight with the target 0."""
     rows, width = columns.shape
     augmented = np.vstack([columns, ridge * np.eye(width)])
     target = np.concatenate([np.ones(rows), np.zeros(width)])
@@ -235,58 +235,58 @@ def _minimise(columns: Matrix, non_negative: bool, ridge: float) -> Vector:
 
 def _check_options(ridge: float, tolerance: float) -> None:
     if not (math.isfinite(ridge) and ridge >= 0):
-        raise CalibrationError(f"the ridge must be a number of at least 0, for example {RIDGE}, but is {ridge}")
+        raise CalibrationError(f"ridge must be a number >= 0, for example {RIDGE}, got {ridge}")
     if not 0 < tolerance < 1:
-        raise CalibrationError(f"the tolerance must be between 0 and 1, for example {TOLERANCE}, but is {tolerance}")
+        raise CalibrationError(f"tolerance must be between 0 and 1, for example {TOLERANCE}, got {tolerance}")
 
 
 # }}}
 
 
 EXPLAINED = 0.2
-"""|ln| of predicted over measured time up to which an error counts by its square"""
+"""|ln(predicted/measured)| up to which an error counts by its square"""
 SHARPEST = 20.0
-"""at which the smooth maximum of two equal parts is 3.5 % above them"""
+"""upper bound of p, at which the smooth maximum of two equal parts is 3.5 % above them"""
 STARTS = (1.5, 4.0)
-"""sharpness that the search begins from"""
+"""initial sharpness of the searches"""
 FURTHER_STARTS = (1.0, 2.5, 8.0, 16.0)
-"""the same, where the best of those searches stopped before it came to a minimum"""
+"""additional ones if the best of those searches did not converge"""
 DRAWN = 2.0
-"""r of pipelines: that one takes 10 % more than the prior says is as bad as a kernel predicted 20 % wrong"""
+"""r of pipelines: an excess of 10 % over the prior costs as much as a kernel predicted 20 % wrong"""
 TOGETHER = 4.0
-"""by how many times as much all pipelines together may differ from the prior as one of them by itself"""
+"""permitted deviation of all pipelines in common from the prior, relative to that of a single one"""
 SHARPNESS = 2.0
-"""p of pipelines where no fit says another: the root of the sum of squares"""
+"""prior of p for pipelines without a fit: the root of the sum of squares"""
 SHARPNESS_DRAWN = 2.0
-"""r of the sharpness, relative to the prior's"""
+"""r of the sharpness, relative to its prior"""
 LAUNCH = 5e-6
-"""s of launches beside pipelines, in seconds: what one costs where nobody has said"""
+"""s of launches in a fit of pipelines, in seconds: the cost of a launch without other information"""
 LAUNCH_DRAWN = 0.3
-"""r of launches, of whose cost no prior says much: another driver has another"""
+"""r of launches, whose cost depends on the driver, so that the prior is weak"""
 LEAST_SCALE = 0.2
-"""of what is described: s of a pipeline that the prior says to take next to nothing"""
+"""minimum of s for a pipeline whose prior weight is near 0, relative to the device parameters"""
 LEAST = 1e-3
-"""of its scale, at which a weight begins that the linear fit holds at 0, where the smooth maximum does not grow"""
+"""initial value, relative to its scale, of a weight that is 0 in the linear fit, where the smooth maximum is flat"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Fitted:
-    """What is being fitted, in the problem's order of columns."""
+    """The optimization task, in the problem's order of columns."""
 
     amounts: Matrix
-    """(observations × columns), in scales: amounts times s"""
+    """(observations × columns), amounts times s"""
     measured: Vector
     sides: tuple[str | None, ...]
     center: Vector
-    """of the weights in scales, then of the sharpness"""
+    """centers of the scaled weights, then of the sharpness"""
     ridge: Matrix
     """(errors × parameters)"""
 
     def evaluate(self, parameters: Vector) -> Evaluation:
-        """Return the errors, of observations and then of weights, at the weights in scales and then the sharpness."""
+        """Return the errors of observations, then of weights, at *parameters*: scaled weights, then the sharpness."""
         found = overlapped(self.amounts * parameters[:-1], self.sides, parameters[-1])
-        drawn = self.ridge @ (parameters - self.center)
-        residuals = np.concatenate([np.log(found.seconds / self.measured), drawn])
+        penalties = self.ridge @ (parameters - self.center)
+        residuals = np.concatenate([np.log(found.seconds / self.measured), penalties])
         return Evaluation(residuals, partial(self._jacobian, found), partial(self._curvature, found, parameters))
 
     def _jacobian(self, found: Overlapped) -> Matrix:
@@ -297,7 +297,7 @@ class _Fitted:
         return np.vstack([slopes, self.ridge])
 
     def _curvature(self, found: Overlapped, parameters: Vector, factors: Vector) -> Vector:
-        """Return Σⱼ *factors*ⱼ ∂²fⱼ/∂xᵢ² of the weights, and 0 for the sharpness, of which it is left out."""
+        """Return Σⱼ *factors*ⱼ ∂²fⱼ/∂xᵢ² for the weights, and 0 for the sharpness, where it is omitted."""
         seconds = found.seconds[:, None]
         by_cost = curvatures(self.amounts * parameters[:-1], self.sides, parameters[-1], found) / seconds
         of_logarithms = self.amounts**2 * (by_cost - (found.factors / seconds) ** 2)
@@ -309,19 +309,20 @@ class _Fitted:
 
 
 def solve_overlap(problem: Problem, prior: Fitted | None = None) -> Solution:
-    """Return the weights and the sharpness that predict the problem's run times with the least error of logarithms.
+    """Return the weights and the sharpness that predict the problem's run times with minimal logarithmic error.
 
-    Columns that cannot be told apart are one for counts, as in the linear fit. Pipelines all have their weight, and so
-    has each of *prior*, a fit of pipelines: they are drawn to its weights and its sharpness, by default to what is
-    described.
+    Indistinguishable columns of counts are merged, as in the linear fit. All pipelines, including those of *prior*, a
+    fit of pipelines, have a weight. The weights and the sharpness are regularized toward *prior*, by default toward the
+    device parameters.
 
-    :raises CalibrationError: as :func:`loopyperf.calibration.overlap_fit.solve` does.
+    :raises CalibrationError: as in :func:`loopyperf.calibration.overlap_fit.solve`.
     """
     posed = _of_counts(problem) if problem.basis == "counts" else _of_pipelines(problem, prior)
     found = _best(posed.task, posed.first)
     *best, sharpness = found.parameters.tolist()
     singular = np.linalg.svd(posed.task.amounts / posed.task.measured[:, None], compute_uv=False)
-    told = singular[singular > np.finfo(float).eps * singular[0]]  # nothing was measured of some pipelines of a prior
+    # Some of the prior's pipelines have no measurements.
+    nonzero = singular[singular > np.finfo(float).eps * singular[0]]
     errors = found.evaluation.residuals[: len(posed.task.measured)]
     return Solution(
         model="overlap",
@@ -330,7 +331,7 @@ def solve_overlap(problem: Problem, prior: Fitted | None = None) -> Solution:
         undetermined=posed.undetermined,
         absent=problem.absent,
         rank=len(posed.columns),
-        condition=float(told[0] / told[-1]),
+        condition=float(nonzero[0] / nonzero[-1]),
         residuals=tuple((1.0 - np.exp(errors)).tolist()),
         at_bound=tuple(name for name, value in zip(posed.columns, best, strict=True) if value == 0),
         non_negative=True,
@@ -343,13 +344,13 @@ def solve_overlap(problem: Problem, prior: Fitted | None = None) -> Solution:
 
 @dataclass(frozen=True, slots=True)
 class _Posed:
-    """What is fitted of a problem."""
+    """An optimization task with its scales and initial values."""
 
     task: _Fitted
     columns: tuple[str, ...]
     scales: Vector
     first: Vector
-    """weights in scales that the search begins from"""
+    """initial scaled weights of the search"""
     ridge: float
     """r"""
     undetermined: tuple[Indistinguishable, ...] = ()
@@ -381,19 +382,19 @@ def _of_pipelines(problem: Problem, prior: Fitted | None) -> _Posed:
 
 
 def _ridge(columns: tuple[str, ...], center: Vector) -> Matrix:
-    """Return R of pipelines: along their common factor it is less by how much more they may differ together."""
+    """Return R of pipelines, which is smaller in the direction of their common factor."""
     of_device = np.array([name not in LAUNCHING for name in columns])
     common = np.where(of_device, center[:-1], 0.0)
     common /= max(float(np.linalg.norm(common)), LEAST)
     each = np.eye(len(columns)) - (1 - 1 / math.hypot(1, TOGETHER)) * np.outer(common, common)
-    drawn = np.where(of_device, DRAWN, LAUNCH_DRAWN)[:, None] * each
-    return cast("Matrix", linalg.block_diag(drawn, SHARPNESS_DRAWN / center[-1]))
+    penalties = np.where(of_device, DRAWN, LAUNCH_DRAWN)[:, None] * each
+    return cast("Matrix", linalg.block_diag(penalties, SHARPNESS_DRAWN / center[-1]))
 
 
 def _best(task: _Fitted, first: Vector) -> SolverResult:
-    """Return the lowest minimum found from the weights *first*, by more searches where the first ones stopped short.
+    """Return the lowest minimum found from the weights *first*, with additional searches if these do not converge.
 
-    Warns :class:`ConvergenceWarning` where the lowest of all stopped short too.
+    Issues a :class:`ConvergenceWarning` if the best one has not converged either.
     """
     found = min((task.minimum(np.append(first, p)) for p in STARTS), key=lambda found: found.cost)
     if not found.is_converged:
@@ -402,9 +403,8 @@ def _best(task: _Fitted, first: Vector) -> SolverResult:
     if not found.is_converged:
         starts = len(STARTS) + 1 + len(FURTHER_STARTS)
         warnings.warn(
-            f"the search for {len(first)} weights of the overlap model stopped after {MOST_STEPS} steps from each of "
-            f"{starts} starts, at no minimum: the weights are the best ones found. Measure more kinds of kernels, or "
-            "fit fewer properties",
+            f"the fit of {len(first)} weights of the overlap model did not converge after {MOST_STEPS} steps from each "
+            f"of {starts} starts; using the best weights found; measure more kinds of kernels, or fit fewer properties",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -412,14 +412,14 @@ def _best(task: _Fitted, first: Vector) -> SolverResult:
 
 
 def _task(problem: Problem, columns: tuple[str, ...], scaled: Matrix, center: Vector, ridge: Matrix) -> _Fitted:
-    """Return what is fitted: *scaled* are the rates of *columns*, each over the time of its row, in scales."""
+    """Return the task for *scaled*, the rates of *columns* over the time of each row, in scales."""
     measured = np.array([row.seconds for row in problem.observations], dtype=np.float64)
     sides = tuple(side(name, problem.basis) for name in columns)
     return _Fitted(scaled * measured[:, None], measured, sides, center, ridge)
 
 
 def _covariance(found: SolverResult, scales: Vector) -> Matrix:
-    """Return the covariance of the weights and the sharpness, but for the factor of the scatter."""
+    """Return the covariance of the weights and the sharpness, for errors of variance 1."""
     slopes, factors = found.evaluation.jacobian(), np.append(scales, 1.0)
-    # Where nothing depends on the sharpness, nothing is known of it, and nothing is to be multiplied by that.
+    # If nothing depends on the sharpness, its variance is 0 in the pseudo-inverse, which avoids infinite entries.
     return cast("Matrix", np.linalg.pinv(slopes.T @ slopes, hermitian=True)) * np.outer(factors, factors)

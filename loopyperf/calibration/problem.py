@@ -1,9 +1,9 @@
-"""The least-squares problem that a set of measured kernels poses, and what was found of it.
+"""The least-squares problem of a set of measured kernels, and its solution.
 
-One row per measurement j, one column per property i, every row divided by its measured time Tⱼ, so that the weights α
-(seconds per unit) which bring A·α closest to 1 have the least *relative* error::
+The matrix has a row for each measurement j and a column for each property i. Each row is divided by its measured time
+Tⱼ, so that the weights α (seconds per unit) for which A·α is closest to 1 have minimal *relative* errors::
 
-    Aⱼᵢ = pᵢ(nⱼ) / Tⱼ,        minimise Σⱼ (1 − Σᵢ αᵢ pᵢ(nⱼ) / Tⱼ)²
+    Aⱼᵢ = pᵢ(nⱼ) / Tⱼ,        minimize Σⱼ (1 − Σᵢ αᵢ pᵢ(nⱼ) / Tⱼ)²
 
 Source: Stevens and Klöckner, A Unified, Hardware-Fitted, Cross-GPU Performance Model, section 4.3.
 """
@@ -31,23 +31,23 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One kernel at one size, counted and timed."""
+    """Counts and run time of a kernel at one size."""
 
     kernel_class: str
-    """the file of measurement kernels it comes from, e.g. ``"transpose"``; cross-validation leaves out whole classes"""
+    """name of its kernel file, such as ``"transpose"``; cross-validation holds out whole classes"""
     label: str
-    """the configuration within its class, e.g. ``"no prefetch, group 16x16"``"""
+    """configuration within its class, such as ``"no prefetch, group 16x16"``"""
     sizes: Mapping[str, int]
-    """values of its parameters, by name"""
+    """parameter values by name"""
     properties: Mapping[str, int]
-    """how many units of each property one run has; a property that is not there counts 0"""
+    """units of each property per run; missing properties count 0"""
     seconds: float
     """measured run time"""
     pipelines: Mapping[str, float] = field(default_factory=dict[str, float])
-    """seconds that each pipeline is described to be busy; empty where the device is not described"""
+    """published busy time of each pipeline in seconds; empty if the device has no parameters"""
 
     def amounts(self, basis: Basis) -> Mapping[str, float]:
-        """Return how much the kernel has of each column of *basis*."""
+        """Return the amounts of the columns of *basis*."""
         return self.properties if basis == "counts" else self.pipelines
 
     def __str__(self) -> str:
@@ -57,29 +57,28 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """Which weights explain these observations? Made by :func:`pose_problem`."""
+    """A least-squares problem for the weights, made by :func:`pose_problem`."""
 
     observations: tuple[Observation, ...]
     properties: tuple[str, ...]
     """names of the columns"""
     matrix: Matrix
-    """(observations × properties), counts divided by the row's measured time, in units per second; read-only"""
+    """(observations × properties), counts over the row's measured time, in units per second; read-only"""
     basis: Basis
     absent: tuple[str, ...]
-    """properties named by the observations of which no observation has a single unit: no column, no weight"""
+    """properties of the observations that count 0 in all of them: they have neither column nor weight"""
 
 
 def pose_problem(observations: Iterable[Observation], basis: Basis = "counts") -> Problem:
-    """Return the problem of fitting weights to *observations*, its columns in an order that depends on the names alone.
+    """Return the problem of fitting weights to *observations*; the order of its columns depends only on their names.
 
-    :raises CalibrationError: there are no observations, or one has a time that is no positive number, a count that is
-        negative or no number, or no counts at all.
+    :raises CalibrationError: there are no observations, or one has a time that is not a positive number, a count that
+        is not a number >= 0, or only counts of 0.
     """
     rows = tuple(observations)
     if not rows:
         raise CalibrationError(
-            "there are no observations to fit weights to; measure at least one kernel, for example with "
-            "`loopyperf calibrate`"
+            "there are no observations to fit; measure at least one kernel, e.g. `loopyperf calibrate`"
         )
     for row in rows:
         _check_seconds(row)
@@ -95,16 +94,15 @@ def pose_problem(observations: Iterable[Observation], basis: Basis = "counts") -
 
 
 def _column_order(name: str) -> tuple[bool, str]:
-    # Of columns that cannot be told apart the later ones go without a weight. "min(load, store)" is a correction to
-    # loads and stores, not a cost of its own, so it comes last.
+    # Of indistinguishable columns the later ones get no weight. "min(load, store)" is a correction to loads and stores
+    # rather than a cost of its own, so it comes last.
     return "min(" in name, name
 
 
 def _check_seconds(row: Observation) -> None:
     if not (math.isfinite(row.seconds) and row.seconds > 0):
         raise CalibrationError(
-            f"the run time of {row} must be a positive number of seconds, but is {row.seconds}; "
-            "measure it again or leave it out"
+            f"the run time of {row} must be a positive number of seconds, got {row.seconds}; repeat or omit it"
         )
 
 
@@ -112,45 +110,43 @@ def _check_counts(row: Observation, basis: Basis) -> None:
     amounts = row.amounts(basis)
     for name, count in amounts.items():
         if not (math.isfinite(count) and count >= 0):
-            raise CalibrationError(
-                f"the count of {name!r} in {row} must be at least 0, but is {count}; count the kernel again"
-            )
+            raise CalibrationError(f"the count of {name!r} in {row} must be >= 0, got {count}; count the kernel again")
     if not any(amounts.values()):
         raise CalibrationError(
-            f"{row} has no counts above 0, so no weight can explain its {row.seconds:.3g} s; "
-            "give its counts (at least 'launches'), or leave it out"
+            f"all counts of {row} are 0, so no weight can explain its {row.seconds:.3g} s; add counts (at least "
+            "'launches'), or omit it"
         )
 
 
-# {{{ what a fit says of properties that the measured kernels could not tell apart
+# {{{ properties that the measured kernels cannot distinguish
 #
-# Such a property has no weight of its own. As long as a kernel obeys the relation that tied it to others, nothing is
-# lost: their weights carry its cost. Once a kernel breaks it, nobody knows the cost, and :func:`doubts` says so.
+# Such a property has no weight of its own. The weights of related properties include its cost, which is correct for
+# kernels with the same relation between counts. For others its cost is unknown, and :func:`doubts` reports it.
 
 
 TOLERANCE = 1e-2
-"""Least own part εⱼ (dimensionless) of a column that is fitted. Run times repeat to about 1 % at best, and the property
-that takes all of one kernel's time has a scaled weight of about 1: below this, noise alone could move it by as much."""
+"""Minimum own part εⱼ (dimensionless) of a fitted column. Run times repeat to about 1 % at best, and a property that
+takes all of a kernel's time has a scaled weight of about 1: below this, noise alone could change it by as much."""
 
 
 class Indistinguishable(msgspec.Struct, frozen=True):
-    """A group of properties tied together in all measured kernels, so that not all of them have their own weight."""
+    """A group of properties with fixed relations in all measured kernels, some of which have no weight."""
 
     left_out: Mapping[str, Mapping[str, Number]]
-    """for each property without a weight, what its count was equal to: so many units of each fitted property"""
+    """for each property without a weight, the equal combination of fitted properties: units by name"""
     mismatch: Amount
-    """largest distance of a left-out column from that combination, columns of unit length; about 1e-16 if exact"""
+    """maximum distance of an excluded column from its combination, for unit columns; about 1e-16 if exact"""
 
     @property
     def properties(self) -> tuple[str, ...]:
-        """Return the names of all properties in the group, fitted and left out, sorted."""
+        """Return the names of all properties in the group, sorted."""
         return tuple(sorted({*self.left_out, *(name for equal in self.left_out.values() for name in equal)}))
 
 
 def changed_counts(groups: Iterable[Indistinguishable], properties: Mapping[str, float]) -> tuple[str, ...]:
-    """Return the left-out properties whose count is not what it was in the measured kernels: their cost is unknown.
+    """Return the properties without a weight whose relation the counts violate, so that their cost is unknown.
 
-    *properties* are the counts of one kernel; differences of at most :data:`TOLERANCE` are let pass.
+    *properties* are the counts of a kernel; deviations up to :data:`TOLERANCE` are ignored.
     """
     return tuple(
         name
@@ -161,18 +157,18 @@ def changed_counts(groups: Iterable[Indistinguishable], properties: Mapping[str,
 
 
 def doubts(groups: Iterable[Indistinguishable], properties: Mapping[str, float]) -> tuple[str, ...]:
-    """Return one sentence for each property whose weight these counts need but the fit cannot give."""
+    """Return a sentence for each property whose cost is unknown at these counts."""
     groups = tuple(groups)
     equals = {name: equal for group in groups for name, equal in group.left_out.items()}
     return tuple(
-        f"the weight of {name!r} is undetermined: in all kernels of the calibration it was {_spelled(equals[name])}, "
-        f"which would be {amount(sum(_terms(equals[name], properties)))} here, but is {amount(properties.get(name, 0))}"
+        f"the weight of {name!r} is undetermined: the calibration kernels have {_spelled(equals[name])}, here "
+        f"{amount(sum(_terms(equals[name], properties)))}, but this kernel has {amount(properties.get(name, 0))}"
         for name in changed_counts(groups, properties)
     )
 
 
 def _holds(count: float, terms: list[float]) -> bool:
-    # Relative to the terms and not to their sum, which may be nothing but the rounding of factors where terms cancel.
+    # Relative to the terms rather than their sum, which may be a rounding error if terms cancel.
     return abs(count - sum(terms)) <= TOLERANCE * max(count, sum(map(abs, terms)))
 
 
@@ -187,9 +183,7 @@ def _spelled(equal: Mapping[str, float]) -> str:
 # }}}
 
 
-# {{{ what a fit found
-#
-# Weights, the sharpness where the model has one, and how well the measurements determine them.
+# {{{ solutions: weights, sharpness, and how well the measurements determine them
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,21 +193,21 @@ class Solution:
     model: str
     """``"linear"`` or ``"overlap"``"""
     weights: Mapping[str, float]
-    """seconds per unit of each column that could be fitted, in the problem's order"""
+    """seconds per unit of each fitted column, in the problem's order"""
     covariance: Matrix
-    """of the weights, then of the sharpness, for measurements whose relative errors have the variance 1"""
+    """covariance of the weights, then of the sharpness, for measurements whose relative errors have variance 1"""
     undetermined: tuple[Indistinguishable, ...]
-    """properties that got no weight because the kernels cannot tell them apart, in groups"""
+    """groups of properties that the kernels cannot distinguish, some without a weight"""
     absent: tuple[str, ...]
-    """properties that got no weight because no kernel has a single unit of them"""
+    """properties without a weight because their counts are all 0"""
     rank: int
-    """how many weights were fitted: the numerical rank of the matrix, by the tolerance"""
+    """number of fitted weights: the numerical rank of the matrix at the tolerance"""
     condition: float
-    """largest over smallest singular value of the fitted columns, each of unit length"""
+    """ratio of the largest to the smallest singular value of the fitted columns, scaled to unit length"""
     residuals: tuple[float, ...]
-    """1 − predicted/measured of each observation; negative where the model is too slow"""
+    """1 − predicted/measured of each observation; negative where the prediction is too slow"""
     at_bound: tuple[str, ...]
-    """properties whose weight the non-negative fit holds at 0"""
+    """properties whose weight is 0, the bound of the non-negative fit"""
     non_negative: bool
     ridge: float
     tolerance: float
@@ -221,7 +215,7 @@ class Solution:
     basis: Basis = "counts"
 
     def predict(self, properties: Amounts) -> float:
-        """Return the predicted run time, in seconds, of a kernel of such columns; what has no weight adds nothing."""
+        """Return the predicted run time of a kernel in seconds; columns without a weight contribute 0."""
         return float(self.seconds([properties])[0])
 
     def seconds(self, kernels: Sequence[Amounts]) -> Vector:
@@ -229,13 +223,13 @@ class Solution:
         return sensitivity(self, kernels).seconds
 
     def leverages(self, kernels: Sequence[Amounts]) -> Vector:
-        """Return h of each kernel: the variance of ln T over that of a measurement, from what was fitted alone."""
+        """Return h of each kernel: the variance of ln T due to the fit, in units of a measurement's variance."""
         return leverages(sensitivity(self, kernels).gradient, self.covariance)
 
     def unknown(self, properties: Amounts) -> tuple[str, ...]:
-        """Return the properties that a kernel with these counts needs a weight for, but which have none.
+        """Return the properties of a kernel that need a weight but have none.
 
-        Of pipelines none: one without a weight takes what it is described to take.
+        With pipelines there are none: a pipeline without a weight takes its published time.
         """
         if self.basis == "pipelines":
             return ()
@@ -247,31 +241,29 @@ class Solution:
 
 
 def leverages(gradient: Matrix, covariance: Matrix) -> Vector:
-    """Return the variance of each kernel's ln T from the *covariance* of what was fitted alone."""
+    """Return the variance of each kernel's ln T due to the *covariance* of the fit."""
     return np.maximum(np.einsum("ki,ij,kj->k", gradient, covariance, gradient), 0.0)
 
 
 # }}}
 
 
-# {{{ which kernels exercise each property, in which numbers, and what is wrong with that
+# {{{ coverage: which kernels exercise each property, with which counts, and what is missing
 #
-# A fit's table of coverage.
-#
-# How well a fit can tell each property from the others, its variance inflation, is found by
-# :mod:`loopyperf.calibration.dependence`.
+# :mod:`loopyperf.calibration.dependence` adds the variance inflation, which shows how well a fit distinguishes the
+# property from the others.
 
 
 FEWEST = 3
-"""Configurations that should exercise a property: with two, nobody sees which one is the odd one out."""
+"""Minimum number of configurations with a property: with only two, an outlier cannot be recognized."""
 
 
 class CountedConfiguration(Protocol):
-    """What a configuration is asked for at one size: an observation, or counts alone."""
+    """A configuration at one size with counts, such as an observation."""
 
     @property
     def kernel_class(self) -> str:
-        """Return the file of kernels it comes from."""
+        """Return the name of its kernel file."""
         ...
 
     @property
@@ -281,44 +273,44 @@ class CountedConfiguration(Protocol):
 
     @property
     def properties(self) -> Mapping[str, int]:
-        """Return how many units of each property one run has."""
+        """Return the units of each property per run."""
         ...
 
 
 class Coverage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How the kernels of a calibration exercise one property."""
+    """Coverage of one property by the kernels of a calibration."""
 
     name: str
-    """of the property"""
+    """name of the property"""
     classes: tuple[str, ...] = ()
-    """the classes of kernels that have any of it, sorted"""
+    """kernel classes that have the property, sorted"""
     configurations: Whole = 0
-    """how many configurations of these classes have any of it"""
+    """number of configurations that have the property"""
     least: Whole = 0
-    """smallest count among the runs that have any"""
+    """minimum count among runs that have the property"""
     most: Whole = 0
     """largest count among all runs"""
     inflation: Amount | None = None
-    """variance inflation factor, at least 1; None if it is infinite, or unknown because nothing was timed"""
+    """variance inflation factor, >= 1; None if infinite, or if unknown because nothing was timed"""
     resembles: tuple[str, ...] = ()
-    """where it is hard to tell apart: the properties that it varies with, most of it first"""
+    """properties with which it varies if it is hard to distinguish, strongest first"""
 
     @property
     def gap(self) -> str:
-        """Return what is wrong with the coverage, as words; empty if nothing is."""
+        """Return a description of insufficient coverage; empty if the coverage is sufficient."""
         if not self.configurations:
             return "no kernel has it"
         if self.resembles and (self.inflation is None or self.inflation >= 1 / TOLERANCE**2):
-            return f"not told apart from {', '.join(self.resembles)}"
+            return f"indistinguishable from {', '.join(self.resembles)}"
         if self.configurations < FEWEST:
             return f"only {self.configurations} of the kernels {'has' if self.configurations == 1 else 'have'} it"
         return f"varies with {', '.join(self.resembles)}" if self.resembles else ""
 
 
 def tabulate(counted: Iterable[CountedConfiguration], expected: Iterable[str] = ()) -> tuple[Coverage, ...]:
-    """Return a row for each property that is counted or *expected*, sorted by name, from counts alone.
+    """Return a row for each counted or *expected* property, sorted by name, from counts alone.
 
-    Which properties vary with each other is not known without run times: no row has an inflation.
+    The rows have no variance inflation, which depends on run times.
     """
     kernels: dict[str, set[tuple[str, str]]] = {name: set() for name in expected}
     counts: dict[str, list[int]] = {}

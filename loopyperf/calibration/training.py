@@ -1,4 +1,4 @@
-"""From examples to a learned model: judged on classes left out, taught all of them, and recorded."""
+"""Train residual models: cross-validate on held-out classes, train on all examples, and record the result."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,39 +27,38 @@ from loopyperf.calibration.validation import FitRecipe, rounded
 from loopyperf.errors import CalibrationError
 from loopyperf.models.residual_regression import Features
 
-# {{{ what a learned model is trained with
+# {{{ training examples: measured kernels with their features and the prediction of the base model
 #
-# A measured kernel, its features, and what the base says of it.
-#
-# The base is the model whose error is learned. Some know their answer beforehand: the sampled model, and models of the
-# device. A fit is made from the examples themselves: what it says of an example is then that of a fit to other classes,
-# since the residuals of the rows that it was fitted to are smaller than those of kernels to come.
+# The residual model learns the error of the base model. Base models that need no fit, the sampled model and models of
+# the device, predict each example once. A fit as the base is made from the examples themselves; its prediction of an
+# example is then that of a fit to other classes, since the residuals of fitted rows are smaller than those of new
+# kernels.
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A measured kernel that a learned model is trained with."""
+    """A measured kernel for training."""
 
     observation: Observation
     features: Features
     base: float | None = None
-    """seconds that the base says; None where the base is a fit of the observations"""
+    """the base model's prediction in seconds; None if the base is a fit of the observations"""
 
 
 class Answers(Protocol):
-    """A base that knows what it needs to."""
+    """A base model that is ready to predict."""
 
     def __call__(self, examples: Sequence[Example], /) -> Vector:
-        """Return the seconds of each of *examples*."""
+        """Return the predicted seconds of each of *examples*."""
         ...
 
 
 class Base(Protocol):
-    """The model whose error is learned."""
+    """A model whose error is learned."""
 
     @property
     def name(self) -> str:
-        """Return how it is called."""
+        """Return the name of the model."""
         ...
 
     def fitted(self, examples: Sequence[Example]) -> Answers:
@@ -69,25 +68,25 @@ class Base(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UnfittedBase:
-    """A base that is fitted to nothing: examples come with what it says."""
+    """A base model that is not fitted: the examples contain its predictions."""
 
     name: str
 
     def fitted(self, examples: Sequence[Example]) -> Answers:
-        """Return what reads the answers off the examples."""
+        """Return the function that reads the predictions from examples."""
         return _given
 
 
 def _given(examples: Sequence[Example], /) -> Vector:
     silent = [str(each.observation) for each in examples if each.base is None]
     if silent:
-        raise CalibrationError(f"what the base says of {silent[0]} is not known; state its seconds")
+        raise CalibrationError(f"the base model's prediction of {silent[0]} is missing; pass its seconds")
     return np.array([each.base for each in examples], dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class FittedBase:
-    """A fit of the examples' observations."""
+    """A base model that is fitted to the examples' observations."""
 
     candidate: FitRecipe
 
@@ -100,55 +99,56 @@ class FittedBase:
         """Return a fit of *examples*."""
         basis = self.candidate.basis
         solution = self.candidate.solve(pose_problem((each.observation for each in examples), basis))
-        return lambda asked: solution.seconds([each.observation.amounts(basis) for each in asked])
+        return lambda rows: solution.seconds([each.observation.amounts(basis) for each in rows])
 
 
 def out_of_fold(base: Base, examples: Sequence[Example]) -> Vector:
-    """Return the seconds that *base* says of each example, fitted to examples of other classes."""
+    """Return the seconds that *base* predicts for each example when fitted to examples of other classes."""
     found = np.zeros(len(examples))
-    for known, asked in splits([each.observation.kernel_class for each in examples]):
+    for known, held_out in splits([each.observation.kernel_class for each in examples]):
         answers = base.fitted([examples[place] for place in known])
-        found[asked] = answers([examples[place] for place in asked])
+        found[held_out] = answers([examples[place] for place in held_out])
     return found
 
 
 # }}}
 
 
-# {{{ learning a correction, and judging it on kernel classes that nothing of it has seen
+# {{{ learning a correction, with nested cross-validation
 #
-# Everything is nested. To judge, classes are left out; the base is fitted to the others; the residuals that are learned
-# are those of the others by bases fitted to others yet; and hyper-parameters are searched for among the others alone.
+# For each held-out set of classes, everything uses only the others: the base is fitted to them; the residuals to learn
+# are those of bases fitted to yet other classes; and the search for hyper-parameters is restricted to them.
 
 
 LARGEST = float(np.log(1000))
-"""of a logarithm that is learned: what is further from the truth than that is no base"""
+"""maximum magnitude of a logarithm to learn: a prediction with a larger error is useless as a base"""
 DECIMALS = 6
-"""of a logarithm that is learned: later ones hang on the order of sums, and would choose between splits as good"""
+"""decimals of a logarithm to learn: further ones depend on the order of summation and would decide between equal
+splits"""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The columns of the features of a training set."""
+    """Feature names of a training set."""
 
     told: tuple[str, ...]
     amounts: tuple[str, ...]
 
     @classmethod
     def of(cls, examples: Sequence[Example]) -> "Names":
-        """Return those that all examples are told, and all of which one has some."""
+        """Return the features that all examples have, and the amounts that any example has."""
         told = [name for name in examples[0].features.told if all(name in each.features.told for each in examples)]
         amounts = {name for each in examples for name in each.features.amounts}
         return cls(tuple(sorted(told)), tuple(sorted(amounts)))
 
     def matrix(self, examples: Sequence[Example]) -> Matrix:
-        """Return the features of *examples*, a row each."""
+        """Return the features of *examples*, one row each."""
         return np.array([each.features.vector(self.told, self.amounts) for each in examples])
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What is learned from a training set: features, and the logarithms of time over base."""
+    """Training data: features, and the logarithms of measured over base time."""
 
     names: Names
     features: Matrix
@@ -157,51 +157,51 @@ class Lesson:
 
     @classmethod
     def of(cls, base: Base, examples: Sequence[Example]) -> "Lesson":
-        """Return what to learn from *examples*; the base of each is one that has not seen its class."""
+        """Return the training data of *examples*; the base of each was not fitted to its class."""
         names = Names.of(examples)
         targets = np.round(logarithms(examples, out_of_fold(base, examples)), DECIMALS)
         return cls(names, names.matrix(examples), targets, tuple(each.observation.kernel_class for each in examples))
 
     def searched(self, recipe: str) -> dict[str, float]:
-        """Return the hyper-parameters for *recipe* that are best for classes left out."""
+        """Return the hyper-parameters of *recipe* that are best for held-out classes."""
         return searched(recipe, self.features, self.targets, self.classes)
 
     def taught(self, recipe: str, parameters: Parameters) -> Regressor:
-        """Return what has learned it."""
+        """Return the trained regressor."""
         return taught(recipe, parameters, self.features, self.targets)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CrossValidated:
-    """What is said of each example by those that have not seen its class, in seconds."""
+    """Predictions of each example in seconds with its class held out."""
 
     base: Vector
     learned: Mapping[str, Vector]
-    """by recipe"""
+    """corrected predictions by recipe"""
 
 
 def cross_validated(
     base: Base, examples: Sequence[Example], recipes: Sequence[str] = tuple(RECIPES), most: int = MOST_FOLDS
 ) -> CrossValidated:
-    """Return what *base* alone, and corrected by each of *recipes*, says of classes that were left out.
+    """Return the predictions of *base* alone and corrected by each of *recipes*, with classes held out.
 
-    Raises :class:`CalibrationError` for fewer than three classes: one is left out, and of the others one more.
+    Raises :class:`CalibrationError` for fewer than three classes: one is held out, and another one of the rest.
     """
     alone = np.zeros(len(examples))
     learned = {recipe: np.zeros(len(examples)) for recipe in recipes}
-    for known, asked in splits([each.observation.kernel_class for each in examples], most):
-        taken, left = [examples[place] for place in known], [examples[place] for place in asked]
+    for known, held_out in splits([each.observation.kernel_class for each in examples], most):
+        taken, left = [examples[place] for place in known], [examples[place] for place in held_out]
         lesson = Lesson.of(base, taken)
-        alone[asked] = base.fitted(taken)(left)
+        alone[held_out] = base.fitted(taken)(left)
         features = lesson.names.matrix(left)
         for recipe in recipes:
             regressor = lesson.taught(recipe, lesson.searched(recipe))
-            learned[recipe][asked] = alone[asked] * np.exp(regressor.predict(features))
+            learned[recipe][held_out] = alone[held_out] * np.exp(regressor.predict(features))
     return CrossValidated(alone, learned)
 
 
 def logarithms(examples: Sequence[Example], seconds: Vector) -> Vector:
-    """Return ln(measured/*seconds*) of each example, within ±:data:`LARGEST`."""
+    """Return ln(measured/*seconds*) of each example, clipped to ±:data:`LARGEST`."""
     measured = np.array([each.observation.seconds for each in examples])
     ratios = measured / np.maximum(seconds, np.finfo(float).tiny)
     return np.clip(np.log(ratios), -LARGEST, LARGEST)
@@ -214,16 +214,16 @@ def logarithms(examples: Sequence[Example], seconds: Vector) -> Vector:
 
 
 FEWEST_CLASSES = 3
-"""one that is asked about, one that hyper-parameters are judged on, and one to learn from"""
+"""one to predict, one to select hyper-parameters, and one to learn from"""
 
 
 def learn(
     provenance: Provenance, base: Base, examples: Sequence[Example], recipe: str = "svr", fit: Fit | None = None
 ) -> ResidualModel:
-    """Return what *recipe* learns of the error of *base* on *examples*, judged on classes left out.
+    """Train *recipe* on the errors of *base* for *examples*, cross-validated on held-out classes.
 
-    *fit* is that of the base to all examples, where it is fitted; all recipes are judged beside *recipe*. Raises
-    :class:`CalibrationError` for a recipe that is none, and for fewer than three kernel classes.
+    *fit* is the base's fit to all examples, if it is fitted; the scores include all recipes. Raises
+    :class:`CalibrationError` for an unknown recipe, and for fewer than three kernel classes.
     """
     check_recipe(recipe)
     rows = [Example(each.observation, each.features.rounded(), each.base) for each in examples]
@@ -274,8 +274,8 @@ def _check_classes(examples: Sequence[Example]) -> None:
     classes = sorted({each.observation.kernel_class for each in examples})
     if len(classes) < FEWEST_CLASSES:
         raise CalibrationError(
-            f"a learned model is judged on kernels that it has not seen, and needs {FEWEST_CLASSES} classes of kernels "
-            f"or more, but got {len(classes)}: {', '.join(map(repr, classes)) or 'none'}; measure other kernels too"
+            f"a residual model needs {FEWEST_CLASSES} kernel classes or more for cross-validation, got {len(classes)}: "
+            f"{', '.join(map(repr, classes)) or 'none'}; measure kernels of other classes"
         )
 
 

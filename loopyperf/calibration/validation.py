@@ -1,4 +1,4 @@
-"""How well fitted weights predict kernel classes that they were not fitted to, by candidate models and folds."""
+"""Cross-validation: the errors of candidate fits on held-out kernel classes."""
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,12 +23,12 @@ from loopyperf.errors import LoopyperfWarning
 from loopyperf.models.model_interface import Basis
 from loopyperf.units import listed
 
-# {{{ the models that measurements are fitted with, of which cross-validation chooses one
+# {{{ candidates, of which cross-validation selects one
 
 
 @dataclass(frozen=True, slots=True)
 class FitRecipe:
-    """A way to fit a model."""
+    """A method to fit a model."""
 
     name: str
     model: str
@@ -45,18 +45,18 @@ CANDIDATES = (
 )
 
 NAMED = 3
-"""measurements that a warning names at most"""
+"""maximum number of measurements listed in a warning"""
 LACK: Mapping[Basis, str] = {
     "counts": "count them",
-    "pipelines": "complete the device's description, which lacks a number that they need",
+    "pipelines": "add the missing parameters to the device",
 }
-"""what to do about measurements without the columns of a basis"""
+"""how to add the missing columns of a basis"""
 
 
 def possible(observations: Iterable[Observation], model: str | None = None) -> tuple[FitRecipe, ...]:
-    """Return the candidates, of *model* if one is named, that *observations* have the columns for.
+    """Return the candidates, of *model* if given, for which *observations* have the columns.
 
-    Warns where only some have them: a few rows that lack pipelines take a whole way to fit from all.
+    Warns if only some have them, because a few rows without pipelines exclude a candidate for all.
     """
     rows = tuple(observations)
     named = [each for each in CANDIDATES if model in (None, each.model)]
@@ -71,8 +71,8 @@ def _warn_of_some(basis: Basis, rows: Sequence[Observation]) -> None:
     if lacking and len(lacking) < len(rows):
         which = dict.fromkeys(f"{row.kernel_class!r} ({row.label})" for row in lacking)
         warnings.warn(
-            f"nothing is fitted to {basis}, because {len(lacking)} of {len(rows)} measurements have none: "
-            f"{listed(which, NAMED, '; ')}; {LACK[basis]}, or leave them out",
+            f"no fit of {basis}: {len(lacking)} of {len(rows)} measurements have none: {listed(which, NAMED, '; ')}; "
+            f"{LACK[basis]}, or omit these measurements",
             LoopyperfWarning,
             stacklevel=3,
         )
@@ -81,36 +81,36 @@ def _warn_of_some(basis: Basis, rows: Sequence[Observation]) -> None:
 # }}}
 
 
-# {{{ validation
+# {{{ cross-validation
 
 
 FEWEST = 2
-"""classes that are compared: what one alone tells, as that of empty kernels, is no choice"""
+"""minimum number of compared classes: a single one, such as empty kernels, is not enough to select a candidate"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutOfFold:
-    """What a candidate says of each observation, fitted to other classes."""
+    """Predictions of a candidate for each observation, fitted to other classes."""
 
     seconds: Vector
-    """predicted, in the order of the observations"""
+    """predicted seconds, in the order of the observations"""
     leverages: Vector
-    """variance of ln T from what was fitted (:meth:`loopyperf.calibration.problem.Solution.leverages`)"""
+    """variance of ln T due to the fit (:meth:`loopyperf.calibration.problem.Solution.leverages`)"""
     unknown: tuple[tuple[str, ...], ...]
-    """the properties that each needs a weight for, which the other classes do not determine"""
+    """properties of each observation that need a weight but are not determined by the other classes"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Validated:
-    """A cross-validation with the predictions that it rests on."""
+    """A cross-validation with its predictions."""
 
     table: CrossValidation
     left_out: Mapping[str, OutOfFold]
-    """by candidate"""
+    """predictions by candidate"""
     candidates: Mapping[str, FitRecipe]
 
     def better(self, model: str | None = None) -> FitRecipe:
-        """Return the candidate that generalises best, of *model* if one is named."""
+        """Return the candidate that generalizes best, of *model* if given."""
         named = [name for name, each in self.candidates.items() if model in (None, each.model)]
         return self.candidates[self.table.best(named)]
 
@@ -120,20 +120,20 @@ def cross_validate(
     candidates: Sequence[FitRecipe] | None = None,
     beyond: Sequence[Observation] = (),
 ) -> Validated:
-    """Return the errors of *candidates* on each kernel class, fitted to the others; by default of all possible ones.
+    """Return the errors of *candidates*, by default all possible ones, on each kernel class when fitted to the others.
 
-    Never by row: sizes of one kernel are so alike that a row left out is predicted by its neighbours. Beyond
-    :data:`loopyperf.calibration.accuracy.MOST_FOLDS` classes, several are left out at a time. Candidates of pipelines
-    are fitted to those of *beyond* too that are of the other classes, and nobody is judged on them.
+    Rows are never held out individually: sizes of one kernel are so similar that they predict each other. With more
+    than :data:`loopyperf.calibration.accuracy.MOST_FOLDS` classes, several are held out at a time. Candidates of
+    pipelines are also fitted to *beyond*, except the held-out classes, but never validated on it.
 
     :raises CalibrationError: there are fewer than two classes.
     """
     rows = tuple(observations)
-    asked = folds([row.kernel_class for row in rows])
+    held_out = folds([row.kernel_class for row in rows])
     chosen = possible(rows) if candidates is None else tuple(candidates)
     bases: set[Basis] = {each.basis for each in chosen}
-    told = {basis: training_observations(basis, rows, beyond) for basis in bases}
-    posed = {basis: [(fold, _without(fold, told[basis], basis)) for fold in asked] for basis in bases}
+    training = {basis: training_observations(basis, rows, beyond) for basis in bases}
+    posed = {basis: [(fold, _without(fold, training[basis], basis)) for fold in held_out] for basis in bases}
     left_out = {each.name: _out_of_fold(each, rows, posed[each.basis]) for each in chosen}
     table = _table(rows, left_out)
     return Validated(table, left_out, {each.name: each for each in chosen})
@@ -142,7 +142,7 @@ def cross_validate(
 def training_observations(
     basis: Basis, observations: Sequence[Observation], beyond: Sequence[Observation]
 ) -> tuple[Observation, ...]:
-    """Return what fits of *basis* are made from: of pipelines, also the kernels that no property stands for."""
+    """Return the observations for fits of *basis*: for pipelines, including kernels beyond the properties."""
     return (*observations, *beyond) if basis == "pipelines" else tuple(observations)
 
 
@@ -205,17 +205,15 @@ def _of_class(name: str, rows: Sequence[Observation], left_out: Mapping[str, Out
 # }}}
 
 
-# {{{ the scores that intervals are made from, of kernel classes left out
-#
-# What is made of them is in :mod:`loopyperf.calibration.accuracy`.
+# {{{ scores for prediction intervals, from held-out kernel classes; :mod:`loopyperf.calibration.accuracy` uses them
 
 
 DIGITS = 6
-"""significant ones that are kept of a score and of the covariance"""
+"""significant digits of scores and covariances"""
 
 
 def uncertainty(solution: Solution, observations: Sequence[Observation], left_out: OutOfFold) -> Uncertainty:
-    """Return what the intervals of *solution* are made from, given what it says of classes that were left out."""
+    """Return the data for prediction intervals of *solution*, given predictions of held-out classes."""
     ratios = left_out.seconds / np.array([row.seconds for row in observations])
     known = np.array([not missing for missing in left_out.unknown])
     chosen = known if known.any() else np.ones_like(known)
@@ -232,7 +230,7 @@ def uncertainty(solution: Solution, observations: Sequence[Observation], left_ou
 
 
 def _deviations(errors: Vector, unlike: Vector, classes: NDArray[np.str_]) -> Vector:
-    """Return how far each of *errors* is from the mean of its class, of classes that have several."""
+    """Return the deviation of each of *errors* from the mean of its class, for classes with several."""
     found: list[Vector] = []
     for each in np.unique(classes):
         own = classes == each
@@ -243,7 +241,7 @@ def _deviations(errors: Vector, unlike: Vector, classes: NDArray[np.str_]) -> Ve
 
 
 def rounded(number: float) -> float:
-    """Return *number* with as many digits as files keep."""
+    """Return *number* with the number of digits in files."""
     return float(f"{number:.{DIGITS}g}")
 
 

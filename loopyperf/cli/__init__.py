@@ -1,4 +1,4 @@
-"""The command line: ``loopyperf``. One file for each command; an error of ours is one line and exit status 1."""
+"""The command line ``loopyperf``: one file per command; a loopyperf error prints one line and exits with status 1."""
 
 import atexit
 import codecs
@@ -19,42 +19,42 @@ from loopyperf.errors import LoopyperfError, cannot_start, one_line
 from loopyperf.files import os_reason
 
 ENDED = 128
-"""and the number of a signal are the exit status of what it has ended, as shells have it"""
+"""exit status of a command that a signal ended, less the signal's number; shells use the same"""
 ENDING = (signal.SIGTERM, signal.SIGHUP)
-"""signals that end a command as Ctrl-C does, so that it leaves no workers and no half-written files"""
+"""signals that end a command as Ctrl-C does, so that no worker processes or partial files remain"""
 PROBED = 4096
-"""bytes that are written to a folder of caches to see whether it takes any"""
+"""bytes written to a cache folder to test whether it is writable"""
 PLAIN = {"µ": "u", "×": "x", "·": "*", "−": "-", "–": "-", "²": "^2", "³": "^3", "≤": "<=", "≥": ">=", "→": "->"}
-"""what stands for letters that an output without Unicode has not; ``?`` for others"""
+"""substitutes for characters that the output encoding lacks; all others become ``?``"""
 
 
 class Terminated(KeyboardInterrupt):
-    """The command was ended by a signal other than SIGINT."""
+    """A signal other than SIGINT ended the command."""
 
     def __init__(self, number: int) -> None:
-        """Take the signal's *number*."""
+        """Store the signal's *number*."""
         super().__init__()
         self.number = number
 
 
 def ended_by(interrupt: KeyboardInterrupt) -> tuple[str, int]:
-    """Return what is said of an *interrupt*, and the exit status."""
+    """Return the message for an *interrupt*, and the exit status."""
     if isinstance(interrupt, Terminated):
         return "Terminated", ENDED + interrupt.number
     return "Interrupted", ENDED + signal.SIGINT
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; *arguments* are the process's own unless given.
+    """Run the command line with *arguments*, by default those of the process.
 
-    What it stands on is imported here, and each command when it is asked for, so that a broken installation is told in
-    one line as well; and so are an interruption before there is a command, and standard output that takes no more.
+    Dependencies are imported here and commands on first use, so that a broken installation gives a one-line error.
+    An interrupt before the command starts and a failing standard output give one line, too.
     """
     _open_closed_streams()
-    _speak_plainly()
-    _forget_senseless_width()
+    _replace_unencodable()
+    _drop_invalid_columns()
     try:
-        _end_as_by_interruption()
+        _raise_on_signals()
         _program().main(args=arguments, prog_name="loopyperf")
     except KeyboardInterrupt as interrupt:
         _end(*ended_by(interrupt))
@@ -63,14 +63,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         refused = _refused_output()
         if refused is not None:
-            _end(f"Error: the answer cannot be written to standard output: {refused}", 1)
+            _end(f"Error: cannot write to standard output: {refused}", 1)
         if error.filename is None:
             raise
-        _end(f"Error: {error.filename}: {os_reason(error)}; --verbose says where this came up", 1)
+        _end(f"Error: {error.filename}: {os_reason(error)}; rerun with --verbose for a traceback", 1)
 
 
-def _end_as_by_interruption() -> None:
-    """Let signals in :data:`ENDING` raise :class:`Terminated`; ignored ones, as under nohup, stay ignored."""
+def _raise_on_signals() -> None:
+    """Make signals in :data:`ENDING` raise :class:`Terminated`; ignored signals (as under nohup) stay ignored."""
 
     def end(number: int, _: FrameType | None) -> NoReturn:
         raise Terminated(number)
@@ -81,9 +81,9 @@ def _end_as_by_interruption() -> None:
 
 
 def caches_apart() -> str:
-    """Let caches be temporary where they cannot be written; return why they cannot, empty where they can.
+    """Use a temporary cache folder if the usual one is not writable; return the reason, empty if it is writable.
 
-    Loopy cannot be imported without a folder for its own. It is to be called before that.
+    Call this before importing Loopy, whose import fails without a writable cache folder.
     """
     folder = Path(user_cache_dir("pytools", "pytools"))
     try:
@@ -96,13 +96,13 @@ def caches_apart() -> str:
         atexit.register(temporary.cleanup)
         os.environ["XDG_CACHE_HOME"] = temporary.name
         return (
-            f"caches cannot be kept in {folder}: {os_reason(error)}; this command keeps its own until it ends. Let "
-            "XDG_CACHE_HOME name a folder that can be written"
+            f"cannot write caches to {folder}: {os_reason(error)}; using a temporary folder for this command. Set "
+            "XDG_CACHE_HOME to a writable folder"
         )
 
 
-def _speak_plainly() -> None:
-    """Write what the encoding of a stream has no letter for in other ones."""
+def _replace_unencodable() -> None:
+    """Make standard output and error substitute characters that their encoding lacks; see :data:`PLAIN`."""
 
     def plain(error: UnicodeError) -> tuple[str, int]:
         assert isinstance(error, UnicodeEncodeError)
@@ -115,9 +115,9 @@ def _speak_plainly() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Have something to write to in place of a closed stream: Python has None there.
+    """Replace closed standard streams, which Python sets to None, by open files.
 
-    Standard output refuses what is written then, as it does to programs that know of the descriptor alone.
+    Writing to the replacement of standard output fails, as writing to a closed descriptor does.
     """
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
@@ -125,15 +125,15 @@ def _open_closed_streams() -> None:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
 
 
-def _forget_senseless_width() -> None:
-    """Let the terminal say how wide it is where COLUMNS does not: Rich takes 0 at its word."""
-    stated = os.environ.get("COLUMNS")
-    if stated is not None and not (stated.isdecimal() and int(stated)):
+def _drop_invalid_columns() -> None:
+    """Remove COLUMNS from the environment unless it is a positive integer: Rich would use a width of 0."""
+    columns = os.environ.get("COLUMNS")
+    if columns is not None and not (columns.isdecimal() and int(columns)):
         del os.environ["COLUMNS"]
 
 
 def _program() -> Any:
-    """Return the program; raises :class:`LoopyperfError` where what it stands on cannot be imported."""
+    """Return the Click program; raises :class:`LoopyperfError` if a dependency cannot be imported."""
     try:
         return import_module("loopyperf.cli.command_table").program
     except ImportError as error:
@@ -141,9 +141,9 @@ def _program() -> Any:
 
 
 def _refused_output() -> OSError | None:
-    """Return why standard output takes nothing, None if it does; when the process ends, it is not tried again.
+    """Return the error that standard output raises, None if it is writable; then discard further output.
 
-    Where output is not buffered, nothing is left over of what was refused: an empty line tells then.
+    Unbuffered output keeps nothing of a failed write, so this writes an empty line to provoke the error again.
     """
     try:
         sys.stdout.write("\n")
@@ -154,6 +154,6 @@ def _refused_output() -> OSError | None:
     return None
 
 
-def _end(said: str, status: int) -> NoReturn:
-    sys.stderr.write(f"{said}\n")
+def _end(message: str, status: int) -> NoReturn:
+    sys.stderr.write(f"{message}\n")
     sys.exit(status)

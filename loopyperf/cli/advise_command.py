@@ -1,4 +1,4 @@
-"""``loopyperf advise``: what would make a kernel in a Python file faster."""
+"""``loopyperf advise``: suggest changes that make a kernel faster."""
 
 import click
 
@@ -14,7 +14,7 @@ from loopyperf.explain.advice import advise as ask
 @settings.sizes
 @settings.typical
 @settings.device
-@click.option("--try", "apply", is_flag=True, help="Let Loopy make the changes that it can, and estimate the results.")
+@click.option("--try", "apply", is_flag=True, help="Apply changes with Loopy where possible, and predict the result.")
 @settings.as_json
 def advise_command(
     kernel: str,
@@ -24,9 +24,10 @@ def advise_command(
     apply: bool,
     as_json: bool,
 ) -> None:
-    """Say what would make the Loopy kernel that FUNCTION in FILE.py builds faster, with the time after each change.
+    """Suggest changes that make a Loopy kernel faster, with the predicted time after each.
 
-    Changes are simulated by the model pipeline. Each comes with its reason, and with how to do it in Loopy.
+    FUNCTION in FILE.py returns the kernel. The model `pipeline` simulates each change. The output gives the reason for
+    each change, and how to make it in Loopy.
     """
     program = load_program(kernel)
     with working("simulating"):

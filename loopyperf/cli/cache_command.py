@@ -1,4 +1,4 @@
-"""``loopyperf cache``: the counts of kernels, and answers of models, that are kept in files."""
+"""``loopyperf cache``: show or clear the cache of counts and predictions."""
 
 import os
 from collections.abc import Collection
@@ -23,27 +23,30 @@ from loopyperf.stages.cache import (
 )
 from loopyperf.units import number_of
 
+LABELS = {"holds": "entries", "of other versions": "from other versions", "half written": "incomplete"}
+"""JSON key -> label in text"""
+
 
 @click.command(epilog="\b\nExample: loopyperf cache --clear-stale")
 @click.option("--clear", is_flag=True, help="Delete all cached files.")
-@click.option("--clear-stale", is_flag=True, help="Delete cached files of other versions, and incomplete ones.")
+@click.option("--clear-stale", is_flag=True, help="Delete incomplete files and files from other versions.")
 @json_option
 def cache_command(clear: bool, clear_stale: bool, as_json: bool) -> None:
-    """Show or clear the cache of counts and answers.
+    """Show or clear the result cache.
 
-    Later processes read these from files. Only files of loopyperf in that folder are removed; exit with status 1 if
-    some cannot be.
+    The cache keeps counts and predictions for later processes. Other files in its folder are never deleted. Exit with
+    status 1 if a file cannot be deleted.
     """
     folder = cache_folder() or own_folder()
     found = entries(folder)
     if clear or clear_stale:
         gone = [each for each in found if clear or not _is_readable(each)]
         left = remove(gone)
-        told: dict[str, Any] = {"folder": str(folder), "removed": _sum([each for each in gone if each not in left])}
-        told |= {"cannot be removed": _sum(left)} if left else {}
+        shown: dict[str, Any] = {"folder": str(folder), "removed": _sum([each for each in gone if each not in left])}
+        shown |= {"cannot be removed": _sum(left)} if left else {}
     else:
         left = ()
-        told = {
+        shown = {
             "folder": str(folder),
             "state": _state(),
             "limit": cache_limit(),
@@ -52,9 +55,9 @@ def cache_command(clear: bool, clear_stale: bool, as_json: bool) -> None:
             "half written": _sum([each for each in found if not each.is_whole]),
         }
     if as_json:
-        print_json(told)
+        print_json(shown)
     else:
-        for name, value in told.items():
+        for name, value in shown.items():
             show(_in_words(name, value))
     if left:
         raise SystemExit(1)
@@ -65,14 +68,14 @@ def _is_readable(entry: Entry) -> bool:
 
 
 def _state() -> str:
-    folder, asked = cache_folder(), os.environ.get(CACHE_VARIABLE, "")
+    folder, value = cache_folder(), os.environ.get(CACHE_VARIABLE, "")
     if folder is None:
-        return f"off: {CACHE_VARIABLE}={asked}; unset it to turn it on" if asked else "off: this user has no home"
+        return f"off: {CACHE_VARIABLE}={value}; unset it to turn it on" if value else "off: no home folder"
     if not lp.CACHING_ENABLED:
-        return "off: LOOPY_NO_CACHE turns off Loopy's caches, and this one"
+        return "off: LOOPY_NO_CACHE turns off Loopy's caches and this one"
     if reason := why_unwritable(folder, is_folder=True, makes_folders=True):
-        return f"off: {folder} cannot be written: {reason}; {CACHE_VARIABLE}=FOLDER names another folder"
-    return f"on: {CACHE_VARIABLE}=0 turns it off, {CACHE_VARIABLE}=FOLDER keeps it in another folder"
+        return f"off: cannot write to {folder}: {reason}; {CACHE_VARIABLE}=FOLDER sets another folder"
+    return f"on: {CACHE_VARIABLE}=0 turns it off, {CACHE_VARIABLE}=FOLDER sets another folder"
 
 
 def _sum(found: Collection[Entry]) -> dict[str, int]:
@@ -83,8 +86,8 @@ def _in_words(name: str, value: Any) -> str:
     if name == "state":
         return value
     if name == "limit":
-        return f"limit: {value:,} bytes; {LIMIT_VARIABLE}=NUMBER sets another"
+        return f"limit: {value:,} bytes; {LIMIT_VARIABLE}=NUMBER sets another limit"
     if name == "folder":
         return f"folder: {value}"
     files = f"{number_of(value['files'], 'file')}, {number_of(value['bytes'], 'byte')}"
-    return f"{name}: {files}{'; only their owner can remove them' if name == 'cannot be removed' else ''}"
+    return f"{LABELS.get(name, name)}: {files}{'; permission denied' if name == 'cannot be removed' else ''}"

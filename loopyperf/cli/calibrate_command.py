@@ -1,4 +1,4 @@
-"""``loopyperf calibrate``: make the fit of a device."""
+"""``loopyperf calibrate``: measure kernels on a device and fit a model."""
 
 import time
 from pathlib import Path
@@ -19,7 +19,7 @@ from loopyperf.units import in_percent
 
 @click.command(
     epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf calibrate\n\n"
-    "\b\nTo learn what the sampled model gets wrong as well:\n"
+    "\b\nTo also train a residual model for the sampled model:\n"
     "loopyperf calibrate --samples --archive gpu.jsonl\nloopyperf train gpu.jsonl",
 )
 @settings.measuring
@@ -28,7 +28,7 @@ from loopyperf.units import in_percent
 @click.option("--caches", type=click.Choice(("warm", "cold")), default="warm", help="Cache state before each run.")
 @click.option("--samples", is_flag=True, help="Also run the first work-groups of each kernel, for `loopyperf train`.")
 @click.option(
-    "--coverage", "whole_coverage", is_flag=True, help="Print which kernels exercise each property, not only the gaps."
+    "--coverage", "whole_coverage", is_flag=True, help="Print the kernels that exercise each property, not only gaps."
 )
 @settings.as_json
 def calibrate_command(
@@ -45,7 +45,10 @@ def calibrate_command(
     whole_coverage: bool,
     as_json: bool,
 ) -> None:
-    """Time the measurement kernels on a device, and fit the model that best predicts kernel classes left out."""
+    """Time the measurement kernels on a device and fit a model to the times.
+
+    Of the candidate models, the one that best predicts held-out kernel classes is kept.
+    """
     started = time.monotonic()
     protocol = Protocol(caches=caches)
     with campaign_bar() as report:
@@ -75,8 +78,8 @@ def calibrate_command(
 
 
 def noise(fit: Fit) -> str:
-    """Return the noise floor of the measurements of *fit* in words."""
+    """Return a sentence about the noise floor of the measurements of *fit*."""
     if fit.noise_floor is None:
-        return "noise floor not known: the yardstick could not be timed"
+        return "noise floor unknown: the reference kernel could not be timed"
     floor = in_percent(fit.noise_floor, 1)
-    return f"noise floor {floor}: repeated measurements of the same kernel differ by so much"
+    return f"noise floor {floor}: variation of repeated measurements of the same kernel"

@@ -1,6 +1,7 @@
 """The program and its table of commands."""
 
 import re
+import shlex
 import sys
 import traceback
 import warnings
@@ -15,77 +16,61 @@ from rich.text import Text
 
 from loopyperf.cli import caches_apart, ended_by
 from loopyperf.cli.completion import BashWords
-from loopyperf.cli.streams import in_shell_terms, is_quiet, is_verbose, loudness, own_loudness, standard_error
-from loopyperf.errors import LoopyperfError, LoopyperfWarning, cannot_start, one_line
+from loopyperf.cli.streams import is_quiet, is_verbose, loudness, own_loudness, standard_error
+from loopyperf.errors import LoopyperfError, LoopyperfWarning, UncountableError, cannot_start, one_line
 
 LONGEST = 1000
-"""letters of a summary: more than any has"""
+"""limit for the length of a summary; no summary is that long"""
 
 
 class Summaries(click.Group):
-    """A group of commands that are listed with their whole summaries."""
+    """A command group whose help does not truncate the summaries of its commands."""
 
     def summaries(self) -> Mapping[str, str]:
-        """Return what each command does, by its name."""
+        """Return command name -> summary."""
         return {name: command.get_short_help_str(limit=LONGEST) for name, command in self.commands.items()}
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write a row for each command, as many lines as its summary takes."""
+        """Write the name and the whole summary of each command."""
         with formatter.section("Commands"):
             formatter.write_dl(sorted(self.summaries().items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the names of commands, or of options, that begin so."""
-        named = [(name, does) for name, does in self.summaries().items() if name.startswith(incomplete)]
-        # Group's own would ask for each command, and not only for its summary.
+        """Return the commands and options whose names start with *incomplete*."""
+        named = [(name, summary) for name, summary in self.summaries().items() if name.startswith(incomplete)]
+        # click.Group.shell_complete would import every command for its summary.
         options = click.Command.shell_complete(self, ctx, incomplete)
-        return [*(CompletionItem(name, help=does) for name, does in named), *options]
+        return [*(CompletionItem(name, help=summary) for name, summary in named), *options]
 
 
 SUMMARIES: Mapping[str, str] = {
-    "advise": (
-        "Say what would make the Loopy kernel that FUNCTION in FILE.py builds faster, with the time after each change."
-    ),
-    "cache": ("Show or clear the cache of counts and answers."),
-    "calibrate": (
-        "Time the measurement kernels on a device, and fit the model that best predicts kernel classes left out."
-    ),
-    "compare": (
-        "Ask all models for the run time of the Loopy kernel that FUNCTION in FILE.py builds, and print them together."
-    ),
-    "counters": "Predict what Nsight Compute counts of the Loopy kernel that FUNCTION in FILE.py builds.",
-    "coverage": (
-        "Print which kernels exercise each property, in which amounts, and how well it can be told from the others."
-    ),
-    "devices": "List the devices that have a description or a fit; where both exist, your own before the bundled ones.",
-    "diff": "Say what differs between two Loopy kernels, or one at two sizes or on two devices, and why.",
-    "doctor": "Check the installation; exit with status 1 if something essential is broken.",
-    "estimate": "Predict the run time of the Loopy kernel that FUNCTION in FILE.py builds, and say what it is made of.",
-    "explain": (
-        "Say why the Loopy kernel that FUNCTION in FILE.py builds takes so long, and what would make it faster."
-    ),
-    "fit": "Fit a model to the measurements in ARCHIVE, which `loopyperf calibrate` wrote; it may be compressed.",
-    "microbenchmark": "Measure the latencies of instructions and the memories of a device, and write its description.",
-    "rank": "Order the kernels VARIANTS in FILE.py by their predicted run times, fastest first.",
-    "report": (
-        "Write a page on why the Loopy kernel that FUNCTION in FILE.py builds takes so long, and what would help."
-    ),
-    "trace": "Write down what the warps of a core do when it executes the kernel that FUNCTION in FILE.py builds.",
-    "train": (
-        "Learn from the measurements in ARCHIVE, which `loopyperf calibrate` wrote, what a model leaves unexplained."
-    ),
-    "validate": (
-        "Predict and measure kernels that no fit has seen; print both, and geometric means of the relative errors."
-    ),
+    "advise": "Suggest changes that make a Loopy kernel faster, with the predicted time after each.",
+    "cache": "Show or clear the result cache.",
+    "calibrate": "Time the measurement kernels on a device and fit a model to the times.",
+    "compare": "Compare the run times that all models predict for a Loopy kernel.",
+    "counters": "Predict the Nsight Compute metrics of a Loopy kernel.",
+    "coverage": "List the measurement kernels that exercise each property.",
+    "devices": "List the known devices, with their models and fits.",
+    "diff": "Explain how the run times of two Loopy kernels differ.",
+    "doctor": "Check the installation.",
+    "estimate": "Predict the run time of a Loopy kernel.",
+    "explain": "Explain the run time of a Loopy kernel and suggest improvements.",
+    "fit": "Fit a model to an archive of measurements.",
+    "microbenchmark": "Measure the latencies and memories of a device and write its device file.",
+    "rank": "Rank variants of a Loopy kernel by predicted run time, fastest first.",
+    "report": "Write an HTML report that explains the run time of a Loopy kernel.",
+    "trace": "Write a simulated trace of the warps of one core, for Perfetto.",
+    "train": "Train a residual model, which corrects another model, on archives of measurements.",
+    "validate": "Compare predicted with measured run times on test kernels.",
 }
-"""by the name of a command, what its own help begins with, so that all can be listed without importing any"""
+"""command name -> first sentence of its help, so that commands can be listed without importing them"""
 
 
 class CommandTable(Mapping[str, click.Command]):
-    """The commands by name; the command ``estimate`` is that of ``loopyperf/cli/estimate_command.py``."""
+    """Command name -> command; ``estimate`` is defined in ``loopyperf/cli/estimate_command.py``, and so on."""
 
     def __getitem__(self, name: str) -> click.Command:
-        """Return the command called *name*; raises :class:`LoopyperfError` where what it stands on is broken."""
+        """Return the command *name*; raises :class:`LoopyperfError` if it cannot be imported."""
         if name not in SUMMARIES:
             raise KeyError(name)
         return _imported(name)
@@ -110,33 +95,33 @@ COMMANDS = CommandTable()
 
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
-"""of the program, and so of all commands"""
+"""Click settings of the program, which all commands inherit"""
 ALONE = re.compile(r"extra argument.*\((?P<size>[A-Za-z_]\w*=-?\d+)\b")
-"""a size in Click's message on what it does not expect"""
+"""a size, such as ``n=64``, in Click's message about an unexpected argument"""
 EPILOG = """\b
 Exit status:
-  0  there is an answer
-  1  there is no answer; what is printed says why, and what to do
-  2  the command line is invalid
-  130  it was interrupted, by Ctrl-C
-  143  it was ended, by SIGTERM
+  0  success
+  1  no answer; the message says why, and what to do
+  2  invalid command line
+  130  interrupted by Ctrl-C
+  143  terminated by SIGTERM
 
 \b
-To have names completed, in bash (zsh: compinit first, zsh_source); in fish:
+To enable completion in bash (in zsh: run compinit, use zsh_source) or fish:
   eval "$(_LOOPYPERF_COMPLETE=bash_source loopyperf)"
   _LOOPYPERF_COMPLETE=fish_source loopyperf | source
 """
 
 
 class Commands(Summaries):
-    """The group of all commands, in which neither an error of ours nor Ctrl-C needs a traceback."""
+    """The group of all commands; loopyperf errors and Ctrl-C print one line instead of a traceback."""
 
     def summaries(self) -> Mapping[str, str]:
-        """Return what each command does, without importing any."""
+        """Return command name -> summary, without importing any command."""
         return SUMMARIES
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; turn a :class:`LoopyperfError` into one line and exit status 1, a signal into its own."""
+        """Run the command; a :class:`LoopyperfError` exits with status 1, a signal with 128 + its number."""
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             warnings.filterwarnings("always", category=LoopyperfWarning)
@@ -152,8 +137,8 @@ class Commands(Summaries):
             except LoopyperfError as error:
                 if is_verbose():
                     standard_error().print("".join(traceback.format_exception(error)), end="")
-                said = in_shell_terms(one_line(error), self.commands.get(ctx.invoked_subcommand or ""))
-                raise click.ClickException(said) from error
+                command = self.commands.get(ctx.invoked_subcommand or "")
+                raise click.ClickException(f"{one_line(error)}{_on_typical(error, command)}") from error
             except KeyboardInterrupt as interrupt:
                 ctx.exit(_end_by(interrupt))
             finally:
@@ -162,7 +147,7 @@ class Commands(Summaries):
 
 
 def _end_by(interrupt: KeyboardInterrupt) -> int:
-    """Print one line, below the ``^C`` of a terminal, with the notes of the *interrupt*; return the exit status."""
+    """Print one line with the notes of *interrupt*, below the ``^C`` of a terminal; return the exit status."""
     what, status = ended_by(interrupt)
     below = "\n" if sys.stderr.isatty() else ""
     click.echo(below + ": ".join([what, *getattr(interrupt, "__notes__", [])]), err=True)
@@ -170,21 +155,33 @@ def _end_by(interrupt: KeyboardInterrupt) -> int:
 
 
 def _on_sizes(error: click.UsageError) -> str:
-    """Return how a size is stated, where one stands by itself on the line of a command that takes sizes."""
+    """Return a hint on ``--set`` if the unexpected argument is a size and the command has that option; else empty."""
     alone = ALONE.search(error.message)
-    takes = error.ctx is not None and any("--set" in each.opts for each in error.ctx.command.params)
-    return f"; a size is stated by --set {alone['size']}" if alone and takes else ""
+    takes = error.ctx is not None and _has_option(error.ctx.command, "--set")
+    return f"; set a size with --set {alone['size']}" if alone and takes else ""
+
+
+def _on_typical(error: LoopyperfError, command: click.Command | None) -> str:
+    """Return a hint on ``--typical`` if it supplies what *error* lacks and *command* has that option; else empty."""
+    keyword = error.keyword if isinstance(error, UncountableError) else None
+    if keyword is None or command is None or not _has_option(command, "--typical"):
+        return ""
+    return f" (option --typical {shlex.quote(f'{keyword}=VALUE')})"
+
+
+def _has_option(command: click.Command, name: str) -> bool:
+    return any(name in each.opts for each in command.params)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
     if is_verbose() or (issubclass(category, LoopyperfWarning) and not is_quiet()):
-        standard_error().print(Text("Warning:", "yellow"), in_shell_terms(str(message)))
+        standard_error().print(Text("Warning:", "yellow"), str(message))
 
 
 @click.group("loopyperf", cls=Commands, commands=COMMANDS, epilog=EPILOG, context_settings=SETTINGS)
 @click.version_option(package_name="loopyperf")
 def program() -> None:
-    """Predict how long Loopy kernels run on a device, without running them."""
+    """Predict the run times of Loopy kernels on a device without running them."""
 
 
 own_loudness(program)

@@ -1,4 +1,4 @@
-"""``loopyperf compare``: what every model says of a kernel in a Python file."""
+"""``loopyperf compare``: compare the predictions of all models for a kernel."""
 
 from functools import partial
 
@@ -9,8 +9,8 @@ from loopyperf.cli.console import print_answer
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
 from loopyperf.cli.streams import Form
-from loopyperf.predict.compare import compare as ask
-from loopyperf.predict.compare import compare_occupancies as ask_over_occupancy
+from loopyperf.predict.compare import compare as compare_models
+from loopyperf.predict.compare import compare_occupancies
 
 
 @click.command(epilog="\b\nExample: loopyperf compare matmul.py:tiled --set n=4096 --device nvidia-v100")
@@ -20,7 +20,7 @@ from loopyperf.predict.compare import compare_occupancies as ask_over_occupancy
 @settings.device
 @settings.models
 @settings.fit_of_one
-@click.option("--occupancy", is_flag=True, help="Show performance against the number of groups resident on a core.")
+@click.option("--occupancy", is_flag=True, help="Show run times against the number of groups resident on a core.")
 @settings.form
 def compare_command(
     kernel: str,
@@ -32,13 +32,16 @@ def compare_command(
     occupancy: bool,
     form: Form,
 ) -> None:
-    """Ask all models for the run time of the Loopy kernel that FUNCTION in FILE.py builds, and print them together."""
+    """Compare the run times that all models predict for a Loopy kernel.
+
+    FUNCTION in FILE.py returns the kernel.
+    """
     if occupancy and fit is not None:
-        raise click.UsageError("--occupancy asks models that know the device, and a fit does not: leave --fit out")
-    question = ask_over_occupancy if occupancy else partial(ask, fit=fit)
+        raise click.UsageError("--occupancy needs models of the device, which take no fit; drop --fit")
+    compared = compare_occupancies if occupancy else partial(compare_models, fit=fit)
     program = load_program(kernel)
-    with working("asking all models"):
-        answer = question(program, device=device, models=models or None, typical=typical, parameters=sizes)
+    with working("running all models"):
+        answer = compared(program, device=device, models=models or None, typical=typical, parameters=sizes)
     print_answer(answer, form)
     if not answer.seconds:
         raise SystemExit(1)

@@ -1,4 +1,4 @@
-"""What a shell is told that completes a word: which names there are, that a file goes here, what a kernel file has."""
+"""Shell completion: names, files, and the functions in a kernel file."""
 
 import ast
 import warnings
@@ -13,53 +13,53 @@ from loopyperf.files import below_home
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 OF_PATHS = (".", "/", "~")
-"""what the path of a file begins with, and no name of ours"""
+"""first characters of a path, which no name starts with"""
 BREAKS = frozenset({":", "="})
-"""what is a word of its own for bash, though no blanks are around it"""
+"""characters that bash treats as separate words"""
 
 
 def names(words: Callable[[], Iterable[str]]) -> Complete:
-    """Return what completes a beginning to one of *words*."""
+    """Return a completer for *words*."""
 
-    def complete(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         try:
-            return [CompletionItem(word) for word in words() if word.startswith(begun)]
-        except LoopyperfError:  # who only completes a word is told of nothing
+            return [CompletionItem(word) for word in words() if word.startswith(incomplete)]
+        except LoopyperfError:  # completion must not print errors
             return []
 
     return complete
 
 
 def names_or_files(words: Callable[[], Iterable[str]]) -> Complete:
-    """Return what completes a beginning to one of *words*, or to a file where none of them begins so."""
+    """Return a completer for *words*, and for files if none of them matches."""
     by_name = names(words)
 
-    def complete(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-        found = [] if begun.startswith(OF_PATHS) else by_name(context, parameter, begun)
-        return found or [CompletionItem(begun, type="file")]
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        found = [] if incomplete.startswith(OF_PATHS) else by_name(context, parameter, incomplete)
+        return found or [CompletionItem(incomplete, type="file")]
 
     return complete
 
 
-def folders(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Return that the shell completes to a folder."""
-    return [CompletionItem(begun, type="dir")]
+def folders(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Let the shell complete a folder."""
+    return [CompletionItem(incomplete, type="dir")]
 
 
-def in_kernel_file(begun: str) -> list[CompletionItem]:
-    """Return to what the beginning of ``FILE.py:FUNCTION`` is completed: a file, or what is defined in it."""
-    file, colon, name = begun.rpartition(":")
-    path = file if colon else begun
+def in_kernel_file(incomplete: str) -> list[CompletionItem]:
+    """Return completions of a partial ``FILE.py:FUNCTION``: a file, or the names that the file defines."""
+    file, colon, name = incomplete.rpartition(":")
+    path = file if colon else incomplete
     defined = [each for each in defined_in(Path(path)) if not colon or each.startswith(name)]
     if colon or defined:
         return [CompletionItem(f"{path}:{each}") for each in defined]
-    return [CompletionItem(begun, type="file")]
+    return [CompletionItem(incomplete, type="file")]
 
 
 def defined_in(path: Path) -> list[str]:
-    """Return the public names that the Python file at *path* defines, without executing it: its functions first."""
+    """Return the public names that the Python file at *path* defines, functions first; does not execute the file."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # who only completes a word is told of nothing
+        with warnings.catch_warnings(action="ignore"):  # completion must not print warnings
             body = ast.parse(below_home(path).read_bytes()).body
     except (OSError, SyntaxError, ValueError):
         return []
@@ -76,13 +76,13 @@ def _assigned(body: Iterable[ast.stmt]) -> Iterator[str]:
 
 
 class BashWords(BashComplete):
-    """Completion in bash, for which ``matmul.py:tiled`` and ``n=64`` are three words each; it completes the last."""
+    """Completion in bash, which splits ``matmul.py:tiled`` and ``n=64`` into words at ``:`` and ``=``."""
 
     before = ""
-    """what bash has in words of its own before what it completes"""
+    """the part of the incomplete argument that bash has split off"""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words as they were typed, and the one that is begun."""
+        """Return the complete arguments as typed, and the incomplete one."""
         split, last = super().get_completion_args()
         words: list[str] = []
         for previous, word in zip(["", *split], [*split, last], strict=True):
@@ -90,10 +90,10 @@ class BashWords(BashComplete):
                 words[-1] += word
             else:
                 words.append(word)
-        *complete, begun = words
-        self.before = begun if last in BREAKS else begun.removesuffix(last)
-        return complete, begun
+        *complete, incomplete = words
+        self.before = incomplete if last in BREAKS else incomplete.removesuffix(last)
+        return complete, incomplete
 
     def format_completion(self, item: CompletionItem) -> str:
-        """Return what is to stand in place of the word that bash completes."""
+        """Return the replacement of the word that bash completes."""
         return f"{item.type},{item.value.removeprefix(self.before)}"

@@ -1,7 +1,7 @@
-"""Where the commands print: results on standard output, progress and warnings on standard error.
+"""Printing of answers: results go to standard output, progress and warnings to standard error.
 
-What is printed is text, never markup: messages hold brackets, as in ``pip install 'loopyperf[opencl]'``. On a terminal
-nothing is wider than it is; what does not fit goes on in the next line, and nothing is cut off.
+All output is plain text, not Rich markup, since messages contain brackets (``pip install 'loopyperf[opencl]'``). On a
+terminal, long lines are folded at its width; nothing is truncated.
 """
 
 import csv
@@ -9,7 +9,6 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -17,26 +16,25 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from loopyperf.cli.streams import Form, Records, has_width, in_shell_terms, is_quiet, is_verbose, standard_output
+from loopyperf.cli.streams import Form, Records, has_width, is_quiet, is_verbose, standard_output
 from loopyperf.display import GAP, ReportText, Shown, Tabular, folded
 
 NOTE = re.compile(r"note: |\d+ notes in short: ")
 SHARE = re.compile(r"[<>]? ?-?\d+(\.\d+)? %")
 
 HANGING = " " * 4
-"""by which what goes on in the next line is further right"""
+"""indentation of folded lines"""
 
 
 def show(
     text: str, console: Console | None = None, *, mark: str = "", colour: str = "", hanging: str = HANGING
 ) -> None:
-    """Print *text*, whose lines go on in the next one where the terminal ends; a word is never broken.
+    """Print *text* after a *mark* in *colour*; on a terminal, fold its lines between words.
 
-    In a file or a pipe lines stay as they are, so that each can be searched for. A *mark* of some *colour* stands
-    before it. What it says to write in Python is in the words of the shell.
+    In a file or a pipe, lines are not folded, so that they can be searched.
     """
     console = console or standard_output()
-    for line in f"{mark}{in_shell_terms(text)}".splitlines() or [""]:
+    for line in f"{mark}{text}".splitlines() or [""]:
         lines = folded(line, console.width, hanging, breaks=False) if has_width() else [line]
         printed = Text("\n".join(lines))
         if line.startswith(mark):
@@ -45,20 +43,20 @@ def show(
 
 
 def show_beside(text: str) -> None:
-    """Print *text* as :func:`show` does, but for ``--quiet``, since it is not the answer."""
+    """Print *text* as :func:`show` does, unless ``--quiet`` was given: it is not part of the answer."""
     if not is_quiet():
         show(text)
 
 
 def show_answer(answer: Shown) -> None:
-    """Print *answer* as Python does, in the width of the terminal, and in the words of the shell."""
+    """Print *answer* as Python does, in the width of the terminal."""
     show_whole_or_alone(answer.report_text())
 
 
 def show_whole_or_alone(report_text: ReportText) -> None:
-    """Print *report_text*; with ``--quiet`` the answer alone, which is its tables where it names none.
+    """Print *report_text*; with ``--quiet`` only its short answer, or its tables if it has no short answer.
 
-    Where it has neither, there is no answer, and all of it says why.
+    If it has neither, there is no answer, and the whole text says why.
     """
     if is_quiet() and report_text.alone:
         click.echo(report_text.alone)
@@ -69,36 +67,36 @@ def show_whole_or_alone(report_text: ReportText) -> None:
 
 
 def show_report_text(report_text: ReportText) -> None:
-    """Print *report_text* in shell terms; in a file or a pipe each sentence is a line, as those of :func:`show`.
+    """Print *report_text*; in a file or a pipe, each sentence is one line, as in :func:`show`.
 
-    On a terminal that can do that its head is bold, its notes are dim, and shares have a colour.
+    On a terminal, the headline is bold, notes are dim, and shares are colored.
     """
     console = standard_output()
     prose = None if has_width() else sys.maxsize
     for line in ReportText(report_text.question, report_text.answer).text(console.width, prose=prose).splitlines():
         console.print(Text(line, "bold"))
     _show_tables(report_text, console)
-    for sentence in _of_shell(report_text).sentences(_all_notes()):
+    for sentence in report_text.sentences(_all_notes()):
         style = "dim" if NOTE.match(sentence) else ""
         for line in folded(GAP + sentence, prose or console.width, breaks=False):
             console.print(Text(line, style))
 
 
 def print_answer(answer: Tabular, form: Form) -> None:
-    """Print *answer* in this *form*."""
+    """Print *answer* in the format *form*."""
     print_in(form, answer.report_text, answer.records, answer.to_dict)
 
 
 def print_in(
     form: Form, report_text: Callable[[], ReportText], records: Callable[[], Records], to_dict: Callable[[], Any]
 ) -> None:
-    """Print what *form* needs of an answer: text, plain or as Markdown, its records as CSV, or all of it as JSON."""
+    """Print an answer in the format *form*: text, Markdown, its records as CSV, or all of it as JSON."""
     if form == "json":
         print_json(to_dict())
     elif form == "csv":
         click.echo(_as_csv(records()), nl=False)
     elif form == "md":
-        click.echo(_of_shell(report_text()).markdown(_all_notes()))
+        click.echo(report_text().markdown(_all_notes()))
     else:
         show_whole_or_alone(report_text())
 
@@ -115,19 +113,13 @@ def _show_tables(report_text: ReportText, console: Console) -> None:
         console.print(printed)
 
 
-def _of_shell(report_text: ReportText) -> ReportText:
-    """Return *report_text* with its sentences in the words of the shell."""
-    remarks, notes = ([in_shell_terms(each) for each in said] for said in (report_text.remarks, report_text.notes))
-    return replace(report_text, remarks=remarks, notes=notes)
-
-
 def _all_notes() -> str:
-    """Return which option has all notes in full; empty where it is given."""
+    """Return the option that prints all notes; empty if it is given."""
     return "" if is_verbose() else "--verbose"
 
 
 def _as_csv(records: Records) -> str:
-    """Return *records* as CSV with a line of headings; what a record does not have is empty."""
+    """Return *records* as CSV with a header line; missing values are empty."""
     written = StringIO()
     columns = dict.fromkeys(name for record in records for name in record)
     writer = csv.DictWriter(written, columns, lineterminator="\n")

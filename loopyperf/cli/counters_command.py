@@ -1,4 +1,4 @@
-"""``loopyperf counters``: what a profiler counts of a kernel in a Python file, and a profile beside that."""
+"""``loopyperf counters``: predict a kernel's profiler metrics, and compare them with a profile."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from loopyperf.stages.compiled import Compiler
     "--compare",
     "profile",
     type=settings.FILE,
-    help="A profile to put beside it: what `ncu --csv` prints, or the JSON of KTT.",
+    help="Compare with this profile: the output of `ncu --csv`, or JSON from KTT.",
 )
 @settings.form
 def counters_command(
@@ -37,14 +37,14 @@ def counters_command(
     profile: Path | None,
     form: Form,
 ) -> None:
-    """Predict what Nsight Compute counts of the Loopy kernel that FUNCTION in FILE.py builds.
+    """Predict the Nsight Compute metrics of a Loopy kernel.
 
-    Its metrics have their own names there. With --compare, those that a profile has are printed beside the prediction,
-    each with its error.
+    FUNCTION in FILE.py returns the kernel. Metrics have their Nsight Compute names. With --compare, the metrics in a
+    profile are printed beside the predicted ones, with relative errors.
     """
     program = load_program(kernel)
     with working("counting"):
-        described = chosen_device(device)
-        found = counters_at(Case(program, sizes, typical), described, compiler)
-        answer = found if profile is None else compare_counters(found, profile, device=described)
+        parameters = chosen_device(device)
+        found = counters_at(Case(program, sizes, typical), parameters, compiler)
+        answer = found if profile is None else compare_counters(found, profile, device=parameters)
     print_answer(answer, form)

@@ -1,4 +1,4 @@
-"""``loopyperf coverage``: which kernels of a calibration exercise which property, and how well it is told apart."""
+"""``loopyperf coverage``: which measurement kernels exercise each property, and how well its weight is determined."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,30 +19,30 @@ from loopyperf.errors import FitFileError
 from loopyperf.measurement.environment import DeviceLimits
 
 LOCAL_MEMORY, GLOBAL_MEMORY = 48 * 2**10, 2**32
-"""bytes that are taken for a device that is not there"""
+"""memory sizes, in bytes, assumed for a device that is not present"""
 
 
 @click.command(epilog="\b\nExample: loopyperf coverage --group-size 1024 --local-memory 49152")
 @click.option(
     "--device",
     shell_complete=names(fitted_devices),
-    help="Device whose fit is examined; by default the local OpenCL device.",
+    help="Device whose fit to examine; default: the local OpenCL device.",
 )
 @settings.fit_file
 @click.option(
     "--group-size",
     type=click.IntRange(min=1),
-    help="Examine no fit, but the kernels for a device with groups of this many work-items.",
+    help="Examine the kernels instead of a fit, for a device with up to this many work-items per group.",
 )
 @click.option(
     "--local-memory",
     type=click.IntRange(min=0),
-    help=f"Bytes of local memory for each group on that device; by default {LOCAL_MEMORY}.",
+    help=f"With --group-size: local memory per group, in bytes; default: {LOCAL_MEMORY}.",
 )
 @click.option(
     "--global-memory",
     type=click.IntRange(min=1),
-    help=f"Bytes of memory for all arrays of a kernel on that device; by default {GLOBAL_MEMORY}.",
+    help=f"With --group-size: memory for all arrays of a kernel, in bytes; default: {GLOBAL_MEMORY}.",
 )
 @settings.kernels
 @settings.as_json
@@ -55,12 +55,13 @@ def coverage_command(
     kernels: Path | None,
     as_json: bool,
 ) -> None:
-    """Print which kernels exercise each property, in which amounts, and how well it can be told from the others.
+    """List the measurement kernels that exercise each property.
 
-    This is about the kernels of a fit or, with --group-size, about the measurement kernels on a device that need not
-    be there; it is then based on counts alone, without the variance inflation, which needs run times.
+    The table gives the amounts of each property, and how well its weight can be separated from the others (variance
+    inflation). It covers the kernels of a fit or, with --group-size, the measurement kernels on a device that need not
+    be present; then there is no variance inflation, which needs run times.
     """
-    _check_one_of_both(
+    _check_options_match(
         group_size is not None,
         {"--device": device, "--fit": fit},
         {"--local-memory": local_memory, "--global-memory": global_memory, "--kernels": kernels},
@@ -78,8 +79,8 @@ def coverage_command(
         rows = chosen.coverage
         if not rows:
             raise FitFileError(
-                f"the fit for {chosen.slug} says nothing of coverage: it was made by hand or by an earlier loopyperf; "
-                "calibrate again, or give --group-size for the coverage of the kernels themselves"
+                f"the fit for {chosen.slug} has no coverage data (handwritten, or from an earlier loopyperf); "
+                "calibrate again, or give --group-size to examine the kernels"
             )
     if as_json:
         print_json([{**structs.asdict(row), "gap": row.gap} for row in rows])
@@ -89,17 +90,17 @@ def coverage_command(
     show_gaps(rows, at_most=len(rows))
 
 
-def _check_one_of_both(is_of_kernels: bool, of_fit: Mapping[str, Any], of_kernels: Mapping[str, Any]) -> None:
-    """Raise :class:`click.UsageError` for options of a fit where kernels are examined, and the other way round."""
+def _check_options_match(is_of_kernels: bool, of_fit: Mapping[str, Any], of_kernels: Mapping[str, Any]) -> None:
+    """Raise :class:`click.UsageError` for options of a fit if kernels are examined, and vice versa."""
     given = [name for name, value in (of_fit if is_of_kernels else of_kernels).items() if value is not None]
+    if given and is_of_kernels:
+        raise click.UsageError(f"--group-size examines kernels, not a fit; drop {' and '.join(given)}")
     if given:
-        verb, why = ("is", "are")[len(given) > 1], "no fit is" if is_of_kernels else "only a fit is"
-        with_or_without = "with" if is_of_kernels else "without"
-        raise click.UsageError(f"{' and '.join(given)} {verb} given, but {with_or_without} --group-size {why} examined")
+        raise click.UsageError(f"{' and '.join(given)} {'require' if len(given) > 1 else 'requires'} --group-size")
 
 
 def show_coverage(rows: Sequence[Coverage]) -> None:
-    """Print a table with a line for each property that any kernel has."""
+    """Print a table with a row for each property that any kernel has."""
     found = [
         (
             row.name,
@@ -111,19 +112,16 @@ def show_coverage(rows: Sequence[Coverage]) -> None:
         for row in rows
         if row.configurations
     ]
-    table = Table(("property", "kernels", "counted", "inflation", "classes"), found, last=1)
-    show_report_text(ReportText("what exercises each property", tables=[table]))
+    table = Table(("property", "kernels", "counts", "inflation", "classes"), found, last=1)
+    show_report_text(ReportText("kernels that exercise each property", tables=[table]))
 
 
 def show_gaps(rows: Sequence[Coverage], at_most: int = 12) -> None:
-    """Print what is wrong with the coverage, a line for each gap; properties that no kernel has share one line.
-
-    Of these, *at_most* so many are named.
-    """
+    """Print a line for each gap in the coverage; one line lists *at_most* so many properties that no kernel has."""
     missing = [row.name for row in rows if not row.configurations]
     if missing:
         left = len(missing) - at_most
-        more = f" and {left} more, which `loopyperf coverage` lists" if left > 0 else ""
+        more = f" and {left} more (see `loopyperf coverage`)" if left > 0 else ""
         show(f"in no kernel: {', '.join(missing[:at_most])}{more}")
     for row in rows:
         if row.configurations and row.gap:

@@ -1,4 +1,4 @@
-"""``loopyperf devices``: which devices are known, and what is known of one."""
+"""``loopyperf devices``: list the known devices, or show the parameters of one."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -29,21 +29,21 @@ from loopyperf.models.traffic import Served
 from loopyperf.units import number_of
 
 ORDINARY = (("add", "f32"), ("mul", "f32"), ("fma", "f32"), ("add", "i32"), ("mul", "i32"), ("compare", "i32"))
-"""arithmetic of an ordinary tiled kernel, beside barriers and accesses of all memories"""
+"""arithmetic instructions of a typical tiled kernel, besides barriers and accesses of all memories"""
 
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """What models of a device answer an ordinary tiled kernel of single precision with."""
+    """The models that apply to a device without a fit, for a typical tiled kernel of single precision."""
 
     lacks: tuple[str, ...]
-    """numbers without which none answers; the others are then empty"""
+    """parameters without which no model applies; if there are any, *assumed* is empty"""
     assumed: Mapping[str, tuple[Substitution, ...]]
-    """model -> what it assumes; nothing for one that answers by stated numbers"""
+    """model -> the parameters that it assumes; empty if the device file specifies all of them"""
 
     @classmethod
     def of(cls, device: Device) -> "Answering":
-        """Return what models answer for *device* with."""
+        """Return the models for *device*, with the parameters that they assume."""
         lacks = lacking(device)
         if lacks:
             return cls(lacks, {})
@@ -53,21 +53,21 @@ class Answering:
 
     @property
     def published(self) -> tuple[str, ...]:
-        """Return the models that answer by stated numbers."""
+        """Return the models that assume no parameters."""
         return tuple(name for name, assumed in self.assumed.items() if not assumed)
 
     @property
     def in_short(self) -> str:
-        """Return how many answer, e.g. ``"5 stated, 7 assumed (1 number)"``; what is lacking where none does."""
+        """Return the number of models, e.g. ``"5 specified, 7 assumed (1 number)"``, or the missing parameters."""
         if self.lacks:
             return f"none: lacks {', '.join(self.lacks)}"
-        stated, most = len(self.published), max(map(len, self.assumed.values()))
-        others = f"{len(self.assumed) - stated} assumed ({number_of(most, 'number')})" if most else ""
-        return ", ".join(filter(None, (f"{stated} stated" if stated else "", others)))
+        specified, most = len(self.published), max(map(len, self.assumed.values()))
+        others = f"{len(self.assumed) - specified} assumed ({number_of(most, 'number')})" if most else ""
+        return ", ".join(filter(None, (f"{specified} specified" if specified else "", others)))
 
 
 def _substitutions(device: Device) -> Iterator[Substitution]:
-    """Yield what is assumed of the instructions of an ordinary kernel that has something of every memory."""
+    """Yield the parameters assumed for the instructions of a typical kernel that accesses every memory."""
     whole, timing = completed(device), InstructionTimes(device)
     yield from limit_substitutions(whole)
     for kind, dtype in ORDINARY:
@@ -81,14 +81,27 @@ def _substitutions(device: Device) -> Iterator[Substitution]:
 
 
 Row = dict[str, Any]
-MODELS_TOLD = "models: those that answer without a fit, by stated or assumed numbers; `devices show NAME` lists them"
+MODELS_NOTE = (
+    "models: number that need no fit, with specified or assumed device parameters; `loopyperf devices show NAME` lists "
+    "them"
+)
+LABELS = {
+    "also called": "also known as",
+    "registers are allocated to": "registers allocated to",
+    "work-items of a warp execute": "execution of a warp's work-items",
+    "warps are scheduled": "warp scheduling",
+}
+"""JSON key -> label in text"""
 
 
 @click.group(cls=Summaries, invoke_without_command=True, epilog="\b\nExample: loopyperf devices --json")
 @settings.form
 @click.pass_context
 def devices_command(context: click.Context, form: Form) -> None:
-    """List the devices that have a description or a fit; where both exist, your own before the bundled ones."""
+    """List the known devices, with their models and fits.
+
+    These are the devices with a device file or a fit. Your own files take precedence over bundled ones.
+    """
     if context.invoked_subcommand is not None:
         return
     rows = _known()
@@ -99,11 +112,11 @@ def _report_text(rows: Sequence[Row]) -> ReportText:
     unreadable = [
         each["error"] for row in rows for each in (row["description"], *row["fits"]) if each and each["error"]
     ]
-    return ReportText(number_of(len(rows), "device"), tables=[_listed(rows)], remarks=[MODELS_TOLD], notes=unreadable)
+    return ReportText(number_of(len(rows), "device"), tables=[_listed(rows)], remarks=[MODELS_NOTE], notes=unreadable)
 
 
 def _records(rows: Sequence[Row]) -> Iterator[Row]:
-    """Yield a row for each device, and where it has several fits, for each of these."""
+    """Yield a row for each device and fit, and one for a device without fits."""
     for row in rows:
         about = {name: row[name] for name in ("device", "name", "architecture")}
         description: Row = row["description"] or {}
@@ -116,10 +129,10 @@ def _records(rows: Sequence[Row]) -> Iterator[Row]:
 def _listed(rows: Sequence[Row]) -> Table:
     found: list[tuple[str, ...]] = []
     for row in rows:
-        described = _origin(row["description"]) if row["description"] else ""
+        file = _origin(row["description"]) if row["description"] else ""
         fits = ", ".join(map(_in_short, row["fits"]))
-        found.append((row["device"], row["name"], row["architecture"], described, row["answers"], fits))
-    return Table(("device", "name", "architecture", "description", "models", "fits"), found, text=6)
+        found.append((row["device"], row["name"], row["architecture"], file, row["answers"], fits))
+    return Table(("device", "name", "architecture", "device file", "models", "fits"), found, text=6)
 
 
 def _in_short(fit: Row) -> str:
@@ -127,7 +140,7 @@ def _in_short(fit: Row) -> str:
 
 
 def _origin(file: Row) -> str:
-    """Return whose *file* it is, and that it cannot be read if so."""
+    """Return the origin of *file*, ``"user"`` or ``"bundled"``, and whether it is unreadable."""
     return f"{file['origin']}{', unreadable' if file['error'] else ''}"
 
 
@@ -140,7 +153,7 @@ def _short_names() -> list[str]:
 @settings.form
 @click.pass_context
 def show_one(context: click.Context, name: str, form: Form) -> None:
-    """Print every number that is known of the device NAME (or described by a TOML file), with unit and source."""
+    """Print all parameters of the device NAME, or of a device file (TOML), with units and sources."""
     device = load_device(name)
     if form == "text" and context.parent is not None:
         form = context.parent.params["form"]
@@ -151,15 +164,15 @@ def show_one(context: click.Context, name: str, form: Form) -> None:
 
 
 def as_plain_values(device: Device) -> Row:
-    """Return what is known of *device*, as JSON can hold it."""
+    """Return the parameters of *device* and the models for it as values for JSON."""
     return {**_words(device), "numbers": list(_numbers(device)), "models": _answering(device)["models"]}
 
 
 def show_device(device: Device) -> None:
-    """Print what is known of *device*."""
-    for what, words in _words(device).items():
+    """Print the parameters of *device* and the models for it."""
+    for key, words in _words(device).items():
         if words:
-            show(f"{what}: {', '.join(words) if isinstance(words, list) else words}")
+            show(f"{LABELS.get(key, key)}: {', '.join(words) if isinstance(words, list) else words}")
     show_whole_or_alone(_report_text_of(device))
 
 
@@ -168,14 +181,14 @@ def _report_text_of(device: Device) -> ReportText:
 
 
 def _note(device: Device) -> list[str]:
-    """Return which models answer, and what is assumed for which of them, in sentences."""
+    """Return a sentence for each set of models that assume the same parameters."""
     found = Answering.of(device)
     if found.lacks:
-        return [f"no model of a device answers: the description lacks {', '.join(found.lacks)}"]
+        return [f"all models need a fit: the device file lacks {', '.join(found.lacks)}"]
     with_assumed: dict[tuple[Substitution, ...], list[str]] = {}
     for name, assumed in found.assumed.items():
         with_assumed.setdefault(assumed, []).append(name)
-    how = {each: f"assuming {substitution_list(each)}" if each else "by stated numbers" for each in with_assumed}
+    how = {each: f"assuming {substitution_list(each)}" if each else "no assumed numbers" for each in with_assumed}
     return [f"{', '.join(names)}: {how[assumed]}" for assumed, names in with_assumed.items()]
 
 
@@ -192,7 +205,7 @@ def _known() -> list[Row]:
 
 
 def _described(known: KnownDescription) -> Row:
-    """Return a row for a description; of one that cannot be read there is the name of its file, and why."""
+    """Return a row for a device file; for an unreadable one, its path and the error."""
     where = {"origin": known.origin, "path": str(known.path), "error": None}
     try:
         device = load_description(known.path)
@@ -202,7 +215,7 @@ def _described(known: KnownDescription) -> Row:
 
 
 def _answering(device: Device) -> Row:
-    """Return which models answer for a device, in short and one by one."""
+    """Return the models for a device: a summary, and the parameters that each assumes."""
     found = Answering.of(device)
     return {
         "answers": found.in_short,
@@ -211,7 +224,7 @@ def _answering(device: Device) -> Row:
 
 
 def _known_fit(entry: KnownFit) -> tuple[str, Row]:
-    """Return what a fit calls its device, and a row for it; one that cannot be read has no backend, and says why."""
+    """Return the full name of a fit's device and a row for the fit; for an unreadable one, its path and the error."""
     row = {"model": entry.model, "backend": None, "origin": entry.origin, "path": str(entry.path), "error": None}
     try:
         fit = load_fit(entry.path)
@@ -250,5 +263,5 @@ def _words(device: Device) -> dict[str, str | list[str]]:
 
 
 def _numbers(device: Device) -> Iterator[Row]:
-    """Yield a row for each number that is stated."""
+    """Yield a row for each number in the device file."""
     yield from (asdict(each) for part in device.parts for each in part.statements)

@@ -1,4 +1,4 @@
-"""``loopyperf diff``: what differs between two kernels in Python files, or one at two sizes or on two devices."""
+"""``loopyperf diff``: explain the difference between two kernels, or one kernel at two sizes or on two devices."""
 
 from importlib import import_module
 from pathlib import Path
@@ -27,18 +27,18 @@ Pair = tuple[int | None, int | None]
 @settings.several_devices
 @settings.model_of_both
 @settings.fit_of_one
-@settings.output("Where a page with both side by side goes; by default none is written.")
+@settings.output("Output file for an HTML page with both kernels side by side; default: no page.")
 @settings.as_json
-def diff_command(output: Path | None, as_json: bool, **asked: Any) -> None:
-    """Say what differs between two Loopy kernels, or one at two sizes or on two devices, and why.
+def diff_command(output: Path | None, as_json: bool, **options: Any) -> None:
+    """Explain how the run times of two Loopy kernels differ.
 
-    The second FILE.py:FUNCTION is another variant. Without it, the first is compared with itself, at the sizes of
-    --set-after or on a second --device. Rows that differ by less than 1 % of the run time are counted, not printed.
+    Each FUNCTION in FILE.py returns a kernel. Without a second kernel, the first is compared with itself at the sizes
+    of --set-after or on a second --device. Rows that differ by less than 1 % of the run time are counted, not printed.
     """
     if output is not None:
-        # Where Jinja2 or matplotlib is missing, say so before the analysis.
+        # Report a missing Jinja2 or matplotlib before the analysis.
         import_module("loopyperf.explain.report")
-    answer = _compared(**asked)
+    answer = _compared(**options)
     saved = None if output is None else answer.save(output)
     if as_json:
         print_json(answer.to_dict() if saved is None else {"path": str(saved), **answer.to_dict()})
@@ -59,9 +59,9 @@ def _compared(
     model: str | None,
     fit: str | None,
 ) -> Difference:
-    """Return the difference that the options name; raises :class:`click.UsageError` where they name one kernel."""
+    """Return the difference; raises :class:`click.UsageError` if the options select only one kernel run."""
     if other is None and not sizes_after and len(devices) < 2:
-        raise click.UsageError("give a second FILE.py:FUNCTION, sizes of --set-after, or a second --device")
+        raise click.UsageError("give a second FILE.py:FUNCTION, --set-after, or a second --device")
     before = load_program(kernel)
     after = before if other is None else load_program(other)
     with working("comparing"):
@@ -77,5 +77,5 @@ def _compared(
 
 
 def _pairs(sizes: dict[str, int], after: dict[str, int]) -> dict[str, int | Pair]:
-    """Return *sizes*, those that are given *after* as pairs; a size of --set-after alone is of the second alone."""
+    """Return *sizes*, as (before, after) pairs where *after* has them; None stands for a size that was not given."""
     return {**sizes, **{name: (sizes.get(name), value) for name, value in after.items()}}

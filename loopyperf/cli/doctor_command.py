@@ -1,4 +1,4 @@
-"""``loopyperf doctor``: what is installed, what is missing, how to mend it."""
+"""``loopyperf doctor``: check the installation."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -20,7 +20,7 @@ from loopyperf.polyhedral.quasipolynomial import engine_is_exact
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One thing looked at."""
+    """The result of one check."""
 
     text: str
     fine: bool = True
@@ -28,7 +28,7 @@ class CheckResult:
 
     @property
     def mark(self) -> tuple[str, str]:
-        """Return the word that stands before the text, and its colour."""
+        """Return the word before the text, and its color."""
         if self.fine:
             return "ok", "green"
         return ("bad", "red") if self.essential else ("none", "yellow")
@@ -37,7 +37,10 @@ class CheckResult:
 @click.command(epilog="\b\nExample: loopyperf doctor")
 @settings.as_json
 def doctor_command(as_json: bool) -> None:
-    """Check the installation; exit with status 1 if something essential is broken."""
+    """Check the installation.
+
+    Exit with status 1 if something essential is broken.
+    """
     findings = tuple(examine())
     if as_json:
         print_json([asdict(finding) for finding in findings])
@@ -50,7 +53,7 @@ def doctor_command(as_json: bool) -> None:
 
 
 def examine() -> Iterator[CheckResult]:
-    """Yield what was found: versions, counting engine, simulator, local devices, fits, descriptions of devices."""
+    """Yield results for versions, counting engine, simulator, local devices, fits and device files."""
     versions = ", ".join(f"{name} {version}" for name, version in installed_versions().items())
     yield CheckResult(f"installed: {versions}")
     yield _engine()
@@ -94,7 +97,7 @@ def _fits() -> Iterator[CheckResult]:
 def _descriptions() -> Iterator[CheckResult]:
     known = known_descriptions()
     own = sum(description.origin == "user" for description in known)
-    yield CheckResult(f"devices described: {len(known)}, {own} of them by you")
+    yield CheckResult(f"device files: {len(known)}, {own} of them yours")
     for description in known:
         try:
             load_description(description.path)

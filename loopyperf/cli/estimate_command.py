@@ -1,4 +1,4 @@
-"""``loopyperf estimate``: how long a kernel in a Python file takes."""
+"""``loopyperf estimate``: predict the run time of a kernel."""
 
 import click
 
@@ -9,7 +9,7 @@ from loopyperf.cli.progress import working
 from loopyperf.cli.settings import BACKEND
 from loopyperf.cli.streams import Form
 from loopyperf.counts.execution import COUNTINGS, Counting
-from loopyperf.predict.estimate import estimate as ask
+from loopyperf.predict.estimate import estimate
 from loopyperf.stages.compiled import Compiler
 
 
@@ -21,9 +21,9 @@ from loopyperf.stages.compiled import Compiler
 @settings.model
 @settings.fit
 @click.option(
-    "--backend", type=BACKEND, help="Backend of the fit, or that `sampled` and `learned` run on: opencl or cuda."
+    "--backend", type=BACKEND, help="Backend of the fit, or on which `sampled` and `learned` run: opencl or cuda."
 )
-@click.option("--counting", type=click.Choice(COUNTINGS), help="How work is counted; by default as in the fit.")
+@click.option("--counting", type=click.Choice(COUNTINGS), help=f"{settings.HOW_TO_COUNT}; default: as in the fit.")
 @settings.compiler
 @settings.form
 def estimate_command(
@@ -38,10 +38,13 @@ def estimate_command(
     compiler: Compiler,
     form: Form,
 ) -> None:
-    """Predict the run time of the Loopy kernel that FUNCTION in FILE.py builds, and say what it is made of."""
+    """Predict the run time of a Loopy kernel.
+
+    FUNCTION in FILE.py returns the kernel. The table breaks the time down by property.
+    """
     program = load_program(kernel)
     with working("estimating"):
-        answer = ask(
+        answer = estimate(
             program,
             device=device,
             model=model,

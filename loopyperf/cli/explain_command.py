@@ -1,4 +1,4 @@
-"""``loopyperf explain``: in a terminal, what a report shows."""
+"""``loopyperf explain``: explain the run time of a kernel in the terminal, as a report does."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,8 +12,7 @@ from loopyperf.cli.kernel_source import load_program, words_on
 from loopyperf.cli.progress import working
 from loopyperf.display import ReportText, Table
 from loopyperf.errors import by_reason
-from loopyperf.explain.explain import explain as ask
-from loopyperf.explain.explain import notes_on, paragraphs
+from loopyperf.explain.explain import explain, notes_on, paragraphs
 from loopyperf.explain.explanation import Explanation, OnDevice
 from loopyperf.explain.first_screen import accesses_table, bar
 from loopyperf.explain.roofline_chart import OF_ALL_LANES, Roofline
@@ -23,25 +22,26 @@ from loopyperf.predict.compare import models_table
 from loopyperf.units import duration, in_percent, prefixed
 
 SMALL = 0.01
-"""of the time: what lines cost that cost less is not shown"""
+"""share of the time below which a line's cost is not shown"""
 INDENT = 2
-"""columns for each loop around a line"""
+"""indentation of a source line for each loop around it"""
 ADVISOR = "gpuperf"
-"""the model whose advice it is"""
+"""model that gives the advice"""
 
 
 @click.command(epilog="\b\nExample: loopyperf explain matmul.py:tiled --set n=4096 --device nvidia-v100")
 @settings.explaining
-@click.option("--details", is_flag=True, help="Print all models, the roofline, GPUPerf's advice and all notes, too.")
+@click.option("--details", is_flag=True, help="Also print all models, the roofline, GPUPerf's advice and all notes.")
 @settings.as_json
-def explain_command(as_json: bool, details: bool, **asked: Any) -> None:
-    """Say why the Loopy kernel that FUNCTION in FILE.py builds takes so long, and what would make it faster.
+def explain_command(as_json: bool, details: bool, **options: Any) -> None:
+    """Explain the run time of a Loopy kernel and suggest improvements.
 
-    The first screen has the time and its cause, how busy each part of the device is, and the three changes that help
-    most, each simulated; below are the lines of the source with their costs. `loopyperf report` makes a page of it.
+    FUNCTION in FILE.py returns the kernel. The first screen has the time and its cause, the utilization of each part
+    of the device, and the three changes that help most, each simulated; below are the source lines with their costs.
+    `loopyperf report` writes the same as an HTML page.
     """
-    models = asked.pop("models") or (tuple(MODELS) if details else ())
-    answer = explanation_for(models=models, **asked)
+    models = options.pop("models") or (tuple(MODELS) if details else ())
+    answer = explanation_for(models=models, **options)
     if as_json:
         print_json(answer.to_dict())
     else:
@@ -60,10 +60,10 @@ def explanation_for(
     findings: bool,
     code: bool = False,
 ) -> Explanation:
-    """Return what there is to say of the kernel that the options of :func:`loopyperf.cli.settings.explaining` name."""
+    """Return the explanation for the options of :func:`loopyperf.cli.settings.explaining`."""
     program = load_program(kernel)
     with working("simulating"):
-        return ask(
+        return explain(
             program,
             device=devices or None,
             model=model,
@@ -78,7 +78,7 @@ def explanation_for(
 
 
 def show_explanation(answer: Explanation, *, details: bool = False) -> None:
-    """Print *answer*, device by device; all of it with *details*."""
+    """Print *answer*, device by device; with *details*, also all models, roofline, advice and notes."""
     for paragraph in paragraphs(answer.about):
         show(paragraph, hanging="")
     for number, report_text in enumerate(_report_texts(answer, details)):
@@ -88,53 +88,53 @@ def show_explanation(answer: Explanation, *, details: bool = False) -> None:
 
 
 def _report_texts(answer: Explanation, details: bool) -> Iterator[ReportText]:
-    """Yield what there is to print, one below the other; all of it with *details*."""
+    """Yield the report texts to print, in order; see :func:`show_explanation`."""
     for on in answer.devices:
         screen = on.report_text()
-        least = [f"the roofline says {duration(on.least)} at least"] if on.is_under_the_roof(on.first) else []
+        least = [f"lower bound of the roofline: {duration(on.least)}"] if on.is_under_the_roof(on.first) else []
         yield replace(screen, remarks=[*screen.remarks, *least])
         yield ReportText("", tables=[_source_table(answer, on)])
         yield from _memory(on)
         if details:
             yield from _details(on)
     if details:
-        yield ReportText("What the models assume", tables=[_summaries(answer)])
-    yield from _listed("No answer", _reasons(answer.refusals))
+        yield ReportText("Model assumptions", tables=[_summaries(answer)])
+    yield from _listed("No prediction", _reasons(answer.refusals))
 
 
 def _details(on: OnDevice) -> Iterator[ReportText]:
-    """Yield what the first screen has no room for."""
-    said = notes_on(on)
+    """Yield the report texts beyond the first screen."""
+    notes = notes_on(on)
     if on.estimate.breakdown.rows:
-        yield ReportText("What the time is made of", tables=[_parts_table(on.estimate)])
+        yield ReportText("Breakdown of the time", tables=[_parts_table(on.estimate)])
     yield from _waiting(on)
-    yield from _listed(_whose(on), [_repeated_by(names, sentence, on) for sentence, names in said.items()])
-    yield ReportText("The models", tables=[models_table(on.estimates, on.clock)])
-    yield from _listed("No answer", _reasons(on.refusals))
+    yield from _listed(_notes_title(on), [_with_models(names, sentence, on) for sentence, names in notes.items()])
+    yield ReportText("Models", tables=[models_table(on.estimates, on.clock)])
+    yield from _listed("No prediction", _reasons(on.refusals))
     if on.roofline is not None:
-        yield _under_roofs(on, on.roofline, said)
+        yield _under_roofs(on, on.roofline, notes)
     for advice in on.advice:
         report_text = advice.report_text()
-        yield replace(report_text, question=f"What would help {report_text.question}, by {ADVISOR}{_beside(on)}")
+        yield replace(report_text, question=f"Advice of {ADVISOR} for {report_text.question}{_beside(on)}")
     missing = [name for name, reason in on.gaps.items() if reason not in on.refusals.values()]
     yield from _listed("Missing", [f"{name}: {on.gaps[name]}" for name in missing])
 
 
 def _memory(on: OnDevice) -> Iterator[ReportText]:
-    """Yield what each access of the longest launch asks of memory, and what device memory moves."""
+    """Yield the memory accesses of the longest launch, and its device memory traffic."""
     if on.diagnosis is not None and on.diagnosis.launches:
         longest, words = on.diagnosis.longest, on.diagnosis.words
         yield ReportText("", tables=[accesses_table(longest, words)], remarks=[longest.traffic.in_words])
 
 
 def _waiting(on: OnDevice) -> Iterator[ReportText]:
-    """Yield what the warps of each launch wait for."""
+    """Yield the stall reasons of the warps of each launch."""
     if on.diagnosis is not None:
         for launch in on.diagnosis.launches:
             if launch.waiting is not None:
                 rows = [(cause, bar(share), in_percent(share)) for cause, share in launch.waiting.total.items()]
-                asked = f"What the {on.diagnosis.words.warp}s of {launch.name} wait for"
-                yield ReportText(asked, tables=[Table(("", "", "share"), rows, text=2)])
+                title = f"Stall reasons of the {on.diagnosis.words.warp}s of {launch.name}"
+                yield ReportText(title, tables=[Table(("", "", "share"), rows, text=2)])
 
 
 def _listed(title: str, sentences: Sequence[str]) -> Iterator[ReportText]:
@@ -143,26 +143,25 @@ def _listed(title: str, sentences: Sequence[str]) -> Iterator[ReportText]:
         yield ReportText(title, remarks=sentences)
 
 
-def _whose(on: OnDevice) -> str:
-    """Return the title of the notes, some of which name the models that they are of."""
-    return "Notes, of all models where none is named" if len(on.estimates) > 1 else "Notes"
+def _notes_title(on: OnDevice) -> str:
+    return "Notes (on all models unless named)" if len(on.estimates) > 1 else "Notes"
 
 
-def _repeated_by(names: Sequence[str], sentence: str, on: OnDevice) -> str:
-    """Return *sentence* with the models that say it, unless all do."""
+def _with_models(names: Sequence[str], sentence: str, on: OnDevice) -> str:
+    """Return the note *sentence* after the *names* of its models, unless it is a note of all models."""
     return sentence if len(names) == len(on.estimates) else f"{', '.join(names)}: {sentence}"
 
 
-def _under_roofs(on: OnDevice, roofline: Roofline, said: Collection[str]) -> ReportText:
-    """Return the report text of a *roofline* without what was *said*, and with the models that are faster."""
+def _under_roofs(on: OnDevice, roofline: Roofline, printed: Collection[str]) -> ReportText:
+    """Return the report text of *roofline* with the models below it, without notes that are *printed* already."""
     report_text = roofline.report_text()
     work = [(each.name, prefixed(each.flops, "flop"), _moved(each.moved)) for each in roofline.launches]
     return replace(
         report_text,
         question="Roofline",
-        tables=[*report_text.tables, Table(("launch", "does", "moves"), work, last=1)],
+        tables=[*report_text.tables, Table(("launch", "work", "traffic"), work, last=1)],
         remarks=[OF_ALL_LANES, *report_text.remarks, *filter(None, [on.under_the_roof])],
-        notes=[each for each in report_text.notes if each not in said],
+        notes=[each for each in report_text.notes if each not in printed],
     )
 
 
@@ -171,8 +170,8 @@ def _moved(moved: Mapping[str, float]) -> str:
 
 
 def _beside(on: OnDevice) -> str:
-    """Return that advice is on another model's time than what is shown first, where it is."""
-    return "" if on.first == ADVISOR else f", whose time is not that of {on.first}"
+    """Return a reminder that the advice is about another time than the one shown first; empty if it is not."""
+    return "" if on.first == ADVISOR else f" (its time differs from that of {on.first})"
 
 
 def _reasons(refusals: Mapping[str, str]) -> list[str]:
@@ -180,14 +179,14 @@ def _reasons(refusals: Mapping[str, str]) -> list[str]:
 
 
 def _summaries(answer: Explanation) -> Table:
-    """Return in a few words what each model that was asked assumes, in the order of their table."""
-    asked = {name for on in answer.devices for name in (*on.estimates, *on.refusals)}
-    rows = [(name, model.summary) for name, model in MODELS.items() if name in asked]
-    return Table(("model", "what it assumes"), rows, text=2)
+    """Return a table of the assumptions of each model that was run, in the order of the model catalog."""
+    names = {name for on in answer.devices for name in (*on.estimates, *on.refusals)}
+    rows = [(name, model.summary) for name, model in MODELS.items() if name in names]
+    return Table(("model", "assumptions"), rows, text=2)
 
 
 def _parts_table(estimate: Estimate) -> Table:
-    """Return what each property costs, in time and as a share of the whole."""
+    """Return a table of the cost of each property: time, and share of the whole."""
     whole = float(estimate.seconds)
     rows = [
         (*cost.in_words(estimate.columns), in_percent(float(cost.seconds) / whole) if whole else "")
@@ -197,7 +196,7 @@ def _parts_table(estimate: Estimate) -> Table:
 
 
 def _source_table(answer: Explanation, on: OnDevice) -> Table:
-    """Return the source, as Loopy writes it, with what each line costs and what its warps wait for."""
+    """Return the source, as Loopy writes it, with the cost and the stall reasons of each line."""
     whole = float(on.estimate.seconds)
     rows: list[tuple[str, str, str, str]] = []
     for cost in answer.lines_on(on):
@@ -208,4 +207,4 @@ def _source_table(answer: Explanation, on: OnDevice) -> Table:
         is_shown = bool(cost.parts and whole) and abs(cost.seconds) >= SMALL * whole
         time, share = (duration(cost.seconds), in_percent(cost.seconds / whole)) if is_shown else ("", "")
         rows.append((" " * INDENT * line.depth + line.text + name, time, share, on.waits_at(line.source)))
-    return Table(("source", "time", "share", "waits for (share of all waiting)"), rows, last=1)
+    return Table(("source", "time", "share", "stall reasons (share of all stalls)"), rows, last=1)

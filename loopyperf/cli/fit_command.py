@@ -1,4 +1,4 @@
-"""``loopyperf fit``: make a fit of what an archive holds, without a device."""
+"""``loopyperf fit``: fit a model to an archive of measurements, without a device."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from loopyperf.measurement.kernel_files import measurement_kernels
 @click.option(
     "--prior",
     metavar="FIT",
-    help="Draw weights of pipelines to those of this fit: its path, or the name of another device.",
+    help="Regularize weights of pipelines toward those of this fit: its path, or the name of another device.",
 )
 @settings.as_json
 def fit_command(
@@ -34,7 +34,10 @@ def fit_command(
     prior: str | None,
     as_json: bool,
 ) -> None:
-    """Fit a model to the measurements in ARCHIVE, which `loopyperf calibrate` wrote; it may be compressed."""
+    """Fit a model to an archive of measurements.
+
+    ARCHIVE is a file that `loopyperf calibrate` wrote; it may be compressed.
+    """
     with working("fitting"):
         files = measurement_kernels(kernels)
         fits = fit_recording(read_archive(archive), files, counting, model, settings.WEIGHTS[weights], prior)

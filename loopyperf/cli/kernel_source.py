@@ -20,19 +20,19 @@ from loopyperf.kernel.loopy_passes import Program, without_dumps
 
 
 class KernelSource(click.ParamType[str]):
-    """Where a kernel is, or several are: a function in a file."""
+    """A function in a file that builds a kernel, or several."""
 
     name = "file.py:function"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return *value*; fails, as Click has it, where it names no file, or nothing in it."""
+        """Return *value*; raises :class:`click.BadParameter` unless it names a file and a function."""
         file, _, name = str(value).rpartition(":")
         if not file or not name:
-            self.fail(f"a kernel is written FILE.py:FUNCTION, as in matmul.py:tiled; received {value!r}", param, ctx)
+            self.fail(f"a kernel must be FILE.py:FUNCTION, e.g. matmul.py:tiled; got {value!r}", param, ctx)
         return str(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return files, or what is in the one that is named; the file is read, not executed."""
+        """Return files, or the names that a file defines; the file is parsed, not executed."""
         return in_kernel_file(incomplete)
 
 
@@ -40,26 +40,26 @@ KERNEL_SOURCE = KernelSource()
 
 
 def load_program(source: str) -> Program:
-    """Return the Loopy kernel that FUNCTION in FILE.py builds, or that is called so there.
+    """Return the Loopy kernel that FUNCTION in FILE.py returns, or that is the attribute of that name.
 
     Raises :class:`KernelFileError` if it is not a Loopy kernel, and what :func:`load_built` raises.
     """
     built = load_built(source)
     if not isinstance(built, Program):
-        what = "None: does it end with return?" if built is None else f"{type(built).__name__}"
-        raise KernelFileError(f"{source} must be a Loopy kernel, as loopy.make_kernel(...) builds it; it is {what}")
+        what = "None (missing return statement?)" if built is None else f"{type(built).__name__}"
+        raise KernelFileError(f"{source} must be a Loopy kernel, as loopy.make_kernel(...) returns it; got {what}")
     return built
 
 
 def load_variants(source: str) -> Any:
-    """Return the variants that VARIANTS in FILE.py are, or that the function of that name returns.
+    """Return the variants that VARIANTS in FILE.py holds, or that the function of that name returns.
 
     Raises :class:`KernelFileError` if it is a single kernel, and what :func:`load_built` raises.
     """
     built = load_built(source)
     if isinstance(built, Program):
         raise KernelFileError(
-            f"{source} is one kernel, and nothing to rank: name what has several in {source.rpartition(':')[0]}, as in "
+            f"{source} is a single kernel; name a mapping in {source.rpartition(':')[0]}, e.g. "
             f"variants = {{'small tiles': partial(tiled, 8), 'large tiles': partial(tiled, 16)}}"
         )
     return built
@@ -73,40 +73,40 @@ def load_built(source: str) -> Any:
     file, _, name = source.rpartition(":")
     module = _imported(Path(file))
     if not hasattr(module, name):
-        defined = ", ".join(_defined(module)) or "no kernel, no function and no variants"
+        defined = ", ".join(_defined(module)) or "no kernels, functions or variants"
         raise KernelFileError(f"{file} has no {name!r}; it defines: {defined}")
     built = getattr(module, name)
     if not callable(built) or hasattr(built, "entrypoints"):
         return built
     if missing := _needed(built):
         raise KernelFileError(
-            f"{source}() needs arguments: {', '.join(missing)}; give them defaults, or name what needs none, as "
-            f"functools.partial({name}, ...) does"
+            f"{source}() needs arguments: {', '.join(missing)}; give them default values, or bind them with "
+            f"functools.partial({name}, ...)"
         )
     try:
         with no_answer_yet(), without_dumps():
             return built()
-    except (Exception, SystemExit) as error:  # a file is the user's, and may raise anything
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise KernelFileError(f"{source}() failed with {type(error).__name__}: {one_line(error)}") from error
 
 
 def forget_module(source: str) -> None:
-    """Let the FILE.py of *source* be imported again, with what was written there since."""
+    """Remove the FILE.py of *source* from the imported modules, so that its current version is imported next."""
     path = Path(source.rpartition(":")[0])
     sys.modules.pop(_module_name(path.stem, str(path.absolute())), None)
-    # Python takes compiled code for that of a file which was changed within a second, if it is as long.
+    # Python reuses the bytecode of a file that was changed within the same second and has the same length.
     Path(cache_from_source(str(path.absolute()))).unlink(missing_ok=True)
 
 
 def words_on(source: str) -> str:
-    """Return the docstring of FUNCTION in FILE.py, which :func:`load_program` has loaded; empty where it has none."""
+    """Return the docstring of FUNCTION in FILE.py, which :func:`load_program` has loaded; empty if it has none."""
     file, _, name = source.rpartition(":")
     built = getattr(_imported(Path(file)), name)
     return (inspect.getdoc(built) or "") if inspect.isfunction(built) else ""
 
 
 def _defined(module: ModuleType) -> list[str]:
-    """Return what can be named in *module*: kernels, what builds them, and what may be variants."""
+    """Return the names in *module* that a command accepts: kernels, functions, and possible variants."""
     public = {name: value for name, value in vars(module).items() if not name.startswith("_")}
     return [name for name, value in public.items() if _may_be_named(value, module)]
 
@@ -118,7 +118,7 @@ def _may_be_named(value: object, module: ModuleType) -> bool:
 
 
 def _needed(function: Callable[..., Any]) -> list[str]:
-    """Return the arguments without which *function* cannot be called, as far as it says."""
+    """Return the required arguments of *function*, as far as its signature is known."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -128,19 +128,17 @@ def _needed(function: Callable[..., Any]) -> list[str]:
 
 
 def _imported(path: Path) -> ModuleType:
-    """Return the module in the file, which is imported once, as any module is."""
+    """Return the module in the file at *path*; it is imported once, as any module is."""
     origin = str(path.absolute())
     name = _module_name(path.stem, origin)
     if _is_from(sys.modules.get(name), origin):
         return sys.modules[name]
     spec = spec_from_file_location(name, origin)
     if not is_file(path):
-        raise KernelFileError(
-            f"no Python file at {path}{why_no_file(path)}; give the path of the one that has the kernel"
-        )
+        raise KernelFileError(f"no Python file at {path}{why_no_file(path)}; give the path of the file with the kernel")
     if spec is None or spec.loader is None:
         raise KernelFileError(f"{path} is not a Python file: its name must end with .py")
-    # Loopy's disk cache pickles what a kernel refers to, so the module must be importable by its name.
+    # Loopy's disk cache pickles objects that a kernel refers to, so the module must be importable by its name.
     module = sys.modules[name] = module_from_spec(spec)
     sys.path.insert(0, str(path.parent))
     try:
@@ -153,7 +151,7 @@ def _imported(path: Path) -> ModuleType:
 
 
 def _module_name(stem: str, origin: str) -> str:
-    """Return the file's own name, unless a module of that name is in use, as for a kernel in ``copy.py``."""
+    """Return the file's stem, or another name if a module of that name is loaded (a kernel file ``copy.py``)."""
     loaded = sys.modules.get(stem)
     return stem if loaded is None or _is_from(loaded, origin) else f"loopyperf_kernel_in_{stem}"
 

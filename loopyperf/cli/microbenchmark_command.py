@@ -1,4 +1,4 @@
-"""``loopyperf microbenchmark``: measure a device, and write down what it is."""
+"""``loopyperf microbenchmark``: measure the parameters of a device and write its device file."""
 
 import time
 from pathlib import Path
@@ -23,11 +23,15 @@ from loopyperf.units import in_percent
     epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf microbenchmark --quick",
 )
 @settings.measuring
-@settings.output("Where the description goes; by default SHORT-NAME.toml, or SHORT-NAME-2.toml if it is there.")
+@settings.output("Output file; default: DEVICE.toml, or DEVICE-2.toml and so on if that exists.")
 @settings.archive
 @settings.from_archive
-@click.option("--clock", type=click.FloatRange(min=0, min_open=True), help="Clock in MHz; by default the driver's.")
-@click.option("--quick", is_flag=True, help="Fewer runs and smaller arrays; takes a minute.")
+@click.option(
+    "--clock",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Clock frequency in MHz; default: as the driver reports.",
+)
+@click.option("--quick", is_flag=True, help="Use fewer runs and smaller arrays; takes about a minute.")
 @settings.as_json
 def microbenchmark_command(
     backend: str,
@@ -39,44 +43,47 @@ def microbenchmark_command(
     quick: bool,
     as_json: bool,
 ) -> None:
-    """Measure the latencies of instructions and the memories of a device, and write its description."""
+    """Measure the latencies and memories of a device and write its device file.
+
+    The TOML file has the latencies and throughputs of instructions, and the parameters of each memory.
+    """
     started = time.monotonic()
     if output is None and (reason := why_unwritable(Path(), is_folder=True)):
-        raise LoopyperfError(f"the description cannot be written here: {reason}; give a path with --output")
+        raise LoopyperfError(f"cannot write the device file here: {reason}; give a path with --output")
     hertz = None if clock is None else clock * 1e6
     if from_archive is not None:
         if archive or device or quick:
-            raise click.UsageError("--from-archive measures nothing: it takes no --archive, --device or --quick")
+            raise click.UsageError("--from-archive does not measure; drop --archive, --device and --quick")
         with working("evaluating"):
-            described = described_by(from_archive, hertz)
+            measured = described_by(from_archive, hertz)
     else:
         with campaign_bar() as report:
-            described = run_microbenchmarks(
+            measured = run_microbenchmarks(
                 backend, device=device, archive=archive, clock=hertz, quick=quick, progress=report
             )
-    path = output or check_writable(Path(f"{described.device.slug}.toml"))
-    write_file("the description", path, description_text(described.device))
+    path = output or check_writable(Path(f"{measured.device.slug}.toml"))
+    write_file("the device file", path, description_text(measured.device))
     if as_json:
-        print_json({"path": str(path), **_plain(described)})
+        print_json({"path": str(path), **_plain(measured)})
         return
-    _show(described)
-    show_beside(f"wrote {path} in {time.monotonic() - started:.0f} s; see it with: loopyperf devices show {path}")
+    _show(measured)
+    show_beside(f"wrote {path} in {time.monotonic() - started:.0f} s; show it with: loopyperf devices show {path}")
 
 
-def _plain(described: MeasuredDescription) -> dict[str, Any]:
-    """Return what was found, as JSON can hold it."""
-    absent = {refusal.name: refusal.reason for refusal in described.refusals}
-    error = None if described.prediction is None else described.prediction.error
-    return {**as_plain_values(described.device), "absent": absent, "error on the iterative barrier kernel": error}
+def _plain(measured: MeasuredDescription) -> dict[str, Any]:
+    """Return the measured parameters as values for JSON."""
+    absent = {refusal.name: refusal.reason for refusal in measured.refusals}
+    error = None if measured.prediction is None else measured.prediction.error
+    return {**as_plain_values(measured.device), "absent": absent, "error on the iterative barrier kernel": error}
 
 
-def _show(described: MeasuredDescription) -> None:
-    show_device(described.device)
-    if described.prediction is not None:
-        divisions, error = len(described.prediction.measured), in_percent(described.prediction.error)
+def _show(measured: MeasuredDescription) -> None:
+    show_device(measured.device)
+    if measured.prediction is not None:
+        divisions, error = len(measured.prediction.measured), in_percent(measured.prediction.error)
         show(
-            f"the iterative barrier kernel, simulated with these: {error} off, the mean over "
-            f"{divisions} divisions of warps into groups"
+            f"simulating the iterative barrier kernel with these parameters: mean error {error} over {divisions} "
+            "divisions of warps into groups"
         )
-    for refusal in described.refusals:
-        show(f"absent: {refusal}", standard_error())
+    for refusal in measured.refusals:
+        show(f"not measured: {refusal}", standard_error())

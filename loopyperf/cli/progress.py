@@ -1,7 +1,7 @@
-"""What is shown on standard error while one waits: a bar for what can be counted, a word for what cannot.
+"""Progress on standard error: a bar for steps that can be counted, a spinner for others.
 
-Nothing is shown where standard error is not a terminal, or with ``--quiet``. What is printed while one waits is never
-the answer: kernels are built then, and what the user's functions print goes to standard error.
+Nothing is shown if standard error is not a terminal, or with ``--quiet``. Meanwhile standard output is redirected to
+standard error, since kernels are built then and the user's functions may print.
 """
 
 from collections.abc import Callable, Generator
@@ -15,23 +15,23 @@ from rich.text import Text
 from loopyperf.cli.streams import is_quiet, no_answer_yet, standard_error
 from loopyperf.measurement.campaign import Progress, ProgressReport
 
-GOES_ON = "what was measured is kept, and the same command goes on from there"
-"""is said of a campaign that is interrupted"""
+GOES_ON = "measurements are saved; rerun the same command to resume"
+"""message after an interrupted campaign"""
 
 
 class FractionColumn(MofNCompleteColumn):
-    """How many are done of how many, where that is known."""
+    """Steps done and steps in total, if the total is known."""
 
     def render(self, task: Task) -> Text:
-        """Return both numbers, or nothing."""
+        """Return both numbers, or nothing if the total is unknown."""
         return Text() if task.total is None else super().render(task)
 
 
 class StageProgress:
-    """The stages of a campaign on a bar: each has a count, and a clock, of its own."""
+    """A progress bar for the stages of a campaign; each stage has its own count and clock."""
 
     def __init__(self, bar: Bar) -> None:
-        """Begin with measuring on *bar*."""
+        """Start the stage "measuring" on *bar*."""
         self._bar = bar
         self._start("measuring")
 
@@ -39,7 +39,7 @@ class StageProgress:
         self._stage, self._task = stage, self._bar.add_task(stage, total=None)
 
     def report(self, progress: Progress) -> None:
-        """Show how far the stage is, or that another one has begun."""
+        """Update the bar of the current stage, or start another stage."""
         if progress.stage != self._stage:
             self._bar.remove_task(self._task)
             self._start(progress.stage)
@@ -50,9 +50,9 @@ class StageProgress:
 
 @contextmanager
 def campaign_bar() -> Generator[ProgressReport]:
-    """Show a bar while a campaign runs, and the stages after it; yields what reports progress.
+    """Show a bar during a campaign and the stages after it; yield the function that reports progress.
 
-    What is measured is in the archive at once, and whoever interrupts the campaign is told so.
+    An interrupt gets a note that the measurements so far are saved in the archive.
     """
     try:
         with no_answer_yet(), _bar() as bar:
@@ -64,7 +64,7 @@ def campaign_bar() -> Generator[ProgressReport]:
 
 @contextmanager
 def counting_bar(title: str) -> Generator[Callable[[int, int], None]]:
-    """Show a bar while things are answered one by one; yields what is told how many are, and of how many at most."""
+    """Show a bar with *title*; yield the function that takes the number of steps done and their largest total."""
     with no_answer_yet(), _bar() as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
@@ -72,7 +72,7 @@ def counting_bar(title: str) -> Generator[Callable[[int, int], None]]:
 
 @contextmanager
 def working(title: str) -> Generator[None]:
-    """Show that something is being worked out, and for how long already."""
+    """Show a spinner with *title* and the elapsed time."""
     console = standard_error()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     bar = Bar(*columns, console=console, transient=True, disable=not _is_shown(console))

@@ -1,4 +1,4 @@
-"""``loopyperf rank``: which of the variants in a Python file is fastest."""
+"""``loopyperf rank``: rank the kernel variants in a Python file by predicted run time."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from loopyperf.cli.progress import counting_bar
 from loopyperf.cli.streams import Form
 from loopyperf.executors import Processes
 from loopyperf.predict.estimate import predictor
-from loopyperf.search.rank import rank as ask
+from loopyperf.search.rank import rank
 from loopyperf.stages.compiled import Compiler
 
 
@@ -23,10 +23,10 @@ from loopyperf.stages.compiled import Compiler
 @settings.model
 @settings.fit
 @settings.bounds
-@click.option("--top", type=click.IntRange(min=1), help="How many of the fastest to find; by default all.")
-@click.option("--workers", type=click.IntRange(min=1), default=1, help="Number of processes that analyse variants.")
+@click.option("--top", type=click.IntRange(min=1), help="Number of fastest variants to find; default: all.")
+@click.option("--workers", type=click.IntRange(min=1), default=1, help="Number of processes that analyze variants.")
 @click.option(
-    "--time-limit", type=click.FloatRange(min=0, min_open=True), help="Most seconds to spend on each variant."
+    "--time-limit", type=click.FloatRange(min=0, min_open=True), help="Time limit for each variant, in seconds."
 )
 @settings.compiler
 @settings.form
@@ -44,18 +44,19 @@ def rank_command(
     compiler: Compiler,
     form: Form,
 ) -> None:
-    """Order the kernels VARIANTS in FILE.py by their predicted run times, fastest first.
+    """Rank variants of a Loopy kernel by predicted run time, fastest first.
 
-    VARIANTS maps names to kernels, or to functions that build them; or it is a function that returns such a mapping.
+    VARIANTS in FILE.py maps names to kernels, or to functions that build them; or it is a function that returns such a
+    mapping.
     """
     programs = load_variants(variants)
-    asked: dict[str, Any] = {"device": device, "model": model, "fit": fit}
+    options: dict[str, Any] = {"device": device, "model": model, "fit": fit}
     if compiler != "model":
-        asked = {"predictor": predictor(**asked, alternatives=False, compiler=compiler)}
+        options = {"predictor": predictor(**options, alternatives=False, compiler=compiler)}
     with counting_bar("ranking") as report:
-        answer = ask(
+        answer = rank(
             programs,
-            **asked,
+            **options,
             bounds=bounds,
             top=top,
             executor=Processes(workers) if workers > 1 else None,

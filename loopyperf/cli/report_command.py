@@ -1,4 +1,4 @@
-"""``loopyperf report``: a page about a kernel in a Python file."""
+"""``loopyperf report``: write an HTML report about a kernel."""
 
 import time
 from importlib import import_module
@@ -17,26 +17,27 @@ from loopyperf.explain.explanation import Explanation
 from loopyperf.models.catalog import MODELS
 
 MARK = 'name="generator" content="loopyperf '
-"""is in every page of ours"""
+"""text that identifies a page that loopyperf wrote"""
 EACH = 0.5
-"""seconds between looks at a file that is watched"""
+"""seconds between checks of the watched file"""
 
 
 @click.command(epilog="\b\nExample: loopyperf report matmul.py:tiled --set n=4096 --device nvidia-v100")
 @settings.explaining
-@settings.output("Where the page goes; by default KERNEL.html, overwriting an earlier page.", mark=MARK)
-@click.option("--open", "is_opened", is_flag=True, help="Open the page in a browser.")
-@click.option("--watch", "is_watched", is_flag=True, help="Write it again when FILE.py changes, until Ctrl-C.")
+@settings.output("Output file; default: KERNEL.html, overwriting an earlier report.", mark=MARK)
+@click.option("--open", "is_opened", is_flag=True, help="Open the report in a browser.")
+@click.option("--watch", "is_watched", is_flag=True, help="Rewrite the report when FILE.py changes, until Ctrl-C.")
 @settings.as_json
-def report_command(output: Path | None, is_opened: bool, is_watched: bool, as_json: bool, **asked: Any) -> None:
-    """Write a page on why the Loopy kernel that FUNCTION in FILE.py builds takes so long, and what would help.
+def report_command(output: Path | None, is_opened: bool, is_watched: bool, as_json: bool, **options: Any) -> None:
+    """Write an HTML report that explains the run time of a Loopy kernel.
 
-    The page is one file that needs no network. What FUNCTION says of itself, its docstring, is on it.
+    FUNCTION in FILE.py returns the kernel; its docstring becomes part of the report. The report is one file that needs
+    no network.
     """
-    # Where Jinja2 or matplotlib is missing, that is said before the analysis.
+    # Report a missing Jinja2 or matplotlib before the analysis.
     reports = import_module("loopyperf.explain.report")
-    asked |= {"code": True, "models": asked["models"] or tuple(MODELS)}
-    explanation = explanation_for(**asked)
+    options |= {"code": True, "models": options["models"] or tuple(MODELS)}
+    explanation = explanation_for(**options)
     path = _free_name(explanation.kernel) if output is None else output
     saved = reports.Report(explanation).save(path, is_watched=is_watched)
     if as_json:
@@ -46,34 +47,34 @@ def report_command(output: Path | None, is_opened: bool, is_watched: bool, as_js
     if is_opened:
         click.launch(saved.resolve().as_uri())
     if is_watched:
-        _watch(saved, asked)
+        _watch(saved, options)
 
 
 def _free_name(kernel: str) -> Path:
-    """Return where the page of *kernel* goes if no file is named; raises :class:`LoopyperfError` where it cannot."""
+    """Return the default path of the report about *kernel*; raises :class:`LoopyperfError` if it is not writable."""
     return Output(mark=MARK).checked(Path(f"{kernel}.html"), "--output", is_named=False)
 
 
 def _show(explanation: Explanation, saved: Path) -> None:
     show(f"report: {saved}")
     for device, reason in explanation.refusals.items():
-        show(f"no answer: {device}: {reason}", standard_error())
+        show(f"no prediction: {device}: {reason}", standard_error())
 
 
-def _watch(saved: Path, asked: dict[str, Any]) -> None:
-    """Write the page again whenever the file of the kernel changes; what is wrong with it is one line."""
+def _watch(saved: Path, options: dict[str, Any]) -> None:
+    """Rewrite the report whenever the kernel's file changes; print an error in the file as one line."""
     reports = import_module("loopyperf.explain.report")
-    watched = Path(str(asked["kernel"]).rpartition(":")[0])
-    show(f"watching {watched}; Ctrl-C ends it")
+    watched = Path(str(options["kernel"]).rpartition(":")[0])
+    show(f"watching {watched}; stop with Ctrl-C")
     known = _changed_at(watched)
     while True:
         time.sleep(EACH)
         if (now := _changed_at(watched)) == known:
             continue
         known = now
-        forget_module(str(asked["kernel"]))
+        forget_module(str(options["kernel"]))
         try:
-            explanation = explanation_for(**asked)
+            explanation = explanation_for(**options)
             reports.Report(explanation).save(saved, is_watched=True)
             first = explanation.devices[0]
             show(f"{time.strftime('%X')}  {first.estimate.time_in_words}, {first.cause}")
@@ -82,7 +83,7 @@ def _watch(saved: Path, asked: dict[str, Any]) -> None:
 
 
 def _changed_at(path: Path) -> int:
-    """Return when *path* was changed; 0 while it is not there, as when an editor replaces it."""
+    """Return the modification time of *path*; 0 while it does not exist, e.g. while an editor replaces it."""
     try:
         return path.stat().st_mtime_ns
     except OSError:

@@ -1,7 +1,7 @@
-"""What several commands take, declared once: the kernel, its sizes, the device, the model, files, the format.
+"""Arguments and options that several commands share: kernel, sizes, device, model, files, output format.
 
-Each is a decorator; two are for a command of a kind: :func:`measuring` for one that runs kernels on a device, and
-:func:`fitting` for one that makes a fit.
+Each is a decorator. Three declare a set of options: :func:`explaining` for commands that explain a kernel,
+:func:`measuring` for commands that run kernels, and :func:`fitting` for commands that make a fit.
 """
 
 from collections.abc import Callable
@@ -26,32 +26,32 @@ Number = int | float
 
 
 class NamedValue(click.ParamType[tuple[str, Number]]):
-    """A setting NAME=VALUE, read as the pair of both.
+    """A setting NAME=VALUE, parsed into a (name, number) pair.
 
-    What stands before the last ``=`` is the name, since conditions on data have such signs of their own.
+    The last ``=`` separates them, since the name may be a condition that contains ``=``.
     """
 
     name = "name=value"
 
     def __init__(self, what: str, example: str, number: str, read: Callable[[str], Number]) -> None:
-        """Take *what* is named, an *example* of it, and what *number* it has to be, as *read* makes of a text."""
+        """Store the words for errors: *what* is set, an *example*, the kind of *number*; *read* parses the number."""
         self.what, self.example, self.number, self.read = what, example, number, read
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Number]:
-        """Return name and number of *value*, a text; fails, as Click has it, if it is not a setting."""
+        """Return the name and the number in *value*; raises :class:`click.BadParameter` if it is not a setting."""
         name, _, text = str(value).rpartition("=")
         if not name:
-            self.fail(f"{self.what} is written NAME=VALUE, as in {self.example}; received {value!r}", param, ctx)
+            self.fail(f"{self.what} must be NAME=VALUE, e.g. {self.example}; got {value!r}", param, ctx)
         try:
             return name, self.read(text)
         except ValueError:
-            self.fail(f"{self.what} is {self.number}, received {value!r}", param, ctx)
+            self.fail(f"{self.what} must be {self.number}, got {value!r}", param, ctx)
 
 
 def by_name(
     context: click.Context, option: click.Parameter, settings: tuple[tuple[str, Number], ...]
 ) -> dict[str, Number]:
-    """Return name -> number of *settings*; raises :class:`click.BadParameter` for a name that is given twice."""
+    """Return name -> number; raises :class:`click.BadParameter` for a repeated name."""
     each_once(context, option, tuple(name for name, _ in settings))
     return dict(settings)
 
@@ -59,19 +59,19 @@ def by_name(
 def by_name_if_any(
     context: click.Context, option: click.Parameter, settings: tuple[tuple[str, Number], ...]
 ) -> dict[str, Number] | None:
-    """Return name -> number of *settings* as :func:`by_name` does, None if there are no settings."""
+    """Return name -> number as :func:`by_name` does, None without settings."""
     return by_name(context, option, settings) or None
 
 
 def single_value(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> str | None:
-    """Return the only one of *values*, None without any; raises :class:`click.BadParameter` for several."""
+    """Return the single one of *values*, None without any; raises :class:`click.BadParameter` for several."""
     if len(values) > 1:
-        raise click.BadParameter(f"give only one; received {' and '.join(values)}", context, option)
+        raise click.BadParameter(f"give only one, got {' and '.join(values)}", context, option)
     return values[0] if values else None
 
 
 def each_once(context: click.Context, option: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return *names*; raises :class:`click.BadParameter` for one that is given twice."""
+    """Return *names*; raises :class:`click.BadParameter` for a repeated name."""
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise click.BadParameter(f"{twice} is given twice", context, option)
@@ -79,7 +79,7 @@ def each_once(context: click.Context, option: click.Parameter, names: tuple[str,
 
 
 def parsed_number(text: str) -> Number:
-    """Return the number that *text* is, an integer where it is one; raises ValueError if it is not a number."""
+    """Parse *text* as an integer, else as a float; raises ValueError if it is neither."""
     try:
         return int(text)
     except ValueError:
@@ -87,23 +87,23 @@ def parsed_number(text: str) -> Number:
 
 
 SIZE = NamedValue("a size", "n=4096", "an integer", int)
-TYPICAL = NamedValue("what data decides", "j=27", "a number", parsed_number)
+TYPICAL = NamedValue("a typical value", "j=27", "a number", parsed_number)
 
 
 class BackendName(click.ParamType[str]):
-    """What kernels run through: a name in the table of backends, but for ``replay``, which runs nothing."""
+    """The name of a backend that runs kernels; ``replay`` does not."""
 
     name = "backend"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return *value*; fails, as Click has it, where no backend that runs kernels is called so."""
+        """Return *value*; raises :class:`click.BadParameter` if it is not a backend that runs kernels."""
         if value == "replay" or value not in backends.BACKENDS:
-            listed = " and ".join(backends.RUNNING)
-            self.fail(f"no backend that runs kernels is called {value!r}; there are {listed}", param, ctx)
+            listed = " or ".join(backends.RUNNING)
+            self.fail(f"unknown backend {value!r}; choose {listed}", param, ctx)
         return str(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the names that begin so."""
+        """Return the backend names that start with *incomplete*."""
         return [CompletionItem(name) for name in backends.RUNNING if name.startswith(incomplete)]
 
 
@@ -112,11 +112,11 @@ BACKEND = BackendName()
 
 Declared = TypeVar("Declared", bound=Callable[..., Any])
 WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
-"""Which linear fit is kept: by default the one that generalises better."""
+"""option value -> whether the weights of a linear fit must be non-negative; None: whichever generalizes better"""
 FILE = click.Path(path_type=Path)
 MODEL = click.Choice(tuple(MODELS))
 
-# {{{ what is asked about
+# {{{ kernel, sizes, device, model
 
 kernel = click.argument("kernel", type=KERNEL_SOURCE, metavar="FILE.py:FUNCTION")
 other_kernel = click.argument("other", type=KERNEL_SOURCE, metavar="[FILE.py:FUNCTION]", required=False)
@@ -128,7 +128,7 @@ sizes = click.option(
     type=SIZE,
     callback=by_name,
     metavar="NAME=VALUE",
-    help="A size of the kernel; repeat for more.",
+    help="Set a size of the kernel; repeat for more.",
 )
 sizes_after = click.option(
     "--set-after",
@@ -137,14 +137,14 @@ sizes_after = click.option(
     type=SIZE,
     callback=by_name,
     metavar="NAME=VALUE",
-    help="A size of the second kernel, in place of that of --set; repeat for more.",
+    help="Set a size of the second kernel, overriding --set; repeat for more.",
 )
 device = click.option(
     "--device",
     multiple=True,
     callback=single_value,
     shell_complete=names_or_files(devices),
-    help="Short name (see `loopyperf devices`); for models of the device, a description's path too.",
+    help="Device name (see `loopyperf devices`) or, for models that need no fit, path of a device file.",
 )
 typical = click.option(
     "--typical",
@@ -152,7 +152,7 @@ typical = click.option(
     type=TYPICAL,
     callback=by_name_if_any,
     metavar="NAME=VALUE",
-    help="A value that depends on data, e.g. the trip count of a loop: j=27; repeat for more.",
+    help="Set a typical value for something that depends on data, e.g. a trip count: j=27; repeat for more.",
 )
 several_devices = click.option(
     "--device",
@@ -160,36 +160,36 @@ several_devices = click.option(
     multiple=True,
     callback=each_once,
     shell_complete=names_or_files(devices),
-    help="Short name, or a description's path; repeat for more.",
+    help="Device name (see `loopyperf devices`) or path of a device file; repeat for more.",
 )
 
 
 def _models(what: str, *names: str, one: bool = False) -> Callable[[Declared], Declared]:
-    """Declare an option that names models, of *one* or of several, for *what*."""
+    """Declare an option for *one* or several models, with the help text *what*."""
     callback = single_value if one else each_once
     return click.option(*names, type=MODEL, multiple=True, callback=callback, metavar="MODEL", help=what)
 
 
 first_model = _models(
-    "Model to show first; by default that of --fit, else that of the best fit, else pipeline.", "--model", one=True
+    "Model to show first; default: that of --fit, else that of the best fit, else pipeline.", "--model", one=True
 )
-only = _models("A model to ask; repeat for more. By default all.", "--only", "models")
-model = _models("Which model answers; by default that of the best fit, else pipeline.", "--model", one=True)
-model_of_both = _models("Which model answers; by default that of --fit, else pipeline.", "--model", one=True)
-models = _models("A model to ask; repeat for more. By default all of them.", "--model", "models")
+only = _models("Run only this model; repeat for more. Default: all models.", "--only", "models")
+model = _models("Model to use; default: that of the best fit, else pipeline.", "--model", one=True)
+model_of_both = _models("Model to use; default: that of --fit, else pipeline.", "--model", one=True)
+models = _models("Run only this model; repeat for more. Default: all models.", "--model", "models")
 bounds = click.option(
     "--bounds",
     type=click.Choice(BOUNDS),
     multiple=True,
     callback=each_once,
     metavar="BOUND",
-    help=f"Lower bound computed before the model is asked: {' or '.join(BOUNDS)}; repeat for both.",
+    help=f"Lower bound to compute before running the model: {' or '.join(BOUNDS)}; repeat for both.",
 )
 fit = click.option(
-    "--fit", type=click.Path(), help="Path of a fit or of a learned model, instead of the one for the device."
+    "--fit", type=click.Path(), help="Path of a fit or residual model to use instead of the one for the device."
 )
 fit_of_one = click.option(
-    "--fit", type=click.Path(), help="Path of a fit or learned model to use for its own model and device."
+    "--fit", type=click.Path(), help="Path of a fit or residual model to use for its own model and device."
 )
 
 # }}}
@@ -198,73 +198,77 @@ compiler = click.option(
     "--compiler",
     type=click.Choice(COMPILERS),
     default="model",
-    help="What tells registers and where private arrays live; auto: NVRTC where it can.",
+    help="Source of register counts and of the placement of private arrays; auto: NVRTC if available.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")
 
 
 def form(command: Declared) -> Declared:
-    """Declare in which form *command*, whose answer is a table, prints it."""
+    """Declare the output formats of *command*, whose answer is a table."""
     forms = click.option(
         "--format",
         "form",
         type=click.Choice(get_args(Form)),
         default="text",
-        help="text; json: the whole answer; csv: its rows, numbers in base SI units; md: its tables, as Markdown.",
+        help="Output format; json: the whole answer; csv: its rows, in base SI units; md: its tables, as Markdown.",
     )
-    return forms(click.option("--json", "form", flag_value="json", help="The same as --format json.")(command))
+    return forms(click.option("--json", "form", flag_value="json", help="Same as --format json.")(command))
 
 
 # {{{ files
 
-fit_file = click.option("--fit", type=FILE, help="Path of a fit file, instead of the one for the device.")
+fit_file = click.option("--fit", type=FILE, help="Path of a fit file to use instead of the one for the device.")
 kernels = click.option(
-    "--kernels", type=FILE, shell_complete=folders, help="Folder of kernel files; by default the bundled ones."
+    "--kernels", type=FILE, shell_complete=folders, help="Folder of kernel files; default: the bundled ones."
 )
-archive = click.option("--archive", type=FILE, help="File for raw samples; an existing one is resumed.")
-from_archive = click.option("--from-archive", type=FILE, help="Use the measurements in this archive; measure nothing.")
+archive = click.option("--archive", type=FILE, help="Archive file for raw samples; an existing one is resumed.")
+from_archive = click.option("--from-archive", type=FILE, help="Use the measurements in this archive; do not measure.")
 
 
 def output(
     what: str, default: Path | None = None, *, mark: str = "", makes_folders: bool = False
 ) -> Callable[[Declared], Declared]:
-    """Declare the file that a command writes, for *what*; see :class:`Output` for the others."""
+    """Declare the output file of a command, with the help text *what*; see :class:`Output` for the other parameters."""
     where = Output(makes_folders=makes_folders, mark=mark)
     return click.option("--output", "-o", type=where, default=default, help=what)
 
 
 # }}}
 
-counting = click.option("--counting", type=click.Choice(COUNTINGS), default="executed", help="How work is counted.")
+HOW_TO_COUNT = "How to count work: as executed, or each instruction over its own loops only (paper)"
+counting = click.option("--counting", type=click.Choice(COUNTINGS), default="executed", help=f"{HOW_TO_COUNT}.")
 
 
 def explaining(command: Declared) -> Declared:
-    """Declare of which kernel, on which devices and by which models *command* shows all that there is to say."""
+    """Declare the kernel, devices and models that *command* explains."""
     findings = click.option(
-        "--findings/--no-findings", default=True, help="Whether to simulate changes that may make it faster."
+        "--findings/--no-findings", default=True, help="Simulate changes that may make the kernel faster."
     )
     return kernel(sizes(typical(several_devices(first_model(only(fit_of_one(findings(command))))))))
 
 
 def measuring(command: Declared) -> Declared:
-    """Declare through what, and on which device, *command* runs kernels."""
-    backend = click.option("--backend", type=BACKEND, default="opencl", help="What to measure through: opencl or cuda.")
+    """Declare the backend and the device on which *command* runs kernels."""
+    backend = click.option("--backend", type=BACKEND, default="opencl", help="Backend to measure with: opencl or cuda.")
     part = click.option(
         "--device",
-        help="Part of the device's name; by default CUDA's first one, or pyopencl's choice (PYOPENCL_CTX).",
+        help="Part of the device's name; default: the first CUDA device, or pyopencl's choice (PYOPENCL_CTX).",
     )
     return backend(part(command))
 
 
 def fitting(command: Declared) -> Declared:
-    """Declare which fit *command* makes, of which kernels, and where it goes."""
-    where = output("Where to write the fit; by default where estimates look for it.", makes_folders=True)
+    """Declare the kernels, the model and the output file of *command*, which makes a fit."""
+    where = output("Output file for the fit; default: where predictions look for it.", makes_folders=True)
     fitted = click.option(
         "--model",
         type=click.Choice(FITTED_MODELS),
-        help="Which model to fit; by default the better one.",
+        help="Model to fit; default: the one that predicts held-out kernel classes better.",
     )
     weights = click.option(
-        "--weights", type=click.Choice(tuple(WEIGHTS)), default="auto", help="Which linear fit to keep."
+        "--weights",
+        type=click.Choice(tuple(WEIGHTS)),
+        default="auto",
+        help="Sign of the linear fit's weights: any (plain) or non-negative; auto: whichever generalizes better.",
     )
     return kernels(where(fitted(weights(counting(command)))))

@@ -1,4 +1,4 @@
-"""``loopyperf trace``: what the warps of a core do, as a file that Perfetto opens."""
+"""``loopyperf trace``: write a simulated trace of the warps of one core, for Perfetto."""
 
 from pathlib import Path
 
@@ -8,26 +8,25 @@ from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show_answer, show_beside
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
-from loopyperf.explain.trace import EVENTS, FEWEST, GENERATOR
-from loopyperf.explain.trace import trace as ask
+from loopyperf.explain.trace import EVENTS, FEWEST, GENERATOR, trace
 
 
 @click.command(
     epilog="\b\nExample: loopyperf trace matmul.py:tiled --set n=256 --device nvidia-v100\n\n"
-    "Open the file at ui.perfetto.dev, which keeps it on this machine."
+    "Open the file at ui.perfetto.dev, which does not upload it."
 )
 @settings.kernel
 @settings.sizes
 @settings.typical
 @settings.device
-@settings.output("Where the trace goes; an earlier trace is overwritten.", Path("trace.json"), mark=GENERATOR)
+@settings.output("Output file; an earlier trace is overwritten.", Path("trace.json"), mark=GENERATOR)
 @click.option(
     "--events",
     type=click.IntRange(min=FEWEST),
     default=EVENTS,
-    help="Most events to write, over all launches, but some of each.",
+    help="Largest number of events in total; each launch has some.",
 )
-@click.option("--cycles", is_flag=True, help="Draw a cycle as a microsecond, so that none is too short to be seen.")
+@click.option("--cycles", is_flag=True, help="Show a cycle as a microsecond, so that single cycles are visible.")
 @settings.as_json
 def trace_command(
     kernel: str,
@@ -39,14 +38,15 @@ def trace_command(
     cycles: bool,
     as_json: bool,
 ) -> None:
-    """Write down what the warps of a core do when it executes the kernel that FUNCTION in FILE.py builds.
+    """Write a simulated trace of the warps of one core, for Perfetto.
 
-    It is what the model `pipeline` simulates of it, instruction by instruction: when each warp issues what, and what
-    it waits for. What is left out of a long run is said in the output and in the file.
+    FUNCTION in FILE.py returns the kernel. The model `pipeline` simulates it instruction by instruction; the trace
+    shows when each warp issues an instruction, and what it waits for. A long run is truncated; the output and the file
+    say where.
     """
     program = load_program(kernel)
     with working("simulating"):
-        answer = ask(program, device=device, events=events, in_cycles=cycles, typical=typical, parameters=sizes)
+        answer = trace(program, device=device, events=events, in_cycles=cycles, typical=typical, parameters=sizes)
         answer.save(output)
     if as_json:
         print_json({"path": str(output), "events": answer.events, **answer.document["otherData"]})

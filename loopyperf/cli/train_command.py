@@ -1,4 +1,4 @@
-"""``loopyperf train``: learn the error of a model from what archives hold, without a device."""
+"""``loopyperf train``: train a residual model on archives of measurements, without a device."""
 
 from pathlib import Path
 
@@ -15,20 +15,20 @@ from loopyperf.predict.train import BASES, train_recordings
 
 @click.command(
     epilog="\b\nExample: loopyperf train archive.jsonl -o learned.json\n\n"
-    "\b\nWhat the sampled model gets wrong, of what `calibrate --samples` has recorded:\n"
+    "\b\nTo correct the sampled model (samples: `loopyperf calibrate --samples`):\n"
     "loopyperf train archive.jsonl\n"
     "loopyperf estimate matmul.py:tiled --set n=64 --model learned --backend opencl",
 )
 @click.argument("archives", metavar="ARCHIVE...", type=click.Path(path_type=Path), nargs=-1, required=True)
 @settings.kernels
-@settings.output("Where to write the model; by default where estimates look for it.", makes_folders=True)
+@settings.output("Output file; default: where predictions look for it.", makes_folders=True)
 @click.option(
     "--base",
     type=click.Choice(BASES),
     metavar="MODEL",
-    help="Whose error is learned: sampled (default where there are samples), overlap, or another.",
+    help="Model to correct: sampled (default if there are samples), overlap, or another.",
 )
-@click.option("--recipe", type=click.Choice(tuple(RECIPES)), default="svr", help="Learning method.")
+@click.option("--recipe", type=click.Choice(tuple(RECIPES)), default="svr", help="Regression method.")
 @settings.as_json
 def train_command(
     archives: tuple[Path, ...],
@@ -38,12 +38,12 @@ def train_command(
     recipe: str,
     as_json: bool,
 ) -> None:
-    """Learn from the measurements in ARCHIVE, which `loopyperf calibrate` wrote, what a model leaves unexplained.
+    """Train a residual model, which corrects another model, on archives of measurements.
 
-    Several archives of one device are learned from together. Where they hold samples, it is the sampled model's error
-    that is learned, and only from what was sampled.
+    ARCHIVE is a file that `loopyperf calibrate` wrote; give several archives of one device to train on all of them.
+    If they contain samples, the residual model corrects the sampled model, and only sampled kernels are used.
     """
-    with working("learning"):
+    with working("training"):
         files = measurement_kernels(kernels)
         learned = train_recordings([read_archive(each) for each in archives], files, base=base, recipe=recipe)
     save_residual_model(learned, output or own_residual_models(learned.record.slug, learned.record.backend))

@@ -1,4 +1,4 @@
-"""``loopyperf validate``: predict the test kernels, measure them, compare."""
+"""``loopyperf validate``: compare predicted with measured run times on the test kernels."""
 
 from dataclasses import replace
 from importlib import import_module
@@ -22,7 +22,7 @@ from loopyperf.predict.validate import validate as run_validation
 from loopyperf.units import UNBROKEN, duration, in_percent
 
 OUTSIDE = "!"
-MEANING = f"{OUTSIDE} measured outside the interval"
+MEANING = f"{OUTSIDE} measured time is outside the interval"
 
 
 @click.command(epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf validate")
@@ -32,7 +32,7 @@ MEANING = f"{OUTSIDE} measured outside the interval"
 @settings.archive
 @settings.from_archive
 @click.option(
-    "--plots", type=Output(is_folder=True, makes_folders=True), help="Folder for charts of the errors, as SVG."
+    "--plots", type=Output(is_folder=True, makes_folders=True), help="Output folder for SVG charts of the errors."
 )
 @settings.form
 def validate_command(
@@ -45,12 +45,15 @@ def validate_command(
     plots: Path | None,
     form: Form,
 ) -> None:
-    """Predict and measure kernels that no fit has seen; print both, and geometric means of the relative errors."""
-    # Where matplotlib is missing, nobody should have to hear of it after measuring.
+    """Compare predicted with measured run times on test kernels.
+
+    No fit uses the test kernels. The table ends with geometric means of the relative errors.
+    """
+    # Report a missing matplotlib before measuring.
     drawing = None if plots is None else import_module("loopyperf.explain.plots")
     if from_archive is not None:
         if archive or device:
-            raise click.UsageError("--from-archive measures nothing: it takes no --archive or --device")
+            raise click.UsageError("--from-archive does not measure; drop --archive and --device")
         with working("predicting"):
             found = validated_by(from_archive, fit=fit, kernels=kernels)
     else:
@@ -64,9 +67,9 @@ def validate_command(
 
 
 def report_text_of(found: Validation) -> ReportText:
-    """Return measured and predicted times by kernel and size, the geometric means, and what they are to be seen beside.
+    """Return measured and predicted times by kernel and size, geometric means of the errors, and remarks on them.
 
-    The means are those of each kernel and of all, as in the paper's Table 1.
+    There is a mean for each kernel and one for all kernels, as in the paper's Table 1.
     """
     accuracy = assess(found)
     rows: list[tuple[str, ...]] = []
@@ -91,7 +94,7 @@ def _row(each: Prediction) -> tuple[str, ...]:
 
 
 def _draw(found: Validation, plots: Any, folder: Path) -> tuple[Path, ...]:
-    """Return the files in *folder* with the charts of *found*; *plots* is :mod:`loopyperf.explain.plots`."""
+    """Draw the charts of *found* into *folder* and return their files; *plots* is :mod:`loopyperf.explain.plots`."""
     figures = {
         "predicted": plots.plot_predictions(found.predictions),
         "residuals": plots.plot_residual_panels(found.observations, found.fit),
@@ -102,5 +105,5 @@ def _draw(found: Validation, plots: Any, folder: Path) -> tuple[Path, ...]:
             figure.savefig(drawn, format="svg")
             write_whole(folder / f"{name}.svg", drawn.getvalue(), makes_folders=True)
     except OSError as error:
-        raise LoopyperfError(f"the charts cannot be written to {folder}: {error}; give another --plots") from error
+        raise LoopyperfError(f"cannot write the charts to {folder}: {error}; give another folder") from error
     return tuple(folder / f"{name}.svg" for name in figures)

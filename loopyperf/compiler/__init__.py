@@ -2,7 +2,7 @@
 
 from loopyperf.compiler.compiler_model import OF_CUDA, OF_GPUS, PASSES, lowered
 from loopyperf.compiler.private_arrays import Placement, PrivateArray, private_arrays, private_arrays_of
-from loopyperf.compiler.private_memory import with_private_memory
+from loopyperf.compiler.stack_memory import with_stack_memory
 
 __all__ = [
     "OF_CUDA",
@@ -13,5 +13,5 @@ __all__ = [
     "lowered",
     "private_arrays",
     "private_arrays_of",
-    "with_private_memory",
+    "with_stack_memory",
 ]

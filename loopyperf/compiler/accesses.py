@@ -1,8 +1,9 @@
-"""Loads and stores of the machine: what is stored and used again, how addresses are told, how wide they are.
+"""Loads and stores of the machine graph: store forwarding, address arithmetic, access widths.
 
-The copies of an unrolled loop load them one after the other. The machine wants the first one aligned in every lane: all
-that moves the address, beside the copy, moves it by a multiple of the width (docs/compiler.md, section 5.1). Vectors
-that are wider than an instruction moves are loaded and stored by several.
+The unrolled copies of a loop load neighboring elements one after the other. A wide load requires the first one to be
+aligned in every lane: every term of the address except the copy number must be a multiple of the width
+(docs/compiler.md, section 5.1). Vectors wider than one instruction can move are loaded and stored by several
+instructions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,35 +15,35 @@ from loopyperf.device.parts import Pipeline
 from loopyperf.idg.graph import Idg, composed, rewritten
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode
 
-# {{{ values that are stored and used again
+# {{{ store-to-load forwarding and dead stores
 #
-# What was stored is not loaded, and what is stored over was not stored.
+# A load of a value that was just stored is removed, and so is a store that is overwritten before it is read.
 #
-# Both hold within a straight piece of code in which no barrier is met: nobody else may look in between, unless accesses
-# are volatile (docs/compiler.md, section 5).
+# Both apply only within straight-line code without barriers, because no other work-item may look at the memory in
+# between. Volatile accesses are never removed (docs/compiler.md, section 5).
 
 
 def with_forwarded_stores(graph: Idg) -> Idg:
-    """Return *graph* without loads of what was stored right before, and without stores that are stored over."""
+    """Return *graph* without loads of values that were just stored, and without overwritten stores."""
     finder = _Finder(graph)
     finder.look_at(graph.body)
     return _forwarded(graph, finder.stored_by, finder.dead) if finder.stored_by or finder.dead else graph
 
 
 class _Finder:
-    """Goes through the straight pieces of a program."""
+    """Finds forwarded loads and dead stores in the straight-line parts of a program."""
 
     def __init__(self, graph: Idg) -> None:
         self.graph = graph
         self.stored_by: dict[int, int] = {}
-        """of a load: the store that it would read"""
+        """load -> the store whose value it reads"""
         self.dead: set[int] = set()
-        """stores that are stored over before anybody looks"""
+        """stores that are overwritten before they are read"""
 
     def look_at(self, body: Sequence[Item]) -> None:
-        """Look for both in *body*."""
+        """Search *body*."""
         stored: dict[str, list[int]] = {}
-        """of an array: what was stored to it, as far as it is there still, the latest last"""
+        """array -> stores to it that are still valid, the latest last"""
         unread: set[int] = set()
         for item in body:
             if isinstance(item, Loop):
@@ -75,21 +76,21 @@ class _Finder:
         return left.symbolic is not None and _what(left) == _what(right)
 
     def _are_apart(self, one: int, other: int) -> bool:
-        """Return whether the two accesses are of elements that are a constant number of elements apart."""
+        """Return whether the two accesses are a nonzero constant number of elements apart."""
         left, right = (self.graph.instructions[place].symbolic for place in (one, other))
         if left is None or right is None or left.without_constant != right.without_constant:
             return False
         return left.constant != right.constant
 
     def _gives_a_value(self, store: int) -> bool:
-        """Return whether an instruction computes what is stored, so that the uses of a load can wait for it."""
+        """Return whether an instruction computes the stored value, so that uses of the load can wait for it instead."""
         stored = [edge for edge in self.graph.definitions[store] if edge.operand == 0]
         operands = self.graph.instructions[store].operands
         return bool(stored) and not (operands and operands[0].is_negated)
 
 
 def _what(access: Instruction) -> tuple[Any, ...]:
-    """Return what tells which element *access* is of, and when it is done; the condition is one on passes."""
+    """Return a key for the element that *access* touches and the conditions, on iterations, of the access."""
     under = access.tests, access.predicates, access.condition, access.is_idle
     return access.symbolic, access.reference.bits, under
 
@@ -104,7 +105,7 @@ def _forwarded(graph: Idg, stored_by: dict[int, int], dead: set[int]) -> Idg:
 
 
 def _from_the_value(graph: Idg, edge: Edge, stored_by: dict[int, int]) -> list[Edge]:
-    """Return the edges of a use of a load from what was stored there, which may have been such a load itself."""
+    """Return the edges from the value that a forwarded load would read to its use; forwarding may be repeated."""
     store = stored_by[edge.source]
     found: list[Edge] = []
     for definition in (each for each in graph.definitions[store] if each.operand == 0):
@@ -116,20 +117,20 @@ def _from_the_value(graph: Idg, edge: Edge, stored_by: dict[int, int]) -> list[E
 # }}}
 
 
-# {{{ addresses that data or shifts by a loop's variable tell
+# {{{ addresses of indirect accesses and irregular indices
 #
-# Computed anew for each, where affine ones are immediates.
+# Affine addresses are immediates. The others are computed for each access.
 
 
 IRREGULAR: Mapping[str, int] = {MemorySpace.GLOBAL: 2, MemorySpace.LOCAL: 1, MemorySpace.PRIVATE: 1}
-"""multiply-adds that make the address of an index which a loop moves on by no constant step, in each memory"""
+"""memory space -> multiply-adds for the address of an index that changes by no constant step per iteration"""
 
 
-def with_gathered_addresses(graph: Idg) -> Idg:
-    """Return *graph* with a multiply-add before each access whose index is data: base, plus index times size.
+def with_indirect_addresses(graph: Idg) -> Idg:
+    """Return *graph* with a multiply-add before each indirect access: base + index * size.
 
-    So have those whose index is computed in each pass of a loop, as ``1 << k`` is; in global memory the index is a sum
-    of its own. Accesses of the same element of a row, by the same index, share it (docs/compiler.md, section 5).
+    Indices that are computed in each iteration, such as ``1 << k``, need one too; in global memory they need a further
+    addition. Accesses to the same row by the same index share the address (docs/compiler.md, section 5).
     """
     return _Addressing(graph).added()
 
@@ -139,24 +140,24 @@ class _Addressing:
         self.graph = graph
         self.instructions = list(graph.instructions)
         self.before: dict[int, list[int]] = {}
-        """of an access: what computes its address"""
+        """access -> instructions that compute its address"""
         self.last: dict[Any, int] = {}
 
     def added(self) -> Idg:
-        gathers = {
+        indirect = {
             place: None
             for place, each in enumerate(self.graph.instructions)
             if each.reference is not None and (each.address is None or self._is_irregular(place))
         }
-        if not gathers:
+        if not indirect:
             return self.graph
-        edges = [edge for edge in self.graph.edges if edge.target not in gathers or not self._is_index(edge)]
-        for place in gathers:
+        edges = [edge for edge in self.graph.edges if edge.target not in indirect or not self._is_index(edge)]
+        for place in indirect:
             edges += self._addressed(place)
         return Idg(tuple(self.instructions), tuple(dict.fromkeys(edges)), tuple(self._items(self.graph.body)))
 
     def _addressed(self, place: int) -> Iterator[Edge]:
-        """Yield the edges of the address of the access at *place*."""
+        """Yield the edges to and from the address computation of the access at *place*."""
         access, loops = self.graph.instructions[place], self.graph.loops_around[place]
         wanted = [edge for edge in self.graph.definitions[place] if self._is_index(edge)]
         what = frozenset((edge.source, edge.iterations, edge.condition) for edge in wanted)
@@ -172,13 +173,13 @@ class _Addressing:
         yield Edge.within(self.last[key], place, names)
 
     def _is_irregular(self, place: int) -> bool:
-        """Return whether index arithmetic that is computed in each pass tells the address."""
+        """Return whether the address depends on index arithmetic that is computed in each iteration."""
         sources = (edge.source for edge in self.graph.definitions[place] if self._is_index(edge))
         around = self.graph.loops_around
         return any(self.graph.instructions[each].is_index and around[each] == around[place] for each in sources)
 
     def _is_index(self, edge: Edge) -> bool:
-        """Return whether *edge* leads to the index of an access; the first operand of a store is what it stores."""
+        """Return whether *edge* leads to the index of an access; operand 0 of a store is the stored value."""
         is_store = self.graph.instructions[edge.target].kind == Opcode.STORE
         return edge.through == Dependence.DATA and edge.operand is not None and edge.operand >= int(is_store)
 
@@ -191,7 +192,7 @@ class _Addressing:
 
 
 def _step(access: Instruction) -> Instruction:
-    """Return an instruction on the way to the address of *access*."""
+    """Return one instruction of the address computation of *access*."""
     text, condition = f"address of {access.reference.array}", access.condition
     found = Instruction(Opcode.INTEGER, "i64", Pipeline.ALU, access.source, text, None, access.executions, condition)
     return replace(found, is_idle=access.is_idle)
@@ -204,11 +205,11 @@ def _step(access: Instruction) -> Instruction:
 
 
 WIDEST = 128
-"""bits"""
+"""width of the widest access, in bits"""
 
 
 def with_wide_loads(graph: Idg) -> Idg:
-    """Return *graph* with loads from local memory merged to 128 or 64 bits where they are neighbours and aligned."""
+    """Return *graph* with aligned loads of neighboring elements of local memory merged to 64 or 128 bits."""
     leader: dict[int, int] = {}
     widened: dict[int, Instruction] = {}
     for block in _blocks(graph.body):
@@ -216,7 +217,7 @@ def with_wide_loads(graph: Idg) -> Idg:
         for together in _neighbours(graph, block):
             first = graph.instructions[together[0]]
             bits = first.reference.bits * len(together)
-            earliest = min(together, key=position.__getitem__)  # what uses one of them may come before the others
+            earliest = min(together, key=position.__getitem__)  # a use of one of them may come before the others
             widened[earliest] = replace(first, dtype=f"b{bits}")
             leader.update(dict.fromkeys(together, earliest))
     kept = [place for place in range(len(graph.instructions)) if leader.get(place, place) == place]
@@ -226,7 +227,7 @@ def with_wide_loads(graph: Idg) -> Idg:
 
 
 def _blocks(body: Sequence[Item]) -> list[list[int]]:
-    """Return the straight pieces of code: between loops, and inside each."""
+    """Return the instructions of each piece of straight-line code, between loops and inside them."""
     found: list[list[int]] = [[]]
     for item in body:
         if isinstance(item, Loop):
@@ -237,7 +238,7 @@ def _blocks(body: Sequence[Item]) -> list[list[int]]:
 
 
 def _neighbours(graph: Idg, block: Sequence[int]) -> list[list[int]]:
-    """Return the loads of *block* that are one: those of neighbouring elements between the same barriers."""
+    """Return groups of loads in *block* to be merged: neighboring elements between the same barriers and stores."""
     groups: dict[Any, dict[int, int]] = {}
     epoch = 0
     for place in block:
@@ -264,7 +265,7 @@ def _neighbours(graph: Idg, block: Sequence[int]) -> list[list[int]]:
 def _parts(places: dict[int, int], bits: int, factors: Sequence[int]) -> list[list[int]]:
     found: list[list[int]] = []
     end = min(places, default=0)
-    """of what is taken already"""
+    """index after the last element handled"""
     for start in sorted(places):
         if start < end:
             continue
@@ -280,13 +281,14 @@ def _parts(places: dict[int, int], bits: int, factors: Sequence[int]) -> list[li
     return found
 
 
-# {{{ no wider than the machine's
+# {{{ vectors wider than 128 bits
 
 
 def with_split_vectors(graph: Idg) -> Idg:
-    """Return *graph* with loads and stores of more than 128 bits done by several instructions.
+    """Return *graph* with loads and stores of more than 128 bits split into several instructions.
 
-    What works on one member of a vector waits for the load of that member, and the store of it for what computes it.
+    An instruction that uses one member of a vector waits only for the load of that member; the store of a member waits
+    only for the instruction that computes it.
     """
     wide = [place for place, each in enumerate(graph.instructions) if _pieces(each) > 1]
     if not wide:
@@ -302,13 +304,13 @@ def with_split_vectors(graph: Idg) -> Idg:
 
 
 def _pieces(instruction: Instruction) -> int:
-    """Return how many instructions a load or store is: one for each 128 bits."""
+    """Return into how many instructions a load or store is split: one for each 128 bits."""
     is_narrow = instruction.reference is None or len(instruction.dtype) <= len("b64")
     return 1 if is_narrow else instruction.bits // WIDEST
 
 
 def _split_edge(graph: Idg, pieces: Mapping[int, Sequence[int]], edge: Edge) -> Iterator[Edge]:
-    """Yield what becomes of *edge* where its ends are in *pieces*: the same piece of both, or that of a member."""
+    """Yield the edges that replace *edge* if its ends are split: between equal pieces, or to the piece of a member."""
     before, after = pieces.get(edge.source, [edge.source]), pieces.get(edge.target, [edge.target])
     if edge.through == Dependence.DATA and len(before) == len(after):
         yield from (edge.between(*ends) for ends in zip(before, after, strict=True))
@@ -321,7 +323,7 @@ def _split_edge(graph: Idg, pieces: Mapping[int, Sequence[int]], edge: Edge) -> 
 
 
 def _piece(graph: Idg, access: int, other: int, operand: int | None) -> int:
-    """Return which piece of *access* has the member that the *other* instruction, or its *operand*, works on."""
+    """Return the piece of *access* that has the member which instruction *other*, or its *operand*, uses."""
     wide, instruction = graph.instructions[access], graph.instructions[other]
     element = None if operand is None else instruction.operands[operand].element
     member = instruction.part if element is None or not isinstance(element.member, int) else element.member

@@ -1,6 +1,6 @@
-"""From the source graph to the machine graph: what nvcc does to a kernel, each rule a pass that can be left out.
+"""From the source graph to the machine graph: what nvcc does to a kernel. Each rule is a pass that can be disabled.
 
-The rules are those of docs/compiler.md, measured on executed machine code.
+The rules are measured on executed machine code (docs/compiler.md).
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from loopyperf.compiler.accesses import (
     with_forwarded_stores,
-    with_gathered_addresses,
+    with_indirect_addresses,
     with_split_vectors,
     with_wide_loads,
 )
@@ -17,22 +17,22 @@ from loopyperf.compiler.entry import HOPPER, Capability, with_entry
 from loopyperf.compiler.folding import (
     with_constant_operands,
     with_conversions,
-    with_tested_copies,
+    with_guarded_copies,
     without_index_arithmetic,
     without_moves,
     without_unused,
 )
 from loopyperf.compiler.functions import with_function_sequences, with_squares
 from loopyperf.compiler.identities import (
-    with_doubled_values,
     with_exact_reciprocals,
     with_fused_multiply_adds,
+    with_strength_reduction,
     without_identities,
 )
 from loopyperf.compiler.loop_control import copies, with_loop_control, with_loop_guards
 from loopyperf.compiler.predication import with_predicated_iterations, with_predication
 from loopyperf.compiler.private_arrays import with_indexed_loops_written_out
-from loopyperf.compiler.private_memory import with_private_memory
+from loopyperf.compiler.stack_memory import with_stack_memory
 from loopyperf.compiler.value_numbering import computed_once, without_common_subexpressions, without_invariants
 from loopyperf.device.parts import Pipeline
 from loopyperf.errors import ParameterError
@@ -52,30 +52,30 @@ from loopyperf.idg.program import (
 )
 from loopyperf.polyhedral.affine import Affine
 
-# {{{ loops that lanes leave one after the other
+# {{{ divergent loop exits
 #
-# Each loop that nvcc makes of one runs for the lane that stays longest.
+# If lanes make different numbers of iterations, each machine loop runs until the lane with the most iterations is done.
 #
-# A loop counted at run time becomes one of sixteen copies of its body, one of four and one of single passes, and a lane
-# goes through each. So a warp makes up to fifteen passes more than the lane with the most (docs/compiler.md, section
-# 2b).
+# A loop whose trip count is known only at run time becomes a loop over sixteen copies of its body, one over four, and
+# one over single iterations. Each lane executes all of them in turn, so a warp makes up to fifteen iterations more than
+# its longest lane (docs/compiler.md, section 2b).
 
 
 STAGES = {1: (1,), 2: (2, 1), 4: (4, 1), 16: (16, 4, 1)}
-"""copies of a body -> those of the loops that follow one another"""
+"""unroll factor -> copies of the body in each of the successive loops"""
 
 PASS = {Opcode.INTEGER: 4, Opcode.BRANCH: 1}
-"""of each pass of such a loop: counter, comparison, branch, and an index for each of two arrays"""
+"""instructions per iteration of the later loops: counter, comparison, branch, and an index for each of two arrays"""
 
 
 def with_divergent_exits(graph: Idg) -> Idg:
-    """Return *graph* with as many passes of innermost loops as a warp makes whose lanes make different numbers."""
-    parting = {loop.name for loop in loops_in(graph.body) if _may_diverge(graph, loop)}
-    if not parting:
+    """Return *graph* with innermost loops of divergent trip counts lengthened to the iterations of the warp."""
+    divergent = {loop.name for loop in loops_in(graph.body) if _may_diverge(graph, loop)}
+    if not divergent:
         return graph
     once = computed_once(graph)
-    factors = {loop.name: copies(once, loop) for loop in loops_in(once.body) if loop.name in parting}
-    return _DivergentExits(graph, factors).parted()
+    factors = {loop.name: copies(once, loop) for loop in loops_in(once.body) if loop.name in divergent}
+    return _DivergentExits(graph, factors).lengthened()
 
 
 def _may_diverge(graph: Idg, loop: Loop) -> bool:
@@ -89,12 +89,12 @@ class _DivergentExits:
         self.graph, self.factors = graph, factors
         self.instructions: list[Instruction] = list(graph.instructions)
 
-    def parted(self) -> Idg:
+    def lengthened(self) -> Idg:
         body = tuple(self._items(self.graph.body, ()))
         return Idg(tuple(self.instructions), tuple(map(self._from_last, self.graph.edges)), body)
 
     def _from_last(self, edge: Edge) -> Edge:
-        """Return *edge* from the last pass of a loop, where it led from what was its last one."""
+        """Return *edge* from the new last iteration of a loop, if it came from the old last iteration."""
         depth = len(self.graph.loops_around[edge.source]) - 1
         loop = self.graph.loops_around[edge.source][-1] if depth >= 0 else None
         if loop is None or loop.name not in self.factors or edge.iterations[depth] != Affine((), loop.trips - 1):
@@ -113,14 +113,14 @@ class _DivergentExits:
                 yield replace(item, body=tuple(self._items(item.body, (*around, item))))
 
     def _control(self, loop: Loop, around: tuple[Loop, ...]) -> Iterator[int]:
-        """Yield what the passes of the loops after the first one end with; that of the first one is as for any loop."""
+        """Yield the loop control of the successive loops after the first; the first has that of any loop."""
         later = sum(_stages(loop.lanes, self.factors[loop.name])[1:])
-        passes = later * number_of_runs(None, around)
+        iterations = later * number_of_runs(None, around)
         for kind, number in PASS.items() if later else ():
             subsystem = Pipeline.CONTROL if kind == Opcode.BRANCH else Pipeline.ALU
             for _ in range(number):
-                text = f"passes of {loop.name} left"
-                self.instructions.append(Instruction(kind, "i32", subsystem, "", text, executions=passes))
+                text = f"iterations of {loop.name} left"
+                self.instructions.append(Instruction(kind, "i32", subsystem, "", text, executions=iterations))
                 yield len(self.instructions) - 1
 
     def _with_all_iterations(self, loop: Loop) -> Loop:
@@ -133,16 +133,16 @@ class _DivergentExits:
 
 
 def warp_iterations(lanes: Sequence[int], factor: int) -> int:
-    """Return how many passes a warp makes whose lanes make so many, of a loop that nvcc writes out *factor*-fold."""
+    """Return the iterations of a warp whose lanes have these trip counts, in a loop unrolled *factor* times."""
     return sum(number * each for number, each in zip(_stages(lanes, factor), STAGES[factor], strict=True))
 
 
 def _stages(lanes: Sequence[int], factor: int) -> list[int]:
-    """Return how many passes of each of the loops that follow one another a warp makes."""
+    """Return how many iterations of each of the successive loops a warp makes."""
     left, found = list(lanes), list[int]()
     for number in STAGES[factor]:
-        found.append(max(passes // number for passes in left))
-        left = [passes % number for passes in left]
+        found.append(max(trips // number for trips in left))
+        left = [trips % number for trips in left]
     return found
 
 
@@ -156,7 +156,7 @@ Pass = Callable[[Idg], Idg]
 
 
 def with_unrolled_loops(graph: Idg) -> Idg:
-    """Return *graph* with its loops written out as nvcc does, the innermost first; what copies have in common, once."""
+    """Return *graph* with its loops unrolled as nvcc does, innermost first; work that copies share is counted once."""
     decided: set[str] = set()
     while True:
         innermost = [loop for loop in loops_in(graph.body) if is_innermost(loop) and loop.name not in decided]
@@ -164,7 +164,7 @@ def with_unrolled_loops(graph: Idg) -> Idg:
             return graph
         once = computed_once(graph)
         names = {loop.name for loop in innermost}
-        # A loop whose body is all invariant has no body left in `once`: it is not unrolled, and hoisting removes it.
+        # A loop whose body is all invariant has no body left in `once`: it is not unrolled, and code motion removes it.
         factors = dict.fromkeys(names, 1) | {
             loop.name: copies(once, loop) for loop in loops_in(once.body) if loop.name in names
         }
@@ -175,8 +175,8 @@ def with_unrolled_loops(graph: Idg) -> Idg:
 
 PASSES: dict[str, Pass] = {
     "predication": with_predication,
-    "tested passes": with_predicated_iterations,
-    "private memory": with_private_memory,
+    "predicated iterations": with_predicated_iterations,
+    "stack memory": with_stack_memory,
     "indexed loops": with_indexed_loops_written_out,
     "address folding": without_index_arithmetic,
     "copy propagation": without_moves,
@@ -184,32 +184,34 @@ PASSES: dict[str, Pass] = {
     "conversions": with_conversions,
     "squares": with_squares,
     "exact reciprocals": with_exact_reciprocals,
-    "tested copies": with_tested_copies,
-    "parting lanes": with_divergent_exits,
+    "guarded copies": with_guarded_copies,
+    "divergent loop exits": with_divergent_exits,
     "unrolling": with_unrolled_loops,
     "folding of copies": without_index_arithmetic,
     "identities of copies": without_identities,
     "forwarded stores": with_forwarded_stores,
-    "hoisting": without_invariants,
+    "loop-invariant code motion": without_invariants,
     "common subexpressions": without_common_subexpressions,
     "function sequences": with_function_sequences,
     "fused multiply-adds": with_fused_multiply_adds,
     "constant operands": with_constant_operands,
-    "doubled values": with_doubled_values,
+    "strength reduction": with_strength_reduction,
     "wide local loads": with_wide_loads,
     "split vectors": with_split_vectors,
     "dead code": without_unused,
-    "gathered addresses": with_gathered_addresses,
+    "indirect addresses": with_indirect_addresses,
     "loop guards": with_loop_guards,
     "loop control": with_loop_control,
     "entry": with_entry,
 }
-"""in the order in which they are applied"""
-OF_GPUS = frozenset({"parting lanes", "function sequences", "doubled values", "wide local loads", "split vectors"})
-"""what a compiler for a processor leaves out: it has instructions for divisions and roots, and calls other functions;
-its registers are no pairs, and work-items that leave a loop wait for nobody"""
+"""name -> pass, in the order of application"""
+OF_GPUS = frozenset(
+    {"divergent loop exits", "function sequences", "strength reduction", "wide local loads", "split vectors"}
+)
+"""passes that a compiler for a CPU skips: it has instructions for divisions and roots, calls other functions, does not
+pair registers, and its work-items do not wait for each other at loop exits"""
 OF_CUDA = frozenset({"wide local loads"})
-"""what NVIDIA's compiler of OpenCL C leaves out, by the times of products (docs/compiler/memory.md, 5.1)"""
+"""passes that NVIDIA's OpenCL C compiler skips, judging by times of matrix products (docs/compiler/memory.md, 5.1)"""
 
 
 def lowered(
@@ -220,18 +222,18 @@ def lowered(
     in_memory: Collection[str] | None = None,
     described: Collection[str] = (),
 ) -> Idg:
-    """Return the machine graph of the source *graph*: all of :data:`PASSES` applied, save for those left out.
+    """Return the machine graph of the source *graph*: all :data:`PASSES` applied except those in *leave_out*.
 
-    *capability* is that of the device, e.g. ``(7, 0)``. *in_memory* names the private arrays that are no registers;
-    without it, those are that surely or likely are none. *described* are functions and divisions that stay one
-    instruction each, e.g. ``"div f64"``: the device's description tells how long they take. Raises
-    :class:`ParameterError` for the name of no pass.
+    *capability* is the compute capability of the device, e.g. ``(7, 0)``. *in_memory* names the private arrays that
+    live in local (stack) memory; by default those that surely or likely do. Functions and divisions in *described*,
+    e.g. ``"div f64"``, stay one instruction each because the device parameters state their latencies. Raises
+    :class:`ParameterError` for an unknown pass.
     """
     unknown = sorted(set(leave_out) - PASSES.keys())
     if unknown:
-        raise ParameterError(f"unknown pass {', '.join(unknown)}; the passes are: {', '.join(PASSES)}")
+        raise ParameterError(f"unknown pass {', '.join(unknown)}; passes are: {', '.join(PASSES)}")
     of_device: dict[str, Pass] = {
-        "private memory": lambda graph: with_private_memory(graph, capability, arrays=in_memory),
+        "stack memory": lambda graph: with_stack_memory(graph, capability, arrays=in_memory),
         "function sequences": lambda graph: with_function_sequences(graph, capability, described),
         "entry": lambda graph: with_entry(graph, capability),
     }

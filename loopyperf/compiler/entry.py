@@ -1,8 +1,9 @@
-"""What a warp executes once, outside of its loops: where it is, what it is passed, and the addresses it begins with.
+"""What a warp executes once, outside its loops: hardware indices, kernel arguments and start addresses.
 
-The rules are measured on executed machine code (docs/compiler.md, section 3): a read of each hardware index; a load of
-each pointer, size and scalar from the constant bank, where instructions do not take them as operands; an addition for
-each further term of an index, a multiply-add for each product with a size; and one to make an address of an index.
+The rules are measured on executed machine code (docs/compiler.md, section 3): one read of each hardware index; one load
+of each pointer, size and scalar from the constant bank, unless instructions take them as operands; one addition for
+each further term of an index, one multiply-add for each product with a size, and one instruction to turn an index into
+an address.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,30 +21,31 @@ from loopyperf.polyhedral.affine import Opaque, Symbol
 from loopyperf.polyhedral.polynomial import Monomial, Polynomial, Term
 
 Capability = tuple[int, int]
-"""of a device: major and minor version"""
+"""compute capability of a device: major and minor version"""
 HOPPER: Capability = (9, 0)
 ENDING_TEST = 5
-"""of which work-items of the grid have something to do: its sides, a comparison, and the end of the others"""
+"""instructions of the test whether a work-item of the grid has work: both sides, a comparison, and the exit of the
+others"""
 PREDICATE = 1
-"""a comparison that the source has: one of both sides of a condition serves the other, too"""
+"""a comparison in the source; one comparison serves a condition and its negation"""
 FIXED = 3
-"""the stack pointer, what describes memory, the end"""
+"""stack pointer, memory descriptor, exit"""
 END = 1
-"""of all work-items, or of those with nothing to do"""
+"""exit of all work-items, or of those without work"""
 LOCAL_MEMORY = 3
-"""to know where local memory begins, on Hopper"""
+"""instructions that find the start of local memory, on Hopper"""
 FURTHER_ARRAY = 2
-"""in local memory, on Hopper"""
+"""instructions for each further array in local memory, on Hopper"""
 DOUBLE_CONSTANT = 2
-"""for both halves, on Hopper: before, instructions take it from the constant bank"""
+"""moves of a double-precision constant, one per half, on Hopper; earlier devices read it from the constant bank"""
 STACK = 1
-"""to address a private array that is not in registers"""
+"""instruction that addresses a private array in local (stack) memory"""
 ELEMENT_SIZE = 1
-"""that indices are multiplied with, in a register where pointers are operands"""
+"""move of the element size into a register, to multiply indices by, where pointers are operands"""
 
 
 def with_entry(graph: Idg, capability: Capability = HOPPER) -> Idg:
-    """Return *graph* with what a device of *capability* executes before and after all loops."""
+    """Return *graph* with the instructions that a device of *capability* executes before and after all loops."""
     first = len(graph.instructions)
     added = [
         Instruction(kind, "i32", Pipeline.ALU, "", "before the loops", is_assumed=kind == Opcode.MOVE)
@@ -55,7 +57,7 @@ def with_entry(graph: Idg, capability: Capability = HOPPER) -> Idg:
 
 
 def is_axis(variable: Symbol) -> bool:
-    """Return whether *variable*, of a symbolic address, is a hardware index, as ``l.0`` and ``g.1`` are."""
+    """Return whether *variable* of a symbolic address is a hardware index, such as ``l.0`` or ``g.1``."""
     return isinstance(variable, str) and variable.startswith(("l.", "g."))
 
 
@@ -67,7 +69,7 @@ class _Entry:
         self.operands = [each.known for instruction in arithmetic for each in instruction.operands]
         tests = [each.tests for each in self.accesses]
         self.ending = tests[0].intersection(*tests) if tests else frozenset[str]()
-        """the tests that all instructions are under"""
+        """tests that apply to all accesses"""
         self.of_doubles = [o.known for each in arithmetic if each.dtype == "f64" for o in each.operands]
         self.tests = frozenset[str]().union(*tests) - self.ending
         self.predicates = {
@@ -77,10 +79,10 @@ class _Entry:
             if each.reference is not None and not (loops and on_loop(each, loops[-1].name))
         }
         self.loads_constants = loads_constants
-        """pointers, sizes and the like are loaded into registers before they are used"""
+        """whether pointers, sizes and similar values are loaded into registers before use"""
 
     def kinds(self) -> Iterator[tuple[Opcode, int]]:
-        """Yield kinds of instructions with how many there are: indices and the like are read into registers."""
+        """Yield (opcode, number of instructions)."""
         starts = {(each.reference.array, each.subsystem): set[Polynomial[Symbol]]() for each in self.accesses}
         for each in self.accesses:
             if each.symbolic is not None:
@@ -105,7 +107,7 @@ class _Entry:
         yield Opcode.INTEGER, computed + sum(self._index_arithmetic(indices)) + addresses + STACK * len(on_stack)
 
     def _index_arithmetic(self, indices: Iterable[Polynomial[Symbol]]) -> Iterator[int]:
-        """Yield what computing each of *indices* takes beyond those before: parts that they share are computed once."""
+        """Yield the instructions that each of *indices* adds to the earlier ones: shared parts are computed once."""
         sums = set[frozenset[Term[Symbol]]]()
         for index in indices:
             parts = _by_size(index)
@@ -117,19 +119,19 @@ class _Entry:
                     yield max(len(part) - 1, int(is_scaled and len(part) == 1))
 
     def _constants(self) -> set[float]:
-        """Return the numbers of double precision of which no instruction has room for all digits."""
+        """Return the double-precision constants with more digits than fit into an instruction."""
         known = {each for each in self.of_doubles if isinstance(each, (int, float))}
         return {float(each) for each in known if pack("<d", each)[:4] != bytes(4)}
 
     def _scalars(self) -> set[str]:
-        """Return the arguments of the kernel that its instructions use as they are."""
+        """Return the scalar kernel arguments that instructions use directly."""
         expressions = [each for each in self.operands if isinstance(each, prim.ExpressionNode)]
         names = {str(name) for each in expressions for name in DependencyMapper()(each)}
         return {name for name in names - self.loops if not is_axis(name)}
 
 
 def _start(address: Polynomial[Symbol], loops: frozenset[str]) -> Polynomial[Symbol]:
-    """Return what *address* begins with, but for its constant: copies of a pass go on from there, step after step."""
+    """Return the start value of *address* without its constant; unrolled copies advance from there step by step."""
     known = Polynomial(tuple(term for term in address.terms if term[0]))
     moves = any(name in loops or isinstance(name, Opaque) for product, _ in known.terms for name in product)
     if not moves or not known.names & loops:
@@ -138,10 +140,10 @@ def _start(address: Polynomial[Symbol], loops: frozenset[str]) -> Polynomial[Sym
 
 
 def _by_size(index: Polynomial[Symbol]) -> dict[Monomial[Symbol], list[Term[Symbol]]]:
-    """Return the products of sizes in *index*, each with the sum of hardware indices that it is multiplied with."""
+    """Return the products of sizes in *index*, each with the sum of hardware indices that it multiplies."""
     found: dict[Monomial[Symbol], list[Term[Symbol]]] = {}
     for product, factor in index.terms:
-        if axes := _axes(product):  # without one, it is a step from another address
+        if axes := _axes(product):  # without a hardware index, it is a step from another address
             sizes = tuple(name for name in product if not is_axis(name))
             found.setdefault(sizes, []).append((axes, factor))
     return found

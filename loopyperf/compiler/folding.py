@@ -1,4 +1,4 @@
-"""What a compiler computes itself or leaves out: index arithmetic, copies of registers, conversions, unused results."""
+"""Constant folding, copy propagation, conversions and dead code: instructions that the compiler removes or adds."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,14 +13,14 @@ from loopyperf.polyhedral.expressions import names_of
 from loopyperf.polyhedral.polynomial import Polynomial
 
 LASTING = (Opcode.STORE, Opcode.BARRIER, Opcode.INTEGER, Opcode.BRANCH)
-"""instructions that are kept, whether another one uses a result of theirs or not: integers are of the machine alone"""
+"""opcodes that are kept even if no instruction uses the result; INTEGER occurs only in the machine graph"""
 
 
 def without_index_arithmetic(graph: Idg) -> Idg:
-    """Return *graph* with addresses folded into loads and stores: affine ones are immediates of the machine.
+    """Return *graph* with addresses folded into loads and stores: affine ones are immediates in machine code.
 
-    What is kept in a register as data, as in ``t = i``, is still computed; so is what a pass of a loop moves on by no
-    constant step, such as ``1 << k`` (docs/compiler.md, section 5).
+    An index that is used as data, as in ``t = i``, is still computed, and so is one that changes by no constant step
+    per iteration, such as ``1 << k`` (docs/compiler.md, section 5).
     """
     if not any(each.is_index for each in graph.instructions):
         return graph
@@ -38,9 +38,10 @@ def without_index_arithmetic(graph: Idg) -> Idg:
 
 
 def _is_irregular(instruction: Instruction, loops: set[str]) -> bool:
-    """Return whether index arithmetic gives what no pointer gives that each pass of *loops* moves on by the same step.
+    """Return whether an index instruction computes a value that no pointer with a constant step in *loops* replaces.
 
-    Sums do, but they are part of a multiply-add; conditions are of no address, and their tests are counted apart.
+    Sums are excluded because they are part of a multiply-add. Conditions are excluded because they are no addresses;
+    their tests are counted separately.
     """
     known = [operand.known for operand in instruction.operands]
     others = (Opcode.ADD, Opcode.COMPARE, Opcode.LOGIC)
@@ -52,9 +53,9 @@ def _is_irregular(instruction: Instruction, loops: set[str]) -> bool:
 
 
 def _past(graph: Idg, irregular: set[int], kept: set[int]) -> list[Edge]:
-    """Return the edges of *graph*; what waited for what is not *kept* waits for the *irregular* indices in it.
+    """Return the edges of *graph*; edges from removed instructions lead from the *irregular* indices that they use.
 
-    Indices themselves wait for no condition: they are computed for all lanes.
+    Index instructions wait for no condition: they are computed for all lanes.
     """
     edges = [edge for edge in graph.edges if edge.through != Dependence.CONTROL or edge.target not in irregular]
     reached = set(irregular)
@@ -67,20 +68,21 @@ def _past(graph: Idg, irregular: set[int], kept: set[int]) -> list[Edge]:
 
 
 def _is_data(instruction: Instruction, edge: Edge) -> bool:
-    """Return whether nothing but *edge* tells what an operand of *instruction* is, and it is no part of an address."""
+    """Return whether *edge* alone defines an operand of *instruction*, and the operand is not part of an address."""
     if instruction.address is not None and not (instruction.kind == Opcode.STORE and edge.operand == 0):
         return False
     return edge.operand is not None and instruction.operands[edge.operand].known is None
 
 
 def without_moves(graph: Idg) -> Idg:
-    """Return *graph* with each use of a copied register leading from what the register was copied from.
+    """Return *graph* with each use of a copied register connected to the source of the copy.
 
-    A constant that is all that an operand can be becomes part of the instruction; others are moved into registers.
+    A constant that is the only possible value of an operand becomes part of the instruction; other constants are moved
+    into registers.
     """
     edges: list[Edge | None] = list(graph.edges)
     at: list[list[int]] = [[] for _ in graph.instructions]
-    """of each instruction: the numbers of the edges that touch it"""
+    """instruction -> numbers of its edges"""
     for number, edge in enumerate(graph.edges):
         at[edge.source].append(number)
         if edge.target != edge.source:
@@ -104,7 +106,7 @@ def without_moves(graph: Idg) -> Idg:
 
 
 def _with_constants(graph: Idg) -> Idg:
-    """Return *graph* with constants as operands of what can have no other value there."""
+    """Return *graph* with constants as operands where no other value is possible."""
     feeding: dict[tuple[int, int | None], list[Edge]] = {}
     for edge in graph.edges:
         feeding.setdefault((edge.target, edge.operand), []).append(edge)
@@ -125,7 +127,7 @@ def _with_constants(graph: Idg) -> Idg:
 
 
 def _constant(graph: Idg, place: int) -> Operand | None:
-    """Return the constant that an instruction moves into a register; None for any other instruction."""
+    """Return the constant that an instruction moves into a register; None for other instructions."""
     move = graph.instructions[place]
     if move.kind != Opcode.MOVE or len(move.operands) != 1 or graph.definitions[place]:
         return None
@@ -133,10 +135,10 @@ def _constant(graph: Idg, place: int) -> Operand | None:
 
 
 def with_constant_operands(graph: Idg) -> Idg:
-    """Return *graph* without loads of elements that instructions take from constant memory as they take a number.
+    """Return *graph* without loads from constant memory that instructions take as operands.
 
-    The array stands in the program, so that the address of an element is an immediate where no lane and no pass of a
-    loop changes it. What is stored has to be in a register.
+    The array is part of the program, so the address of an element is an immediate if it is the same in all lanes and
+    iterations. A value that is stored has to be in a register.
     """
     stored = {
         edge.source
@@ -156,14 +158,14 @@ def _is_constant_load(instruction: Instruction) -> bool:
 
 
 def _lasts(instruction: Instruction) -> bool:
-    """Return whether *instruction* is kept, used or not: data decide what others are executed, and how often."""
+    """Return whether *instruction* is kept even if unused, because it decides which others execute and how often."""
     is_decision = instruction.is_bound or (instruction.kind == Opcode.COMPARE and len(instruction.operands) == 2)
     stays = instruction.is_idle or instruction.is_volatile or instruction.is_assumed
     return instruction.kind in LASTING or stays or is_decision
 
 
 def without_unused(graph: Idg) -> Idg:
-    """Return *graph* without the instructions on whose results nothing that lasts depends."""
+    """Return *graph* without instructions whose results no lasting instruction depends on."""
     sources: dict[int, list[Edge]] = {}
     for edge in graph.edges:
         sources.setdefault(edge.target, []).append(edge)
@@ -177,10 +179,11 @@ def without_unused(graph: Idg) -> Idg:
     return rewritten(graph, sorted(needed), graph.edges)
 
 
-# {{{ conversions: what is of one type and used as another is converted by an instruction of its own
+# {{{ conversions between types
 #
-# The source graph has none, since counts hold them to be free, as the paper does; the machine executes them: float to
-# double and back, integers to floating point (docs/compiler.md, section 4). Integers of all lengths are one type here.
+# The source graph has no conversions because counts treat them as free, as the paper does. The machine executes them:
+# float to double and back, integer to floating point (docs/compiler.md, section 4). Integers of all widths count as one
+# type here.
 
 
 ARITHMETIC = (
@@ -198,9 +201,9 @@ ARITHMETIC = (
 
 
 def with_conversions(graph: Idg) -> Idg:
-    """Return *graph* with a conversion for each value and type that it is used as without being of it.
+    """Return *graph* with a conversion for each value that is used as another type.
 
-    A value is converted once to each type, right where it is computed; a loop variable where it is used.
+    A value is converted once to each type, right after it is computed; a loop variable is converted at each use.
     """
     return _Converter(graph).converted()
 
@@ -211,9 +214,9 @@ class _Converter:
         self.instructions = list(graph.instructions)
         self.edges: list[Edge] = []
         self.after: dict[int, list[int]] = {}
-        """of an instruction: the conversions of its result"""
+        """instruction -> conversions of its result"""
         self.before: dict[int, list[int]] = {}
-        """of an instruction: the conversions of operands that are no results of others"""
+        """instruction -> conversions of operands that are not results of other instructions"""
         self.of_result: dict[tuple[int, str], int] = {}
 
     def converted(self) -> Idg:
@@ -239,7 +242,7 @@ class _Converter:
         return replace(edge, source=self.of_result[key])
 
     def _convert_operands(self, place: int) -> None:
-        """Convert the operands of an instruction that are loop variables, hardware indices and sizes."""
+        """Convert the operands of an instruction that are loop variables, hardware indices or sizes."""
         each = self.graph.instructions[place]
         for slot, operand in enumerate(each.operands):
             wanted = _wanted(each, slot)
@@ -252,7 +255,7 @@ class _Converter:
                 self.instructions[place] = replace(self.instructions[place], operands=tuple(changed))
 
     def _add(self, place: int, dtype: str, where: dict[int, list[int]], operand: Operand | None = None) -> int:
-        """Add a conversion to *dtype* beside the instruction at *place*, as often executed; return its own place."""
+        """Add a conversion to *dtype* next to the instruction at *place*, executed as often; return its index."""
         beside = self.graph.instructions[place]
         new = Instruction(
             kind=Opcode.CONVERT,
@@ -277,14 +280,14 @@ class _Converter:
 
 
 def _given(instruction: Instruction) -> str:
-    """Return the type of what *instruction* computes; empty where that is not told."""
+    """Return the type of the result of *instruction*; empty if unknown."""
     if instruction.kind == Opcode.LOAD:
         return instruction.scalar
     return instruction.dtype if instruction.kind in ARITHMETIC else ""
 
 
 def _wanted(instruction: Instruction, operand: int | None) -> str:
-    """Return the type that *instruction* works in; empty where that is not told, and for indices."""
+    """Return the type in which *instruction* computes; empty if unknown, and for indices."""
     if instruction.kind == Opcode.STORE:
         return instruction.scalar if operand == 0 else ""
     return instruction.dtype if instruction.kind in ARITHMETIC and operand is not None else ""
@@ -297,16 +300,16 @@ def _is_integer(dtype: str) -> bool:
 # }}}
 
 
-# {{{ copies that are not for all lanes
+# {{{ guarded unrolled copies
 #
-# Of a loop that the source writes out, each copy begins with a test of its own.
+# In a loop that Loopy unrolls, each copy starts with a test of its own if lanes have different trip counts.
 #
-# A short copy is not branched around but predicated (docs/compiler.md, section 6): what makes the predicate is executed
-# in all copies, whether a lane of the warp has anything to do there or not.
+# A short copy is predicated instead of branched around (docs/compiler.md, section 6): the instructions that compute the
+# predicate execute in all copies, whether or not any lane of the warp is active.
 
 
-def with_tested_copies(graph: Idg) -> Idg:
-    """Return *graph* with the tests of copies that lanes take part in or do not."""
+def with_guarded_copies(graph: Idg) -> Idg:
+    """Return *graph* with the tests of unrolled copies that not all lanes execute."""
     instructions = list(graph.instructions)
 
     def items(body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
@@ -318,8 +321,8 @@ def with_tested_copies(graph: Idg) -> Idg:
             inside = list(items(item.body, loops))
             if item.is_unrolled and item.lanes_diverge:
                 first = len(instructions)
-                passes = number_of_runs(None, loops)
-                test = Instruction(Opcode.INTEGER, "i32", Pipeline.ALU, text=f"in {item.name}?", executions=passes)
+                iterations = number_of_runs(None, loops)
+                test = Instruction(Opcode.INTEGER, "i32", Pipeline.ALU, text=f"in {item.name}?", executions=iterations)
                 instructions.extend([test] * TEST)
                 inside = [*range(first, first + TEST), *inside]
             yield replace(item, body=tuple(inside))

@@ -1,7 +1,7 @@
-"""Functions and divisions as the sequences of machine instructions that nvcc writes for them.
+"""Functions and divisions as the machine instruction sequences that nvcc generates for them.
 
-The sequences are the usual path, without fast math, as executed machine code has it: ``sequences.toml`` is derived from
-it. Those of architectures before Volta, and of other vendors, are taken to be those of Volta and later ones.
+The sequences are the common path without fast math. They are derived from executed machine code (``sequences.toml``).
+Architectures before Volta and other vendors are assumed to use the sequences of Volta and later.
 """
 
 import re
@@ -19,11 +19,11 @@ from loopyperf.idg.program import Edge, Instruction, Item, Loop, Opcode, Operand
 from loopyperf.polyhedral.affine import Affine
 
 BASE: Capability = (8, 0)
-"""of the devices whose sequences are all written down; of others, those that differ in more than integers"""
+"""architecture with a complete table; the tables of others list only sequences that differ in more than integers"""
 RECIPROCAL = "1/"
-"""a division whose dividend is the number 1"""
+"""name of a division whose dividend is the constant 1"""
 OPERATORS = ("//", "%")
-"""divisions of integers, and what is left of them"""
+"""names of integer division and remainder"""
 WORDS: Mapping[str, tuple[str, str]] = {
     **{
         f"{letter}{name}": (kind, dtype)
@@ -44,61 +44,64 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "FCHK": (Opcode.FCHK, ""),
     "CONVERT": (Opcode.CONVERT, ""),
 }
-"""word of the table -> kind of the instruction, and its type where it is not that of the result"""
+"""word of the table -> opcode and data type; an empty type stands for that of the result"""
 OPEN = ("exp", "powi")
-"""functions that end with a product which a sum takes in: a multiply-add does both"""
+"""functions that end with a product, which a following sum fuses into a multiply-add"""
 INSTRUCTIONS_OF_PTX = ("sqrt", "rsqrt")
-"""functions that PTX has an instruction for; what is called of the others is written out before"""
+"""functions with a PTX instruction; calls of the others are inlined before loops are unrolled"""
 WRITTEN_OUT = (Opcode.SPECIAL, Opcode.POW, Opcode.POWI)
-"""kinds of which that is so"""
+"""opcodes whose functions are inlined"""
 BRANCH = "BRA"
 SLOW = (Opcode.MUFU, Opcode.CONVERT)
-"""kinds whose results take long"""
+"""opcodes with long latencies"""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineSequence:
-    """What a function is made of."""
+    """The machine instructions of one function."""
 
     chain: tuple[tuple[str, str], ...]
-    """kind and type of the instructions that wait for each other"""
+    """(opcode, data type) of the instructions on the longest dependency chain"""
     beside: tuple[tuple[str, str], ...] = ()
-    """of those that do not"""
+    """(opcode, data type) of the other instructions"""
     constants: int = 0
-    """that are moved into registers"""
+    """number of constants that are moved into registers"""
 
     @property
     def length(self) -> int:
-        """Return how many instructions there are."""
+        """Return the number of instructions."""
         return len(self.chain) + len(self.beside) + self.constants
 
 
-# {{{ which one
+# {{{ choice of the sequence
 
 
 def sequence_of(instruction: Instruction, capability: Capability = HOPPER) -> MachineSequence | None:
-    """Return what *instruction* is made of on devices of *capability*; None where it is one instruction, or unknown."""
+    """Return the sequence of *instruction* on devices of *capability*; None if it is one instruction or unknown."""
     if instruction.kind == Opcode.POWI and (exponent := exponent_of(instruction)) is not None:
         return _power(instruction.dtype, exponent, capability)
     name = _name(instruction)
     if name is None:
         return None
     dtype, table = _type(instruction), _table(capability)
-    return table.get(f"{name} {dtype}") or table.get(f"{name.removesuffix('f')} {dtype}")  # as in C, sqrtf
+    return table.get(f"{name} {dtype}") or table.get(f"{name.removesuffix('f')} {dtype}")  # C names, such as sqrtf
 
 
 def is_known_function(instruction: Instruction, described: Collection[str]) -> bool:
-    """Return whether *described*, e.g. ``"div f64"``, has *instruction*: integer divisions round in Loopy's own way."""
+    """Return whether *described*, with names such as ``"div f64"``, includes *instruction*.
+
+    Integer divisions have other names, because Loopy rounds them its own way.
+    """
     return f"{_name(instruction)} {instruction.dtype}" in described
 
 
 def _type(instruction: Instruction) -> str:
-    """Return the type that *instruction* computes in: of short integers, that of 32 bits."""
+    """Return the type that *instruction* computes in: 32 bits for shorter integers."""
     return re.sub(r"(?<=^[iu])(8|16)$", "32", instruction.dtype)
 
 
 def _name(instruction: Instruction) -> str | None:
-    """Return what the table calls *instruction*."""
+    """Return the name of *instruction* in the table; None if it has none."""
     match instruction.kind:
         case Opcode.SPECIAL:
             return function_name(instruction)
@@ -116,7 +119,7 @@ def _name(instruction: Instruction) -> str | None:
 
 
 def function_name(instruction: Instruction) -> str:
-    """Return the function that *instruction* calls."""
+    """Return the name of the function that *instruction* calls."""
     return instruction.text.partition("(")[0]
 
 
@@ -140,13 +143,13 @@ def _is_power_of_two(number: Any) -> bool:
 
 
 def exponent_of(instruction: Instruction) -> int | None:
-    """Return the integer that *instruction* raises to, if that is known."""
+    """Return the integer exponent of *instruction*; None if it is not a known integer."""
     known = instruction.operands[1].known if len(instruction.operands) == 2 else None
     return int(known) if isinstance(known, int) else None
 
 
 def _power(dtype: str, exponent: int, capability: Capability) -> MachineSequence:
-    """Return the products of an integer power, which the compiler writes out; a negative one begins with 1/x."""
+    """Return the products of an integer power, which the compiler inlines; a negative power starts with 1/x."""
     products = abs(exponent).bit_length() + abs(exponent).bit_count() - 2
     table, product = _table(capability), MachineSequence(((Opcode.MUL, dtype),))
     multiplied = table.get(f"mul {dtype}", product).chain * products
@@ -156,7 +159,7 @@ def _power(dtype: str, exponent: int, capability: Capability) -> MachineSequence
 
 @cache
 def _table(capability: Capability) -> Mapping[str, MachineSequence]:
-    """Return the sequences of devices of *capability*, by function and type."""
+    """Return (function and type) -> sequence for devices of *capability*."""
     tables = tomllib.loads(Path(__file__).with_name("sequences.toml").read_text())
     known = {capability_of(name): rows for name, rows in tables.items()}
     nearest = max((each for each in known if each <= capability), default=min(known))
@@ -165,15 +168,15 @@ def _table(capability: Capability) -> Mapping[str, MachineSequence]:
 
 
 def capability_of(architecture: str) -> Capability:
-    """Return the capability of an *architecture* as compilers call it, e.g. ``(8, 6)`` of ``"sm_86"``."""
+    """Return the compute capability of an *architecture* name: ``(8, 6)`` for ``"sm_86"``."""
     number = architecture.removeprefix("sm_")
     return int(number[:-1]), int(number[-1])
 
 
 def _sequence(chain: str, beside: str, before: int, after: int, *, is_hopper: bool) -> MachineSequence:
-    """Return the sequence of a row of the table: where it branches, constants are moved into registers each time.
+    """Return the sequence of a row of the table; a sequence with branches moves its constants into registers each time.
 
-    The doubles that no instruction has room for, from Hopper on, are moved once.
+    From Hopper on, doubles that do not fit into an instruction are moved once.
     """
     constants = after if is_hopper else before
     if BRANCH not in f"{chain} {beside}":
@@ -187,7 +190,7 @@ def _read(words: str) -> tuple[tuple[str, str], ...]:
 
 
 def length(instruction: Instruction) -> int:
-    """Return about how many instructions of PTX *instruction* is: functions are written out before loops are."""
+    """Return about how many PTX instructions *instruction* is; functions are inlined before loops are unrolled."""
     if instruction.kind not in WRITTEN_OUT or function_name(instruction) in INSTRUCTIONS_OF_PTX:
         return 1
     sequence = sequence_of(instruction)
@@ -198,7 +201,7 @@ def length(instruction: Instruction) -> int:
 
 
 def with_squares(graph: Idg) -> Idg:
-    """Return *graph* with squares as products: so Loopy writes them."""
+    """Return *graph* with squares as products, as in Loopy's generated code."""
     products = [
         replace(each, kind=Opcode.MUL, subsystem=_subsystem(Opcode.MUL, each.dtype))
         if each.kind == Opcode.SQUARE
@@ -211,9 +214,9 @@ def with_squares(graph: Idg) -> Idg:
 def with_function_sequences(
     graph: Idg, capability: Capability = HOPPER, described: Collection[str] = frozenset()
 ) -> Idg:
-    """Return *graph* with functions and divisions as sequences of instructions.
+    """Return *graph* with functions and divisions replaced by sequences of instructions.
 
-    Those *described*, e.g. ``"div f64"``, stay one instruction each, and so do those that are not known.
+    Those in *described*, e.g. ``"div f64"``, and those without a known sequence stay one instruction each.
     """
     return _Expansion(graph, capability, described).expanded()
 
@@ -224,11 +227,11 @@ class _Expansion:
         self.instructions = list(graph.instructions)
         self.edges: list[Edge] = []
         self.after: dict[int, list[int]] = {}
-        """of an instruction: those that follow it in its sequence"""
+        """instruction -> those that follow it in its sequence"""
         self.last: dict[int, int] = {}
-        """of an instruction: that with the result"""
+        """instruction -> the last one of its sequence, which has the result"""
         self.constants: dict[MachineSequence, Instruction] = {}
-        """the sequences that there are, each with an instruction that it replaces"""
+        """sequences in use, each with one instruction that it replaces"""
 
     def expanded(self) -> Idg:
         for place, each in enumerate(self.graph.instructions):
@@ -260,18 +263,18 @@ class _Expansion:
         self.after[place], self.last[place] = places[1:], places[-1]
 
     def _moved(self, edge: Edge) -> Edge:
-        """Return *edge* from the result of a sequence, and to its first instruction, of which it is no operand."""
+        """Return *edge* from the last, or to the first, instruction of a sequence; its operand slot is dropped."""
         if edge.source not in self.last and edge.target not in self.last:
             return edge
         slot = None if edge.target in self.last else edge.operand
         return replace(edge, source=self.last.get(edge.source, edge.source), operand=slot)
 
     def _moves(self) -> Sequence[int]:
-        """Return the places of the moves of constants: those of all calls of a function are the same."""
+        """Return the indices of the moves of constants; all calls of a function share them."""
         return range(len(self.instructions), len(self.instructions) + sum(each.constants for each in self.constants))
 
     def _all(self) -> tuple[Instruction, ...]:
-        constant = Instruction(Opcode.INTEGER, "i32", Pipeline.ALU, text="a constant of a function")
+        constant = Instruction(Opcode.INTEGER, "i32", Pipeline.ALU, text="constant of a function")
         return (*self.instructions, *[constant] * len(self._moves()))
 
     def _items(self, body: Sequence[Item]) -> Iterator[Item]:
@@ -283,9 +286,10 @@ class _Expansion:
 
 
 def _arranged(sequence: MachineSequence) -> Iterator[tuple[tuple[str, str], tuple[int, ...]]]:
-    """Yield the instructions of *sequence* in the order of the program, each with those before that it waits for.
+    """Yield the instructions of *sequence* in program order, each with the earlier ones that it waits for.
 
-    What is not in the chain stands beside one of its links, evenly spread; what takes long, beside all of them.
+    Instructions off the chain are spread evenly along it. Those with long latencies run in parallel to the rest of the
+    chain.
     """
     chain, beside = sequence.chain, sequence.beside
     if len(chain) < 3:

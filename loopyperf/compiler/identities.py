@@ -1,7 +1,7 @@
-"""What a compiler makes simpler: arithmetic and choices of which it knows the result, and cheaper products.
+"""Algebraic simplification: constant results, neutral operands, and cheaper products.
 
-Without fast math, nvcc does what is right of all floating-point numbers: x·1, x/1 and x - 0 are x, but x + 0, 0 - x,
-0·x, x - x and x/x are computed, and constants apart from each other stay apart (docs/compiler/arithmetic.md).
+Without fast math, nvcc applies only rules that hold for all floating-point numbers: x·1, x/1 and x - 0 become x. It
+computes x + 0, 0 - x, 0·x, x - x and x/x, and does not combine separate constants (docs/compiler/arithmetic.md).
 """
 
 import math
@@ -78,7 +78,7 @@ OF_C = (
     *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "floor", "ceil", "trunc", "hypot"),
     *("fmod", "copysign"),
 )
-"""functions that Python calls as C does"""
+"""functions with the same name in C and in Python's math module"""
 FUNCTIONS: Mapping[str, Function] = {
     **{name: cast("Function", getattr(math, name)) for name in OF_C},
     "tgamma": math.gamma,
@@ -96,11 +96,11 @@ NEUTRAL: Mapping[str, int] = {
     **dict.fromkeys((Opcode.MUL, Opcode.DIV, Opcode.POW, Opcode.POWI), 1),
     **dict.fromkeys((Opcode.ADD, Opcode.SHIFT), 0),
 }
-"""what leaves the other operand as it is"""
+"""opcode -> neutral second operand (of sums and products, either one)"""
 
 
 def without_identities(graph: Idg) -> Idg:
-    """Return *graph* without arithmetic and choices whose result is a constant, or one of the operands."""
+    """Return *graph* without arithmetic and selections whose result is a constant or one of the operands."""
     graph = graph.changed([*map(_with_numbers, graph.instructions)])
     found = _Known(graph).moves()
     if not found:
@@ -121,10 +121,10 @@ class _Known:
     def __init__(self, graph: Idg) -> None:
         self.graph = graph
         self.constants: dict[int, Number] = {}
-        """results that are"""
+        """instruction -> constant result"""
 
     def moves(self) -> dict[int, tuple[Operand, int | None]]:
-        """Return the places whose result is a constant, or the operand in a slot: that operand, and its slot."""
+        """Return instruction -> (operand that replaces it, its slot or None if the operand is a constant)."""
         found: dict[int, tuple[Operand, int | None]] = {}
         for place in self.graph.order:
             each = self.graph.instructions[place]
@@ -149,7 +149,7 @@ class _Known:
         return is_known or any(edge.source in self.constants for edge in self.graph.definitions[place])
 
     def _value(self, place: int, slot: int) -> Number | None:
-        """Return the number that an operand is, with its sign; None where it is none, or not always the same."""
+        """Return the signed number of an operand; None if it is unknown or varies."""
         operand = self.graph.instructions[place].operands[slot]
         before = self._sources(place, slot)
         if operand.known is None:
@@ -163,19 +163,19 @@ class _Known:
         return [edge for edge in self.graph.definitions[place] if edge.operand == slot]
 
     def _unchanged(self, place: int, each: Instruction, values: list[Number | None]) -> int | None:
-        """Return the slot of the operand that *each* only passes on; None where it does something."""
+        """Return the slot of the operand that *each* passes on unchanged; None if it computes something."""
         if len(values) != 2:
             return None
         neutral = NEUTRAL.get(each.kind)
         if neutral == 0 and each.dtype.startswith("f"):
-            neutral = -0.0  # to add 0 changes the sign of -0
+            neutral = -0.0  # adding 0 changes the sign of -0
         slots = (0, 1) if each.kind in (Opcode.ADD, Opcode.MUL) else (0,)
         unchanged = (slot for slot in slots if neutral is not None and _is(values[1 - slot], neutral))
         return next((slot for slot in unchanged if all(e.source != place for e in self._sources(place, slot))), None)
 
 
 def _chosen(instruction: Instruction) -> int | None:
-    """Return which operand a choice is; None where that is not known, and for what is no choice between two."""
+    """Return the slot that a selection with a constant condition takes; None for anything else."""
     operands = instruction.operands
     if instruction.kind != Opcode.SELECT or len(operands) != 3 or not isinstance(operands[0].known, bool):
         return None
@@ -187,7 +187,7 @@ def _is(value: Number | None, neutral: Number) -> bool:
 
 
 def _constant(instruction: Instruction, values: list[Number | None]) -> Number | None:
-    """Return what *instruction* makes of the constants among *values*; None where that depends on others, or fails."""
+    """Return the result of *instruction* if all needed *values* are constants; None if not, or if evaluation fails."""
     kind, dtype = instruction.kind, instruction.dtype
     is_integral = dtype.startswith(("i", "u"))
     if kind in (Opcode.POW, Opcode.POWI) and values[1:] == [0]:
@@ -211,7 +211,7 @@ def _constant(instruction: Instruction, values: list[Number | None]) -> Number |
 
 
 def _rounded(result: Any, dtype: str) -> Number | None:
-    """Return *result* as a number of *dtype*; None where it is none."""
+    """Return *result* as a number of *dtype*; None if it is not representable."""
     if not math.isfinite(result):
         return None
     if dtype.startswith("f"):
@@ -221,7 +221,7 @@ def _rounded(result: Any, dtype: str) -> Number | None:
 
 
 def _with_numbers(instruction: Instruction) -> Instruction:
-    """Return *instruction* with numbers for those operands that are expressions without variables."""
+    """Return *instruction* with operands that are expressions without variables replaced by numbers."""
     is_accessed = instruction.is_index or instruction.kind == Opcode.LOAD
     if is_accessed or not any(isinstance(each.known, prim.ExpressionNode) for each in instruction.operands):
         return instruction
@@ -245,14 +245,14 @@ def _negative(value: Number) -> Number:
     return -float(value) if value == 0 else -value
 
 
-# {{{ divisions by powers of two: products with their reciprocals, which are exact
+# {{{ divisions by powers of two become products with the exact reciprocal
 
 
 SUBSYSTEMS = {"f32": Pipeline.ALU, "f64": Pipeline.FP64}
 
 
 def with_exact_reciprocals(graph: Idg) -> Idg:
-    """Return *graph* with divisions of floating-point numbers by powers of two as products, as nvcc writes them."""
+    """Return *graph* with floating-point divisions by powers of two as products, as nvcc generates them."""
     return graph.changed([*map(_multiplied, graph.instructions)])
 
 
@@ -267,23 +267,23 @@ def _multiplied(instruction: Instruction) -> Instruction:
 
 
 def _is_power_of_two(known: Any) -> bool:
-    """Return whether *known* is a number whose absolute value is a power of two."""
+    """Return whether the absolute value of *known* is a power of two."""
     return isinstance(known, (int, float)) and known != 0 and abs(frexp(known)[0]) == 0.5
 
 
 # }}}
 
 
-# {{{ doubled values: a product with 2 is a sum, which takes no constant
+# {{{ strength reduction: a product with 2 becomes a sum, which needs no constant
 
 
 DOUBLE = (2, -2)
 
 
-def with_doubled_values(graph: Idg) -> Idg:
-    """Return *graph* with products of floating-point numbers with 2, or with -2, as sums.
+def with_strength_reduction(graph: Idg) -> Idg:
+    """Return *graph* with floating-point products with 2 or -2 as sums.
 
-    So nvcc writes those that are not part of a multiply-add (docs/compiler.md, section 4).
+    nvcc does this to products that are not part of a multiply-add (docs/compiler.md, section 4).
     """
     return graph.changed([*map(_doubled, graph.instructions)])
 
@@ -302,11 +302,11 @@ def _is_double(known: object) -> bool:
 # }}}
 
 
-# {{{ fused multiply-adds: a product that only sums use becomes part of each of them
+# {{{ fused multiply-adds: a product that is used only by sums is merged into each of them
 
 
 def with_fused_multiply_adds(graph: Idg) -> Idg:
-    """Return *graph* with additions contracted with products, where a product is used in no other way."""
+    """Return *graph* with multiply-adds in place of additions whose product has no other use."""
     wanted = {place: edge for place in range(len(graph.instructions)) if (edge := _factors(graph, place)) is not None}
     if not wanted:
         return graph
@@ -327,13 +327,13 @@ def with_fused_multiply_adds(graph: Idg) -> Idg:
 
 
 def _factors(graph: Idg, place: int) -> Edge | None:
-    """Return the edge to an addition from a product of the same pass, the last one if there are two."""
+    """Return the edge to an addition from a product in the same iteration, the last of two; None if there is none."""
     instruction = graph.instructions[place]
     if instruction.kind != Opcode.ADD or not instruction.dtype:
         return None
     for edge in reversed(graph.definitions[place]):
         source = graph.instructions[edge.source]
-        is_whole = len(source.operands) > 1  # the products inside of functions are not for others
+        is_whole = len(source.operands) > 1  # products inside function sequences are not fused with other code
         alike = is_whole and (source.kind, source.dtype, source.condition) == (
             Opcode.MUL,
             instruction.dtype,
@@ -354,7 +354,7 @@ def _fused(product: Instruction, addition: Instruction, edge: Edge) -> Instructi
 
 
 def _moved(edge: Edge, fused: dict[int, Edge]) -> Edge:
-    """Return what becomes of *edge*: of a fused addition, the addend is the third operand."""
+    """Return *edge* after fusion: the addend becomes the third operand."""
     is_addend = edge.target in fused and edge.operand is not None
     return replace(edge, operand=2) if is_addend else edge
 

@@ -1,9 +1,9 @@
-"""Machine loops: how often they are written out, what they cost beside their body, and what stands before them.
+"""Loops of the machine graph: unroll factors, loop control, and guards around loops.
 
-The rules are measured on executed machine code (docs/compiler.md, section 2): a branch and a comparison; a counter, two
-where the number of passes is not known before; a step for each base in local memory; two for a pointer to a global
-array, five where several share an index; and one for each access that the passes move by a distance that the compiler
-does not know.
+The rules are measured on executed machine code (docs/compiler.md, section 2). Each iteration has a branch and a
+comparison; a counter, or two if the trip count is not a constant; one step for each base address in local memory; two
+for a pointer to a global array, five if several arrays share an index; and one for each access that moves by a distance
+unknown to the compiler.
 """
 
 from collections import Counter
@@ -31,36 +31,36 @@ from loopyperf.idg.program import (
 from loopyperf.polyhedral.affine import Affine, Symbol
 from loopyperf.polyhedral.polynomial import Polynomial, Term
 
-# {{{ into how many copies nvcc writes a loop out
+# {{{ unroll factors
 #
-# Two compilers decide one after the other, cicc on LLVM's instructions and ptxas on PTX; the rules and their constants
-# are measured on executed machine code (docs/compiler.md, sections 1a and 1b). Only innermost loops are written out;
-# one whose inner loops are gone is innermost.
+# Two compilers unroll in turn, cicc on LLVM instructions and ptxas on PTX. The rules and their constants are measured
+# on executed machine code (docs/compiler.md, sections 1a and 1b). Only innermost loops are unrolled; a loop becomes
+# innermost when its inner loops are fully unrolled.
 
 
 FULL = 402
-"""LLVM instructions: cicc writes a loop out in full where all of its passes have no more"""
+"""LLVM instructions: cicc fully unrolls a loop whose iterations have no more in all"""
 PARTIAL = 200
-"""LLVM instructions: that many the copies of a body may have together"""
+"""LLVM instructions of all copies of a partially unrolled body, at most"""
 RUNTIME = 4
-"""copies at most, of a loop whose passes are counted at run time"""
+"""copies, at most, of a loop whose trip count is known only at run time"""
 PTX_FULL = 500
 PTX_PARTIAL = 80
-"""weighted PTX instructions of a body that ptxas writes out once more"""
+"""weighted PTX instructions of a body, at most, that ptxas unrolls further"""
 PTX_RUNTIME = {"global": 170, "local": 117, "": 67}
-"""of the sixteen copies of a body that ptxas makes of cicc's four: where it loads from global memory, from local memory
-alone, and where it loads nothing"""
+"""weighted PTX instructions, at most, of the sixteen copies that ptxas makes of cicc's four: for loops that load from
+global memory, only from local memory, or not at all"""
 OF_LLVM: Mapping[str, int] = {Opcode.DIV: 4, Opcode.MOD: 4, Opcode.FMA: 2, Opcode.BARRIER: 0, Opcode.MOVE: 0}
-"""instructions of LLVM, where that is not the length of the sequence"""
+"""LLVM instructions of an opcode, if not the length of its sequence"""
 LOAD_WEIGHT = 2.5
 FAR = 3
 """elements"""
 FEW = 9
-"""passes left of a loop that cicc then writes out in full after all"""
+"""remaining iterations of a partially unrolled loop, at most, for which cicc fully unrolls it instead"""
 
 
 def copies(graph: Idg, loop: Loop) -> int:
-    """Return into how many copies nvcc writes the innermost *loop* of *graph* out: 1 for none."""
+    """Return the unroll factor of the innermost *loop* of *graph*; 1 if nvcc does not unroll it."""
     if not isinstance(loop.trips, int) or loop.trips < 2:
         return 1
     body = [graph.instructions[item] for item in loop.body if isinstance(item, int)]
@@ -74,7 +74,7 @@ def copies(graph: Idg, loop: Loop) -> int:
 
 
 def written_out(graph: Idg, loops: tuple[Loop, ...]) -> int:
-    """Return how many copies of its body the innermost of *loops* has, or would have if its passes did not vary."""
+    """Return the unroll factor of the innermost of *loops*; for varying trip counts, that of the average one."""
     *around, loop = loops
     if isinstance(loop.trips, int) or not is_innermost(loop):
         return loop.copies
@@ -109,7 +109,7 @@ def _by_ptxas(body: Sequence[Instruction], factor: int, left: int) -> int:
 def _at_run_time(body: Sequence[Instruction], size: int, loop: Loop) -> int:
     factor = min(RUNTIME, _power_of_two_up_to(PARTIAL // size))
     spaces = {each.reference.space for each in body if each.kind == Opcode.LOAD and each.reference is not None}
-    most = PTX_RUNTIME[min(spaces & PTX_RUNTIME.keys(), default="")]  # "global" is before "local"
+    most = PTX_RUNTIME[min(spaces & PTX_RUNTIME.keys(), default="")]  # "global" sorts before "local"
     is_tested = any(on_loop(each, loop.name) for each in body)
     if factor == RUNTIME and 16 * _ptx_weight(body) <= most and not steps_are_far(body, loop) and not is_tested:
         factor = 16
@@ -119,10 +119,10 @@ def _at_run_time(body: Sequence[Instruction], size: int, loop: Loop) -> int:
 
 
 def steps_are_far(instructions: Sequence[Instruction], loop: Loop) -> bool:
-    """Return whether *loop* moves on in global memory by steps that no pointer makes: ptxas leaves it as it is.
+    """Return whether *loop* has only global-memory steps that no pointer follows: ptxas then unrolls no further.
 
-    They are steps of a constant number of elements, of :data:`FAR` or more, or of a product of sizes; a single access
-    with a shorter step is enough for a pointer that counts the passes, too (docs/compiler.md, section 1b).
+    Such a step is a constant number of elements, :data:`FAR` or more, or a product of sizes. A single access with a
+    shorter step provides a pointer that can also count the iterations (docs/compiler.md, section 1b).
     """
     moved = (
         each.symbolic for each in instructions if each.subsystem == MemorySpace.GLOBAL and each.symbolic is not None
@@ -137,7 +137,7 @@ def _is_far(step: Polynomial[Symbol]) -> bool:
 
 
 def _ptx_weight(body: Sequence[Instruction]) -> float:
-    """Return the PTX instructions of a pass, loads weighing more; a product and its sum are one."""
+    """Return the weighted PTX instructions of one iteration; a product and its sum count as one."""
     sums = sum(each.kind == Opcode.ADD for each in body)
     products = sum(each.kind == Opcode.MUL for each in body)
     loads = sum(each.kind == Opcode.LOAD for each in body)
@@ -146,7 +146,7 @@ def _ptx_weight(body: Sequence[Instruction]) -> float:
 
 
 def _llvm_instructions(instruction: Instruction, loop: str) -> int:
-    """Return the instructions of LLVM in a pass of *loop*; what does not depend on the pass is hoisted before."""
+    """Return the LLVM instructions of one iteration of *loop*; loop-invariant ones are moved out of it."""
     if instruction.reference is None:
         return OF_LLVM.get(instruction.kind, length(instruction))
     factors = {} if instruction.address is None else dict(instruction.address.terms)
@@ -168,22 +168,22 @@ def _power_of_two_up_to(number: int) -> int:
 
 
 AGAIN = 3
-"""invariants that are computed once more in a pass with barriers, rather than kept in registers"""
+"""loop invariants that are recomputed in each iteration with a barrier instead of kept in registers"""
 ONE_POINTER = 2
 SHARED_POINTER = 5
-"""of each of several arrays that are accessed by one index that is not the same in all lanes"""
+"""instructions for each of several arrays that share an index which differs between lanes"""
 FAR_AGAIN = 2
-"""in a loop whose steps are far: a pointer from the constant bank, and what the passes left are compared with"""
+"""in a loop with only far steps: a pointer from the constant bank, and the limit of the trip counter"""
 POINTERS_ANEW = 2
-"""in a pass with barriers: computed from an index that moves on"""
+"""instructions for each pointer that is recomputed from an index, in an iteration with a barrier"""
 
 
 NOWHERE = Polynomial.of(0)
-"""for what accesses no memory, or where data tell"""
+"""for instructions that access no memory, or whose address depends on data"""
 
 
 def with_loop_control(graph: Idg) -> Idg:
-    """Return *graph* with what its loops make a warp execute beside their bodies."""
+    """Return *graph* with the instructions that control its loops."""
     return _Control(graph).added()
 
 
@@ -206,27 +206,27 @@ class _Control:
                 yield item
 
     def _control(self, loop: Loop, loops: tuple[Loop, ...]) -> list[int]:
-        """Add what a pass of the innermost of *loops* ends with; return the places of it.
+        """Add the loop control at the end of an iteration of the innermost of *loops*; return its instructions.
 
-        The number of passes of some loops varies: nvcc writes them out too, and controls several copies together.
+        Loops with varying trip counts are unrolled too, and one control sequence serves several copies.
         """
         share = Fraction(number_of_runs(None, loops), written_out(self.graph, loops)) * loop.copies
-        passes = integer_if_whole(share)
+        iterations = integer_if_whole(share)
         counters = 2 if loop.is_counted and not loop.lanes_diverge else 1
-        steps = [self._step(f"count {loop.name}", loops, passes) for _ in range(counters)]
+        steps = [self._step(f"count {loop.name}", loops, iterations) for _ in range(counters)]
         moved = [place for place in _directly(loop) if any(loop.name in each for each, _ in self._address(place).terms)]
         meets = any(
             self.graph.instructions[place].kind == Opcode.BARRIER for place in loop.body if isinstance(place, int)
         )
         again = (AGAIN if meets else 0) + self._steps_by_products(moved, loop)
-        steps += [self._add(Opcode.INTEGER, f"invariant of {loop.name}", passes) for _ in range(again)]
+        steps += [self._add(Opcode.INTEGER, f"invariant of {loop.name}", iterations) for _ in range(again)]
         pointers = self._divergence_pointers(moved, loop) if loop.lanes_diverge else self._pointers(moved, loop, meets)
         for place in pointers:
-            step = self._step(f"move on to the next {loop.name}", loops, passes)
+            step = self._step(f"advance to the next {loop.name}", loops, iterations)
             self.edges.append(self._edge(step, place, loops, 1))
             steps.append(step)
-        compare = self._add(Opcode.COMPARE, f"another {loop.name}?", passes)
-        branch = self._add(Opcode.BRANCH, f"next {loop.name}", passes)
+        compare = self._add(Opcode.COMPARE, f"another {loop.name}?", iterations)
+        branch = self._add(Opcode.BRANCH, f"next {loop.name}", iterations)
         self.edges += [self._edge(steps[0], compare, loops, 0), self._edge(compare, branch, loops, 0)]
         return [*steps, compare, branch]
 
@@ -234,9 +234,9 @@ class _Control:
         return self.graph.instructions[place].symbolic or NOWHERE
 
     def _pointers(self, moved: Sequence[int], loop: Loop, meets: bool) -> Iterator[int]:
-        """Yield for each instruction that moves addresses on in *loop* an access that uses it.
+        """Yield one access for each instruction that advances an address in *loop*.
 
-        Accesses that are a known distance apart share an address, with immediates.
+        Accesses a known distance apart share an address and use immediates.
         """
         apart: dict[Hashable, tuple[int, Polynomial[Symbol]]] = {}
         for place in moved:
@@ -261,14 +261,14 @@ class _Control:
             yield from [place] * number
 
     def _steps_by_products(self, moved: Sequence[int], loop: Loop) -> int:
-        """Return in how many copies addresses move by a product of sizes, which each copy moves to a register anew."""
+        """Return how many copies advance addresses by a product of sizes, each with its own copy of the product."""
         addresses = [self._address(place) for place in moved]
         far = [each for each in addresses if any(map(_is_product, each.factor_of(loop.name).terms))]
         names = frozenset((loop.name,))
         return len({frozenset(filter(_is_product, each.without(names).terms)) for each in far})
 
     def _divergence_pointers(self, moved: Sequence[int], loop: Loop) -> Iterator[int]:
-        """Yield one access for each array: each has an index; where a loop is inside, they are computed there."""
+        """Yield one access per array: each has its own index; a loop with inner loops computes indices there."""
         arrays = {self.graph.instructions[place].reference.array: place for place in moved}
         yield from arrays.values() if is_innermost(loop) else ()
 
@@ -279,8 +279,8 @@ class _Control:
         self.instructions.append(Instruction(kind, "i32", subsystem, "", text, executions=executions))
         return len(self.instructions) - 1
 
-    def _step(self, text: str, loops: tuple[Loop, ...], passes: int | Fraction) -> int:
-        place = self._add(Opcode.INTEGER, text, passes)
+    def _step(self, text: str, loops: tuple[Loop, ...], iterations: int | Fraction) -> int:
+        place = self._add(Opcode.INTEGER, text, iterations)
         self.edges.append(self._edge(place, place, loops, 1))
         return place
 
@@ -293,7 +293,7 @@ class _Control:
 
 
 def _far_pointers(known: Mapping[int, Polynomial[Symbol]]) -> Iterator[int]:
-    """Yield an access for each index that moves on, each address that is made of it, and for what is done anew."""
+    """Yield an access for each index that advances, each address computed from it, and each recomputed value."""
     indices = {index: place for place, index in known.items()}
     yield from indices.values()
     yield from known
@@ -311,34 +311,36 @@ def _is_product(term: Term[Symbol]) -> bool:
 
 
 def _directly(loop: Loop) -> list[int]:
-    """Return the instructions in *loop*, those of loops inside included: their pointers move on with it too."""
+    """Return the instructions in *loop*, including those of inner loops, whose pointers advance with it too."""
     return [place for item in loop.body for place in (_directly(item) if isinstance(item, Loop) else [item])]
 
 
 # }}}
 
 
-# {{{ what stands around a machine loop
+# {{{ guards around loops
 #
-# Whether it is entered, what is left for those after it, where lanes meet again.
+# Guards test whether a loop is entered and how many iterations remain for the loops that follow; lanes reconverge after
+# it.
 #
-# The rules are measured on executed machine code (docs/compiler.md, sections 2a and 6). A loop of a constant number of
-# passes has none of it.
+# The rules are measured on executed machine code (docs/compiler.md, sections 2a and 6). A loop with a constant trip
+# count has no guards.
 
 
 GUARDS = {1: 10, 2: 18, 4: 18, 16: 28}
-"""copies of a body -> instructions around a loop whose passes are counted at run time: whether there are any, how many
-are left for the loops of fewer copies and of single passes that follow, and the tests of these"""
+"""unroll factor -> instructions around a loop whose trip count is known only at run time: whether it has iterations,
+how many remain for the following loops with fewer copies and with single iterations, and the tests of these"""
 BOUNDS = 8
-"""to know how many passes a lane makes through a loop that lanes leave one after the other, and whether any"""
+"""instructions that compute the trip count of a lane in a loop with divergent exits, and test whether it is zero"""
 DIVERGENCE = {Opcode.BRANCH: 7, Opcode.MOVE: 5, Opcode.INTEGER: 8}
-"""around such a loop: two agreements to meet and the two meetings, tests of how many passes are left, addresses anew"""
+"""instructions around such a loop: two convergence barriers set up and waited for, tests of the remaining iterations,
+recomputed addresses"""
 OUTER_DIVERGENCE = {Opcode.BRANCH: 3, Opcode.MOVE: 1, Opcode.INTEGER: 1}
-"""around one with such a loop inside"""
+"""instructions around a loop that contains such a loop"""
 
 
 def with_loop_guards(graph: Idg) -> Idg:
-    """Return *graph* with what a warp executes each time that it comes to a loop."""
+    """Return *graph* with the instructions that a warp executes each time it reaches a loop."""
     return _Guarding(graph).guarded()
 
 
@@ -353,19 +355,19 @@ class _Guarding:
         return Idg(tuple(self.instructions), self.graph.edges, body)
 
     def _bounds(self, loop: Loop) -> list[int]:
-        return self._added({Opcode.INTEGER: BOUNDS}, f"passes of {loop.name}", 1)
+        return self._added({Opcode.INTEGER: BOUNDS}, f"iterations of {loop.name}", 1)
 
     def _items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
         for item in body:
             if isinstance(item, Loop):
                 entries = number_of_runs(None, around)
-                yield from self._added(self._guards((*around, item)), f"are there passes of {item.name}?", entries)
+                yield from self._added(self._guards((*around, item)), f"any iterations of {item.name}?", entries)
                 yield replace(item, body=tuple(self._items(item.body, (*around, item))))
             else:
                 yield item
 
     def _guards(self, loops: tuple[Loop, ...]) -> Mapping[Opcode, int]:
-        """Return the kinds of instructions around the innermost of *loops*, and how many there are."""
+        """Return opcode -> number of instructions around the innermost of *loops*."""
         loop = loops[-1]
         if not loop.is_counted:
             return {}

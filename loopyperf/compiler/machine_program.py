@@ -1,7 +1,7 @@
-"""What a compiler makes of a kernel for a device: machine graphs, registers, and how many groups reside at once.
+"""Compiler output for a kernel on a device: machine graphs, registers, and resident groups.
 
-A :class:`MachineProgram` is plain, as the profile is that it is made from. It has all of the profile that later stages
-need; latencies are not in it.
+A :class:`MachineProgram` is a plain value, like the profile from which it is made. It contains everything of the
+profile that later stages need, but no latencies.
 """
 
 import gc
@@ -41,60 +41,65 @@ from loopyperf.units import number_of
 
 VOLTA: Capability = (7, 0)
 BYTES = 4
-"""of a register"""
-PLACES: Mapping[Placement, bool] = {"registers": False, "private memory": True}
-"""where all private arrays may live whose place is unsure, and whether that is in memory"""
+"""bytes per register"""
+PLACES: Mapping[Placement, bool] = {"registers": False, "stack memory": True}
+"""place for all private arrays whose place is uncertain -> whether that is memory"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineLaunch(LaunchProfile):
-    """What a launch does as the compiler is expected to leave it: the graphs of its warp classes are machine graphs."""
+    """A launch after compilation; the graphs of its warp classes are machine graphs."""
 
     registers: int
-    """of 32 bits, that a work-item has"""
+    """32-bit registers per work-item"""
     spilled: int
-    """registers of a work-item that it needs beyond them"""
+    """registers per work-item that do not fit and are spilled"""
     unsure: Mapping[str, PrivateArray]
-    """the private arrays of which it is unsure where they live, by name"""
+    """private arrays, by name, that may be in registers or in memory"""
     room: Occupancy
-    """that the core has for groups, and the resources that have no room for another"""
+    """groups that fit on a core, and the resources that limit them"""
     execution: Execution
-    """of the core with most groups"""
+    """work of the core with the most groups"""
 
 
 @dataclass(frozen=True, repr=False)
 class MachineProgram(Shown):
-    """What a compiler makes of a kernel for a device: machine graphs, registers, and how many groups reside at once."""
+    """Compiler output for a kernel on a device.
+
+    Each launch has machine graphs for its warp classes, registers and spills per work-item, and the number of groups
+    that reside on a core at once.
+    """
 
     kernel: str
-    """its name"""
+    """kernel name"""
     sizes: Mapping[str, int]
-    """of the kernel, those that are given"""
+    """given problem sizes"""
     device: str
-    """its short name"""
+    """short name of the device"""
     placement: Placement
-    """where private arrays live of which that is unsure"""
+    """assumed place of private arrays whose place is uncertain"""
     launches: tuple[MachineLaunch, ...]
-    """those that execute anything, in the order of the program"""
+    """launches that execute instructions, in program order"""
     launched: tuple[tuple[str, int], ...]
-    """name of each launch -> how often it is executed; 0 where it executes nothing"""
+    """(name of launch, number of executions); 0 executions for a launch without instructions"""
 
     @property
     def unsure(self) -> Mapping[str, PrivateArray]:
-        """Return the private arrays of all launches of which it is unsure where they live, by name."""
+        """Return the private arrays of all launches that may be in registers or in memory, by name."""
         return {name: array for launch in self.launches for name, array in launch.unsure.items()}
 
     @property
     def alternatives(self) -> tuple[Placement, ...]:
-        """Return where these arrays may live instead, all in registers or all in memory.
+        """Return the other places for uncertain arrays: all in registers or all in memory.
 
-        There are none where it is sure of all arrays; there are two where some likelier are here, and others there.
+        The result is empty if no array is uncertain. It has two places if this program has some of the arrays in
+        registers and others in memory.
         """
         here = {array.is_in_memory_by(self.placement) for array in self.unsure.values()}
         return tuple(place for place, has in PLACES.items() if not here <= {has})
 
     def report_text(self) -> ReportText:
-        """Return the registers of each launch, how many groups reside at once, and what limits that."""
+        """Return registers, resident groups and their limit for each launch."""
         rows = [
             (
                 launch.name,
@@ -106,7 +111,7 @@ class MachineProgram(Shown):
             )
             for launch in self.launches
         ]
-        headings = ("launch", "instructions", "registers", "spilled", "groups at once", "limited by")
+        headings = ("launch", "instructions", "registers", "spilled", "resident groups", "limited by")
         arrays = (f"{each.name} is {each.home}: {each.reason}" for each in self.unsure.values())
         return ReportText(
             question=called(self.kernel, self.sizes),
@@ -123,15 +128,16 @@ def compiled_program(
     concurrent_groups: int | None = None,
     compiled: Mapping[str, Resources] | None = None,
 ) -> MachineProgram:
-    """Return what the compiler makes of a kernel for *device*.
+    """Return the compiler's output for a kernel on *device*.
 
-    *placement* is where private arrays live of which that is unsure. *concurrent_groups* reside on a core at once, as
-    if something else took the rest of the room; all that fit where it is None. *compiled* is what a compiler has made
-    of launches, by name: it tells registers, spills and local memory, and as far as it can where private arrays live.
+    *placement* is the assumed place of private arrays whose place is uncertain. *concurrent_groups* groups reside on a
+    core at once; None stands for as many as fit. *compiled* has the resources that a real compiler reported for
+    launches, by name: registers, spills and local memory, and the place of private arrays as far as the report
+    determines it.
 
-    Raises :class:`MissingNumberError` for a number that the device's description does not state,
-    :class:`OccupancyError` for a group that fits on no core, and for more *concurrent_groups* than do, and
-    :class:`UncountableError` where local memory depends on a parameter.
+    Raises :class:`MissingNumberError` for a missing device parameter, :class:`OccupancyError` if a group does not fit
+    on a core or *concurrent_groups* is out of range, and :class:`UncountableError` if local memory depends on a
+    parameter.
     """
     known, executed = completed(device), [launch for launch in profile.launches if launch.classes]
     with check_64_bit(profile.sizes), _uncollected():
@@ -146,7 +152,7 @@ def compiled_program(
 
 
 def _left_out(profile: KernelProfile, device: Device) -> frozenset[str]:
-    """Return the passes that the compiler of the kernel's language for *device* does not do."""
+    """Return the passes that the compiler for this language and *device* does not have."""
     if device.lanes == Lanes.IN_TURN:
         return OF_GPUS
     return OF_CUDA if profile.is_opencl and device.vendor == "NVIDIA" else frozenset()
@@ -154,9 +160,9 @@ def _left_out(profile: KernelProfile, device: Device) -> frozenset[str]:
 
 @contextmanager
 def _uncollected() -> Generator[None]:
-    """Let no garbage be collected: graphs have no cycles, and looking for some takes up to half of the time.
+    """Disable garbage collection: graphs have no cycles, and the search for cycles takes up to half of the time.
 
-    Where several threads do so at once, collection goes on when the first of them is done.
+    If several threads use this at once, the first to finish enables collection again.
     """
     is_collected = gc.isenabled()
     gc.disable()
@@ -175,10 +181,10 @@ def machine_launch(
     leave_out: frozenset[str] = frozenset(),
     compiled: Resources | None = None,
 ) -> MachineLaunch:
-    """Return what a compiler that does not do *leave_out* makes of *launch*; see :func:`compiled_program`."""
+    """Return *launch* as compiled without the passes in *leave_out*; see :func:`compiled_program`."""
     local_memory = launch.local_memory if compiled is None else compiled.local_memory
     if local_memory is None:
-        raise UncountableError(f"how much local memory {launch.name} takes depends on a parameter")
+        raise UncountableError(f"local memory of {launch.name} depends on a parameter; use loopy.fix_parameters")
     capability, file = _capability(device), _register_file(device, launch.work_items, local_memory, compiled)
     arrays = private_arrays_of((kind.graph for kind in launch.classes), capability, file.most)
     if compiled is not None:
@@ -218,16 +224,17 @@ def machine_launch(
 
 
 def _taken(estimated: Collection[Registers], compiled: Resources | None) -> tuple[int, int]:
-    """Return the registers of a work-item, and how many it needs beyond them."""
+    """Return registers and spilled registers per work-item."""
     if compiled is not None:
         return compiled.registers, -(-compiled.spill_stores // BYTES)
     return max(each.allocated for each in estimated), max(each.spilled for each in estimated)
 
 
 def _ordered(graph: Idg, work_items: int, file: RegisterFile) -> tuple[Lives, Registers, int]:
-    """Return values in the order of execution of *graph*, the registers they take, and those left for early loads.
+    """Return live values in execution order, the registers they need, and the registers left for load scheduling.
 
-    Instructions are moved where they do not fit otherwise; where fewer registers let more groups in, about as well.
+    The new order is used only if values would spill in program order. Its register count is used in any case, because
+    ptxas also reorders, about as well, where fewer registers let more groups reside.
     """
     lives, without_waiting = Lives(graph), registers_without_waiting(graph)
     reordered = with_few_registers(lives)
@@ -238,24 +245,25 @@ def _ordered(graph: Idg, work_items: int, file: RegisterFile) -> tuple[Lives, Re
 def _assumed(unsure: Collection[str], in_memory: Collection[str], spilled: int) -> Iterator[Assumed]:
     for name in unsure:
         home = "memory" if name in in_memory else "registers"
-        yield Assumption(f"where the private array {SUBJECTS} is, is not sure: taken as in {home}", name, name)
+        yield Assumption(f"private array {SUBJECTS} may be in registers or memory; assumed in {home}", name, name)
     if spilled:
-        yield f"registers do not suffice: a work-item spills {spilled} bytes to local (stack) memory"
+        yield f"too few registers; each work-item spills {spilled} bytes to local (stack) memory"
 
 
 def _of_sequences(device: Device, instructions: Collection[Instruction], capability: Capability) -> Iterator[str]:
-    """Yield what is assumed of functions and divisions, which are sequences of instructions."""
+    """Yield the assumptions about sequences for functions and divisions."""
     is_measured = device.vendor == "NVIDIA" and capability >= VOLTA
     if not is_measured and any(sequence_of(each, capability) for each in instructions):
-        yield f"functions and divisions on {device.slug} are assumed to be the instructions that they are on Volta"
+        yield f"functions and divisions on {device.slug} are assumed to compile to the same instructions as on Volta"
     if any(each.kind == Opcode.POWI and exponent_of(each) is None for each in instructions):
-        yield "integer powers whose exponents are data are timed as with the exponent 5"
+        yield "integer powers with exponents read from data are timed with exponent 5"
 
 
 def _described(device: Device) -> frozenset[str]:
-    """Return the instructions of whose latencies the description of *device* tells both, e.g. ``"div f64"``.
+    """Return the instructions, e.g. ``"div f64"``, with both latencies among the parameters of *device*.
 
-    What takes less than a reciprocal, as a division with fast math may, is none of what nvcc makes without.
+    Instructions faster than a reciprocal, such as a division with fast math, are excluded: nvcc does not generate them
+    by default.
     """
     try:
         least = device.issue_latency("special", "f32")
@@ -270,22 +278,22 @@ def _described(device: Device) -> frozenset[str]:
 
 
 def _execution(launch: LaunchProfile, device: Device, room: Occupancy, concurrent_groups: int | None) -> Execution:
-    """Return what the core with most groups executes, of which *concurrent_groups* reside at once."""
+    """Return the work of the core with the most groups, of which *concurrent_groups* reside at once."""
     found = execution_on(room, launch.groups, device.needed("cores"))
     if concurrent_groups is None:
         return found
     if not 1 <= concurrent_groups <= room.groups:
         raise OccupancyError(
-            f"concurrent_groups is {concurrent_groups}: from 1 to {room.groups} groups of {launch.name} "
-            f"reside on a core of {device.slug!r} at once, limited by {' and '.join(room.bound_by)}"
+            f"concurrent_groups must be 1 to {room.groups} for {launch.name} on {device.slug!r} "
+            f"(limited by {' and '.join(room.bound_by)}), got {concurrent_groups}"
         )
     return replace(found, concurrent_groups=concurrent_groups)
 
 
 def _register_file(device: Device, work_items: int, local_memory: int, compiled: Resources | None) -> RegisterFile:
-    """Return what the description says of the registers of a core; where it says nothing, as NVIDIA's.
+    """Return the register file of a core; unknown numbers are those of NVIDIA GPUs.
 
-    Where a compiler has spilled, a work-item has no more than it then has.
+    If a compiler reported spills, its register count is the limit.
     """
     limits = device.limits
     most = limits.registers_per_work_item or NVIDIA.most
@@ -296,6 +304,6 @@ def _register_file(device: Device, work_items: int, local_memory: int, compiled:
 
 
 def _capability(device: Device) -> Capability:
-    """Return the compute capability of *device*; of others than NVIDIA's, that of Hopper."""
+    """Return the compute capability of *device*; Hopper's for devices of other vendors."""
     major, dot, minor = device.target.partition(".")
     return (int(major), int(minor)) if dot and major.isdigit() and minor.isdigit() else HOPPER

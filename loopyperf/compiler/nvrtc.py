@@ -1,8 +1,8 @@
-"""A program that compiles CUDA by NVRTC: ``python nvrtc.py LIBRARY OPTION ... < SOURCE``.
+"""Compile CUDA source with NVRTC: ``python nvrtc.py LIBRARY OPTION ... < SOURCE``.
 
-It is run in a process of its own, since NVRTC ends the process on some kernels, and takes minutes on others. It writes
-the length of the log in eight bytes, lowest first, the log, and the cubin; that is empty where the source is refused.
-It imports nothing of loopyperf, so that it starts in hundredths of a second.
+This program runs in its own process because NVRTC crashes on some kernels and takes minutes on others. It writes the
+length of the log (eight bytes, little-endian), the log, and the cubin, which is empty if compilation failed. It imports
+nothing from loopyperf, so that it starts within hundredths of a second.
 """
 
 import ctypes
@@ -12,11 +12,11 @@ from typing import Any
 
 
 def nvrtc_output(source: bytes, path: str, options: Sequence[str]) -> tuple[bytes, bytes]:
-    """Return the log and the cubin of *source*, which is empty where the library at *path* refuses it."""
+    """Return log and cubin of *source*; the cubin is empty if the library at *path* rejects the source."""
     nvrtc = ctypes.CDLL(path)
     program = ctypes.c_void_p()
     if nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, b"kernel.cu", 0, None, None):
-        return b"error: NVRTC cannot begin a program", b""
+        return b"error: NVRTC cannot create a program", b""
     arguments = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     failed = nvrtc.nvrtcCompileProgram(program, len(options), arguments)
     log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0")
@@ -24,7 +24,7 @@ def nvrtc_output(source: bytes, path: str, options: Sequence[str]) -> tuple[byte
 
 
 def _read(size: Callable[..., Any], content: Callable[..., Any], program: ctypes.c_void_p) -> bytes:
-    """Return what *content* writes into a buffer of the length that *size* tells."""
+    """Return the bytes that *content* writes into a buffer of the length that *size* reports."""
     length = ctypes.c_size_t()
     size(program, ctypes.byref(length))
     buffer = ctypes.create_string_buffer(length.value)

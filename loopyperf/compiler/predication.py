@@ -1,8 +1,9 @@
-"""Conditions: on work-items, of which a short part is predicated and a long one branched around; on passes of loops.
+"""Predication: conditions on work-items, and conditions on loop iterations.
 
-What is predicated is issued by each warp that comes by, though none of its lanes may take part: in the stages of a tree
-of sums, most warps do so. Around a longer part lanes agree to meet again, branch and meet; at the end of the kernel,
-those that take no part just end (docs/compiler.md, section 6).
+nvcc predicates short conditional parts and branches around long ones. Every warp that reaches a predicated part issues
+it, even if no lane is active: in the stages of a tree reduction, this is true of most warps. Around a longer part,
+lanes set up a convergence barrier, branch, and reconverge; at the end of the kernel, inactive lanes exit
+(docs/compiler.md, section 6).
 """
 
 import re
@@ -19,30 +20,31 @@ from loopyperf.idg.graph import Idg, between_kept, number_of_runs
 from loopyperf.idg.program import NOT, Edge, Instruction, Item, Loop, Opcode, placed
 
 SHORT = {"lanes": 8, "groups": 6}
-"""instructions at most of a predicated part, under a condition on the lane, and on the group or on sizes alone"""
+"""instructions, at most, of a predicated part: under a condition on the lane, or on the group or sizes alone"""
 SHORT_WITH_LOADS = 13
-"""of one that loads from global memory"""
+"""the same for a part that loads from global memory"""
 AROUND = {"lanes": 3, "groups": 1}
-"""instructions around a part that is not predicated: agree to meet, branch, meet; a group branches together"""
+"""instructions around a part that is branched around: barrier setup, branch, reconvergence; a group branches
+uniformly"""
 LONG = (Opcode.DIV, Opcode.MOD, Opcode.SPECIAL, Opcode.POW, Opcode.POWI, Opcode.BARRIER)
-"""kinds with a slow path of their own, or what lanes cannot skip: they are not predicated"""
+"""opcodes that are never predicated: they have a slow path of their own, or lanes cannot skip them"""
 
 
 def with_predication(graph: Idg) -> Idg:
-    """Return *graph* with what is issued for no lane, and with branches around what is not predicated."""
+    """Return *graph* with predicated instructions that no lane executes, and with branches around long parts."""
     return _Predication(graph).predicated()
 
 
 @dataclass(frozen=True, slots=True)
 class PredicatedRun:
-    """Instructions one after the other under the same conditions."""
+    """Consecutive instructions under the same conditions."""
 
     instructions: tuple[Instruction, ...]
     tests: frozenset[str]
 
     @property
     def decided_by(self) -> str:
-        """Return whether the conditions are on ``lanes``, as those on data are, or on ``groups``."""
+        """Return ``groups`` if the conditions depend only on groups, else ``lanes``, as for conditions on data."""
         return "groups" if self.tests and not any(map(_names_lanes, self.tests)) else "lanes"
 
     @property
@@ -63,10 +65,10 @@ class _Predication:
         self.instructions = [*graph.instructions, *idle]
         tests = [each.tests for each in self.instructions if each.reference is not None]
         self.ending = tests[0].intersection(*tests) if tests else frozenset[str]()
-        """what all of the kernel is under"""
+        """tests that apply to all accesses of the kernel"""
         self.kept = set(range(len(graph.instructions)))
         self.runs: dict[tuple[Any, tuple[int, ...]], int] = {}
-        """of a condition and the loops around it, by number: in how many passes it holds"""
+        """(condition, numbers of the loops around it) -> iterations in which it holds"""
 
     def predicated(self) -> Idg:
         body = tuple(self._with_branches(self._with_idle(self.graph.body, ()), (), self.ending))
@@ -81,7 +83,7 @@ class _Predication:
             yield edge.between(first + edge.source, first + edge.target)
 
     def _with_idle(self, body: Sequence[Item], loops: tuple[str, ...]) -> Iterator[Item]:
-        """Yield the items of *body*, inside these *loops*, with the idle instructions where they stand."""
+        """Yield the items of *body*, inside these *loops*, with idle instructions inserted at their positions."""
         places = () if self.graph.idle is None else self.graph.idle.places
         first = len(self.graph.instructions)
         waiting = [(after, first + number) for number, (after, around) in enumerate(places) if around == loops]
@@ -96,9 +98,9 @@ class _Predication:
         yield from (place for _, place in waiting)
 
     def _with_branches(self, items: Iterator[Item], around: tuple[Loop, ...], given: frozenset[str]) -> Iterator[Item]:
-        """Yield *items* with what stands around long parts, and without those long parts that no lane executes.
+        """Yield *items* with branches around long parts, and without long parts that no lane executes.
 
-        What is *given* has been asked already, around the loop that the items are in.
+        Conditions in *given* were already tested around the enclosing loop.
         """
         parts = [(under, tuple(part)) for under, part in groupby(items, lambda item: self._under(item, around, given))]
         for number, ((tests, is_idle, on_data), part) in enumerate(parts):
@@ -112,7 +114,7 @@ class _Predication:
                 else:
                     self.kept.update(plain)
                     self._execute_always(plain if on_data else (), around)
-            elif is_idle:  # the whole kernel is under what it is under: such warps have ended
+            elif is_idle:  # the condition applies to the whole kernel: such warps have exited
                 part = ()
             yield from (self._inside(item, around, given | tests) for item in part)
 
@@ -122,7 +124,7 @@ class _Predication:
         return replace(item, body=tuple(self._with_branches(iter(item.body), (*around, item), given)))
 
     def _execute_always(self, places: Sequence[int], around: tuple[Loop, ...]) -> None:
-        """Execute what data decide of in all passes: the machine issues it for the lanes that take part."""
+        """Execute data-dependent instructions in all iterations: the machine issues them for the active lanes."""
         for place in places:
             each = self.instructions[place]
             self.instructions[place] = replace(each, executions=self._runs(each.condition, around))
@@ -134,9 +136,9 @@ class _Predication:
         return self.runs[key]
 
     def _under(self, item: Item, around: tuple[Loop, ...], given: frozenset[str]) -> tuple[frozenset[str], bool, bool]:
-        """Return the conditions that *item* is under, whether it is idle, and whether data decide of it.
+        """Return (conditions of *item*, whether it is idle, whether it depends on data).
 
-        A loop is under what all in it are under; Loopy asks for that around the loop.
+        A loop has the conditions that all its instructions share; Loopy tests these around the loop.
         """
         if isinstance(item, Loop):
             tests = [self.instructions[place].tests for place, _ in placed(item.body)]
@@ -146,7 +148,7 @@ class _Predication:
         return (each.tests | each.predicates) - given, each.is_idle, on_data
 
     def _branches(self, number: int, around: tuple[Loop, ...]) -> list[int]:
-        """Add the branches around a part; in a loop, parts under the same condition share them, and there are none."""
+        """Add the branches around a part; none inside loops, where parts under the same condition share them."""
         if around:
             return []
         branch = Instruction(Opcode.BRANCH, "", Pipeline.CONTROL, text="under a condition")
@@ -174,22 +176,22 @@ def _names_lanes(test: str) -> bool:
     return any(f"l{axis}" in test for axis in range(3))
 
 
-# {{{ passes that are not for all lanes
+# {{{ conditions on loop iterations
 #
-# What is under a condition on a loop's variable is tested for in each pass.
+# A condition on a loop variable is tested in each iteration.
 #
-# What is predicated is issued in all passes, in those that no lane takes part in, too; addresses that move on by a size
-# are computed anew under the predicate (docs/compiler.md, section 6).
+# Predicated instructions are issued in all iterations, including those in which no lane is active. Addresses that
+# advance by a size are recomputed under the predicate (docs/compiler.md, section 6).
 
 
 TEST = 2
-"""instructions of a test of which work-items have something to do: the left-hand side, and a comparison"""
+"""instructions of a test which work-items are active: the left-hand side and a comparison"""
 ADDRESS = 2
-"""of an access that moves on by a size, beyond the step that it has anyway: index and base, under the predicate"""
+"""instructions of an access that advances by a size, beyond its usual step: index and base, under the predicate"""
 
 
 def with_predicated_iterations(graph: Idg) -> Idg:
-    """Return *graph* with the tests of conditions on loop variables, and with what is issued where they fail."""
+    """Return *graph* with tests of conditions on loop variables, and with the instructions issued where they fail."""
     return _Testing(graph).tested()
 
 
@@ -231,14 +233,14 @@ class _Testing:
 
     def _added(self, number: int, around: tuple[Loop, ...]) -> list[int]:
         test = Instruction(
-            Opcode.INTEGER, "i32", Pipeline.ALU, text="is it for a lane?", executions=number_of_runs(None, around)
+            Opcode.INTEGER, "i32", Pipeline.ALU, text="is any lane active?", executions=number_of_runs(None, around)
         )
         first = len(self.instructions)
         self.instructions.extend([test] * number)
         return list(range(first, len(self.instructions)))
 
     def _for_no_lane(self, places: Sequence[int], around: tuple[Loop, ...]) -> Iterator[int]:
-        """Yield what is added to the part at *places*: addresses, and the part once more, for where no lane does it."""
+        """Yield instructions added to the part at *places*: addresses, and a copy for when no lane is active."""
         found = [self.graph.instructions[place] for place in places]
         moved = [each.symbolic for each in found if each.symbolic is not None and each.subsystem == MemorySpace.GLOBAL]
         far = [address for address in moved if address.factor_of(around[-1].name).variables]
@@ -246,12 +248,14 @@ class _Testing:
         if not PredicatedRun(tuple(found), frozenset()).is_short:
             return
         numbers: dict[int, int] = {}
-        passes = number_of_runs(None, around)
+        iterations = number_of_runs(None, around)
         for place, each in zip(places, found, strict=True):
-            if each.condition is not None and passes > each.executions:
+            if each.condition is not None and iterations > each.executions:
                 numbers[place] = len(self.instructions)
                 fails = prim.LogicalNot(each.condition)
-                idle = replace(each, is_idle=True, origin=None, condition=fails, executions=passes - each.executions)
+                idle = replace(
+                    each, is_idle=True, origin=None, condition=fails, executions=iterations - each.executions
+                )
                 self.instructions.append(idle)
         self.edges += [edge for place in numbers for edge in self._copied_edges(place, numbers)]
         yield from numbers.values()

@@ -1,9 +1,8 @@
-"""Where each private array lives, in registers or in private memory, and the loops that are written out for it.
+"""Placement of private arrays in registers or in local (stack) memory, and the loops that nvcc unrolls for it.
 
-Registers have no addresses, so an array is in registers where each index into it is a constant once the loops are
-written out that nvcc writes out. Otherwise it lies on the stack of the work-item, in what OpenCL calls private and CUDA
-calls local memory, which is a part of device memory. The rules are measured on nvcc's PTX (docs/compiler.md, section
-10).
+Registers have no addresses: an array is in registers if every index is a constant after nvcc has unrolled loops.
+Otherwise it is on the stack of the work-item, which OpenCL calls private memory, CUDA calls local memory, and which is
+part of device memory. The rules are measured on nvcc's PTX (docs/compiler.md, section 10).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,24 +18,23 @@ from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import WORK_GROUP, Element, Instruction, Item, Loop, Opcode
 
-# {{{ whether nvcc writes a loop out in full whose variable indexes a private array
+# {{{ full unrolling of loops whose variable indexes a private array
 #
-# Then the index is a constant.
+# Full unrolling makes the index a constant.
 #
-# cicc goes much further for such a loop than for others (docs/compiler.md, section 10): it wants the array in
-# registers.
+# cicc unrolls such loops much further than others (docs/compiler.md, section 10) to place the array in registers.
 
 
 SURELY = 2550
-"""LLVM instructions, about: a loop that indexes a private array is written out with no more than so many in all"""
+"""LLVM instructions, approximately: a loop that indexes a private array is unrolled if it has no more in all"""
 NEVER = 5000
-"""LLVM instructions, about: and not with more than so many"""
+"""LLVM instructions, approximately: such a loop is not unrolled if it has more"""
 FEW = 8
-"""passes at most: then a loop is written out whose number of passes is one of several constants"""
+"""iterations, at most, of an unrolled loop whose trip count is one of several constants"""
 OF_LLVM: Mapping[str, int] = {Opcode.MOVE: 0, Opcode.DIV: 4, Opcode.MOD: 4}
-"""instructions of LLVM, where that is not one"""
+"""LLVM instructions of an opcode, if not one"""
 LOOP_CONTROL = 15
-"""LLVM instructions of a loop that stays: counters, comparisons, and what is left of a number of passes"""
+"""LLVM instructions of a loop that is not unrolled: counters, comparisons, remainder of the trip count"""
 
 
 def elements_of(instruction: Instruction) -> Iterator[Element]:
@@ -46,20 +44,20 @@ def elements_of(instruction: Instruction) -> Iterator[Element]:
 
 
 class IndexedLoops:
-    """The loops of a source graph, with what they come to when they are written out."""
+    """The loops of a source graph with their sizes after unrolling."""
 
     def __init__(self, graph: Idg) -> None:
-        """Take the loops of *graph*."""
+        """Collect the loops of *graph*."""
         self._graph = graph
         self._sizes: dict[int, int] = {}
-        """of a loop, by its number"""
+        """loop number -> LLVM instructions of its body"""
         pairs = zip(graph.loops_around, graph.instructions, strict=True)
         found = ((frozenset(loop.number for loop in loops), tuple(elements_of(each))) for loops, each in pairs)
         self._elements = [(around, elements) for around, elements in found if elements]
-        """that instructions use, with the loops around each"""
+        """(numbers of the loops around an instruction, elements that it uses)"""
 
     def size(self, loop: Loop) -> int:
-        """Return about how many LLVM instructions *loop* has in all its passes, at most as many as its code tells."""
+        """Return about how many LLVM instructions all iterations of *loop* have, for its largest known trip count."""
         return self._body(loop) * max(loop.bound.values or (1,))
 
     def _body(self, loop: Loop) -> int:
@@ -73,7 +71,7 @@ class IndexedLoops:
         return _llvm_instructions(self._graph.instructions[item], loop.name)
 
     def _written(self, loop: Loop) -> int:
-        """Return the instructions of an inner loop when nvcc has decided on it."""
+        """Return the LLVM instructions of an inner loop after nvcc's unrolling."""
         body, numbers = self._body(loop), loop.bound.values
         if loop.is_unrolled or numbers == (1,):
             return body * (loop.trips if isinstance(loop.trips, int) else max(numbers or (1,)))
@@ -84,7 +82,7 @@ class IndexedLoops:
         return body * copies + LOOP_CONTROL + (body if numbers is None else 0)
 
     def indexes(self, loop: Loop, arrays: Collection[str] | None = None) -> bool:
-        """Return whether an index of one of the private *arrays*, all if None, depends on *loop*."""
+        """Return whether *loop* determines an index into one of *arrays*, or into any private array if None."""
         return any(
             depends_on(element, loop.name) and (arrays is None or element.array in arrays)
             for around, elements in self._elements
@@ -94,9 +92,9 @@ class IndexedLoops:
 
 
 def with_indexed_loops_written_out(graph: Idg) -> Idg:
-    """Return *graph* with those loops to be written out in full that index private arrays in registers.
+    """Return *graph* with loops that index private arrays in registers marked for full unrolling.
 
-    Registers have no addresses. What lives in memory is loaded and stored already, and no array any more.
+    Arrays in memory have already been replaced by loads and stores.
     """
     loops = IndexedLoops(graph)
 
@@ -118,9 +116,10 @@ def depends_on(element: Element, name: str) -> bool:
 
 
 def _llvm_instructions(instruction: Instruction, loop: str) -> int:
-    """Return about how many instructions of LLVM *instruction* is, with those for addresses, directly in *loop*.
+    """Return about how many LLVM instructions *instruction* is directly inside *loop*, including address computation.
 
-    Private arrays are in memory yet, but elements that are the same in each pass are kept in registers.
+    At this stage private arrays are in memory, but elements that do not change between iterations are kept in
+    registers.
     """
     private = 2 * sum(depends_on(element, loop) for element in elements_of(instruction))
     if instruction.is_index or instruction.kind == Opcode.BARRIER:
@@ -141,49 +140,50 @@ def _power_of_two_in(number: int) -> int:
 # {{{ private arrays
 
 
-Home = Literal["registers", "unsure", "private memory"]
-HOMES: tuple[Home, ...] = ("registers", "unsure", "private memory")
-"""the later one decides: one index that is no constant puts the whole array in memory"""
-Placement = Literal["likelier", "registers", "private memory"]
-"""where the arrays are taken to live of which it is unsure: each where it likelier is, or all of them in one place"""
+Home = Literal["registers", "unsure", "stack memory"]
+HOMES: tuple[Home, ...] = ("registers", "unsure", "stack memory")
+"""in ascending priority: a single nonconstant index places the whole array in memory"""
+Placement = Literal["likelier", "registers", "stack memory"]
+"""assumed place of arrays whose place is uncertain: the likelier one for each, or the same one for all"""
 MOST_REGISTERS = 255
-"""of 32 bits, that a work-item can have on NVIDIA's from compute capability 3.5 on (CUDA C++ Programming Guide)"""
+"""32-bit registers per work-item, at most, on NVIDIA GPUs from compute capability 3.5 on (CUDA C++ Programming
+Guide)"""
 TURING: Capability = (7, 5)
-"""the first devices that nvcc 13 builds for"""
+"""the oldest devices that nvcc 13 supports"""
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateArray:
-    """A private array, and where it lives."""
+    """A private array and its place."""
 
     name: str
-    """in the kernel"""
+    """name in the kernel"""
     elements: int
-    """of a work-item"""
+    """elements per work-item"""
     bits: int
-    """of an element"""
+    """bits per element"""
     home: Home
-    """where its elements are"""
+    """place of its elements"""
     reason: str
-    """in words"""
+    """explanation of the place"""
     is_likely_in_memory: bool = False
-    """what is more likely, where that is unsure"""
+    """the likelier place, if *home* is unsure"""
 
     @property
     def is_in_memory(self) -> bool:
-        """Return whether it lives in memory, likely or surely."""
-        return self.home == "private memory" or self.is_likely_in_memory
+        """Return whether it surely or likely is in memory."""
+        return self.home == "stack memory" or self.is_likely_in_memory
 
     @property
     def is_unsure(self) -> bool:
-        """Return whether it may live in either place."""
+        """Return whether its place is uncertain."""
         return self.home == "unsure"
 
     def is_in_memory_by(self, placement: Placement) -> bool:
-        """Return whether it lives in memory, if by *placement* where that is unsure."""
+        """Return whether it is in memory; *placement* decides if its place is uncertain."""
         if not self.is_unsure or placement == "likelier":
             return self.is_in_memory
-        return placement == "private memory"
+        return placement == "stack memory"
 
     @property
     def nbytes(self) -> int:
@@ -193,24 +193,24 @@ class PrivateArray:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one index says of its array."""
+    """The place of an array that follows from one of its indices."""
 
     home: Home
     reason: str
     is_likely_in_memory: bool = True
-    """where that is unsure"""
+    """the likelier place, if *home* is unsure"""
 
 
-CONSTANT = Verdict("registers", "every index is a constant")
+CONSTANT = Verdict("registers", "all indices are constants")
 
 
 def private_arrays(
     graph: Idg, capability: Capability = HOPPER, most_registers: int = MOST_REGISTERS
 ) -> tuple[PrivateArray, ...]:
-    """Return the private arrays that the warp of the source *graph* uses, by name, each with where it lives.
+    """Return the private arrays of the source *graph* of a warp, by name, with their places.
 
-    *capability* is that of the device, e.g. ``(7, 0)``: compilers of several years build for the devices. A work-item
-    has *most_registers* of 32 bits, and no more.
+    *capability* is the compute capability of the device, e.g. ``(7, 0)``; it decides which release of the compiler
+    supports the device. *most_registers* is the number of 32-bit registers available to a work-item.
     """
     loops = IndexedLoops(graph)
     elements: dict[str, Element] = {}
@@ -226,9 +226,9 @@ def private_arrays(
 def private_arrays_of(
     graphs: Iterable[Idg], capability: Capability = HOPPER, most_registers: int = MOST_REGISTERS
 ) -> tuple[PrivateArray, ...]:
-    """Return the private arrays of a launch, by name, whose warps of all kinds have the source *graphs*.
+    """Return the private arrays of a launch, by name; *graphs* are the source graphs of its warp classes.
 
-    The code is one: an array that one kind of warps has in memory is there for all of them.
+    All warps run the same code: an array that is in memory for one warp class is in memory for all.
     """
     found: dict[str, list[PrivateArray]] = {}
     for graph in graphs:
@@ -238,16 +238,17 @@ def private_arrays_of(
 
 
 SUBSETS = 12
-"""arrays, at most, for which all choices of those in memory are tried"""
+"""arrays, at most, for which all combinations of places are tried"""
 ALIGNED = 16
-"""bytes: each array on the stack begins at a multiple of some number up to this"""
+"""bytes: upper limit for the alignment of an array on the stack"""
 
 
 def placed_by_stack(arrays: Sequence[PrivateArray], stack_frame: int, spilled: int) -> tuple[PrivateArray, ...]:
-    """Return *arrays* where a compiler's *stack_frame* has them, in bytes, of which up to *spilled* are for registers.
+    """Return *arrays* with the places that explain a compiler's *stack_frame*, in bytes.
 
-    Those are in memory whose sizes add up to it. Where several choices do, those that leave most of the arrays in place
-    of which it is sure count; what these choices do not agree on, and all where none adds up, stays as it was.
+    Up to *spilled* of the bytes are spilled registers. The arrays in memory are those whose sizes add up to the rest.
+    Among several solutions, those count that move the fewest arrays of certain place. Arrays on which the solutions
+    disagree keep their places, and all do if there is no solution.
     """
     if stack_frame and len(arrays) > SUBSETS:
         return tuple(arrays)
@@ -259,7 +260,7 @@ def placed_by_stack(arrays: Sequence[PrivateArray], stack_frame: int, spilled: i
     nearest = [each for each, number in zip(choices, moved, strict=True) if number == min(moved)]
     places = [set(each) for each in zip(*nearest, strict=True)] if nearest else [set[bool]()] * len(arrays)
     reason = f"the compiler's stack frame has {stack_frame} bytes"
-    homes: Mapping[bool, Home] = {False: "registers", True: "private memory"}
+    homes: Mapping[bool, Home] = {False: "registers", True: "stack memory"}
     return tuple(
         replace(array, home=homes[is_there], reason=reason, is_likely_in_memory=False) if len(place) == 1 else array
         for array, place in zip(arrays, places, strict=True)
@@ -268,15 +269,15 @@ def placed_by_stack(arrays: Sequence[PrivateArray], stack_frame: int, spilled: i
 
 
 def by_another(array: PrivateArray, placed: PrivateArray) -> PrivateArray:
-    """Return *array* where another compiler *placed* it: of which it is unsure, it is likelier there, and no more."""
+    """Return *array*, if its place is uncertain, with the likelier place at which another compiler *placed* it."""
     if not array.is_unsure:
         return placed
-    reason = f"{array.reason}; by NVRTC, which is not what builds it, it is in {placed.home}"
+    reason = f"{array.reason}; NVRTC, which is not the compiler used, places it in {placed.home}"
     return replace(array, reason=reason, is_likely_in_memory=placed.is_in_memory)
 
 
 def _fits(arrays: Sequence[PrivateArray], choice: Sequence[bool], stack_frame: int, spilled: int) -> bool:
-    """Return whether the arrays of a *choice* take the bytes of a stack frame, some of which may be for registers."""
+    """Return whether the arrays of *choice* fill the stack frame, except for up to *spilled* bytes of registers."""
     sizes = [array.nbytes for array, is_there in zip(arrays, choice, strict=True) if is_there]
     return sum(sizes) <= stack_frame <= sum(size + -size % ALIGNED for size in sizes) + spilled
 
@@ -295,23 +296,23 @@ def _array(element: Element, verdicts: list[Verdict]) -> PrivateArray:
 
 
 def _of_size(element: Element, most_registers: int, capability: Capability) -> Verdict:
-    """Return what the size of the array of *element* says: from Turing on nothing, as what has no room is spilled."""
+    """Return the place that follows from the size of the array; from Turing on, registers, which may be spilled."""
     registers = element.length * element.bits // 32
     if registers > most_registers and capability < TURING:
-        return Verdict("unsure", f"it would take {registers} registers, of which there are {most_registers}")
+        return Verdict("unsure", f"it needs {registers} registers of {most_registers}")
     return CONSTANT
 
 
 def _of_index(
     element: Element, around: tuple[Loop, ...], loops: IndexedLoops, is_tested: bool | None
 ) -> Iterator[Verdict]:
-    """Yield what each variable in the index of *element* says of its array.
+    """Yield the place that follows from each variable in the index of *element*.
 
-    *is_tested* says whether it is under a condition on the work-item, to a compiler for which that decides; None to
+    *is_tested* tells whether a condition on the work-item applies, for compilers for which this matters; None for
     others.
     """
     if element.address is None:
-        yield Verdict("private memory", "an index is data")
+        yield Verdict("stack memory", "an index is read from data")
         return
     address = element.affine
     if address is None:
@@ -324,13 +325,13 @@ def _of_index(
             is_likely = _is_kept(by_name[name], found.is_likely_in_memory, is_tested)
             yield replace(found, is_likely_in_memory=is_likely)
         else:
-            yield Verdict("private memory", f"an index depends on {name}, which differs between work-items or groups")
+            yield Verdict("stack memory", f"an index depends on {name}, which differs between work-items or groups")
 
 
 def _is_kept(loop: Loop, is_likely: bool, is_tested: bool | None) -> bool:
-    """Return whether a *loop* of which it is unsure is likelier kept than written out; otherwise *is_likely* says.
+    """Return whether a *loop* that may or may not be unrolled likely is not; *is_likely* is the default.
 
-    Before Turing a condition on the work-item has it kept, and without one loops that are long are written out.
+    Before Turing, a condition on the work-item prevents unrolling, and without one even long loops are unrolled.
     """
     if is_tested is None:
         return is_likely
@@ -340,32 +341,32 @@ def _is_kept(loop: Loop, is_likely: bool, is_tested: bool | None) -> bool:
 
 
 def of_loop(loop: Loop, loops: IndexedLoops) -> Verdict:
-    """Return what an index that depends on *loop* says."""
+    """Return the place that follows from an index that depends on *loop*."""
     if loop.is_unrolled:
-        return Verdict("registers", f"Loopy writes the loop over {loop.name} out")
+        return Verdict("registers", f"Loopy unrolls the loop over {loop.name}")
     numbers = loop.bound.values
     if numbers is None:
         return _of_varying(loop)
-    passes = f"the loop over {loop.name} makes {' or '.join(map(str, numbers))} pass{'es' if numbers != (1,) else ''}"
+    trips = f"the loop over {loop.name} has {' or '.join(map(str, numbers))} iteration{'s' if numbers != (1,) else ''}"
     if len(numbers) > 1 and numbers[-1] > FEW:
-        # Of those that were tried, 8 or 12 passes are the one exception (docs/compiler.md, section 10, rule 5).
+        # Among the trip counts tried, {8, 12} is the only exception (docs/compiler.md, section 10, rule 5).
         is_kept = loop.bound.has_or or reduce(gcd, numbers) % 2 != 0
-        return Verdict("unsure", f"{passes}; some of such loops are written out", is_kept)
+        return Verdict("unsure", f"{trips}; nvcc unrolls some such loops", is_kept)
     size = loops.size(loop)
     if numbers == (1,) or size <= SURELY:
-        return Verdict("registers", f"{passes}, which nvcc writes out")
+        return Verdict("registers", f"{trips}, which nvcc unrolls")
     if size <= NEVER:
-        return Verdict("unsure", f"{passes}, about {size} instructions if it is written out")
-    return Verdict("private memory", f"{passes}, too long to be written out: about {size} instructions")
+        return Verdict("unsure", f"{trips}, about {size} instructions if unrolled")
+    return Verdict("stack memory", f"{trips}, too many to unroll: about {size} instructions")
 
 
 def _of_varying(loop: Loop) -> Verdict:
-    """Return what an index says that depends on a loop whose number of passes is none of a few constants."""
+    """Return the place that follows from an index over a loop without a few constant trip counts."""
     causes = sorted(loop.bound.depends_on | loop.bound.loops)
-    reason = f"the number of passes of the loop over {loop.name} depends on {', '.join(causes)}"
+    reason = f"the trip count of the loop over {loop.name} depends on {', '.join(causes)}"
     if loop.is_constant:
-        return Verdict("unsure", f"{reason}: a constant if that is written out")
-    return Verdict("private memory", reason)
+        return Verdict("unsure", f"{reason}; it is a constant if that loop is unrolled")
+    return Verdict("stack memory", reason)
 
 
 # }}}

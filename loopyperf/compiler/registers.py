@@ -1,18 +1,17 @@
-"""How many registers a work-item needs, and the orders of instructions that a compiler chooses for their sake.
+"""Registers per work-item, and the instruction orders that a compiler chooses to save registers or hide latency.
 
-ptxas moves loads ahead until nothing waits, or until one more register would let fewer groups reside on a core; where
-that takes fewer registers than values do, it goes on to the next number of groups. What its choices are compared with
-stands in docs/compiler/private_data.md. The exact figure is :func:`loopyperf.compiler.resources.resources`.
+ptxas moves loads ahead until no instruction waits, or until one more register would let fewer groups reside on a core.
+If that needs fewer registers than the values do, it continues to the next number of groups. For the evidence, see
+docs/compiler/private_data.md. For exact numbers, see :func:`loopyperf.compiler.resources.resources`.
 
-The order of instructions in which a warp alone waits least, and the registers that values and addresses take in it.
-
-ptxas aims at it: list scheduling from the end of each piece of the program without loops, barriers and branches, in
-which an instruction stands as late as what uses its result allows, by the latencies of the machine (Cooper and Torczon,
-Engineering a Compiler, section 12.3.5); of several, that which could have stood there first. Of independent loads all
-are under way at once; of a chain as many as its arithmetic takes to go on. Registers count addresses: an index of 32
-bits, which arrays share whose indices differ by constants, an address of 64 bits for each global array, and a counter
-for each loop. In loops, addresses that differ by products of sizes are one that moves on. What is measured stands in
-docs/compiler/private_data.md.
+The registers needed without waiting are those of values and addresses in the order that minimizes the latency of a
+single warp, which ptxas aims at. It is list scheduling from the end of each piece of the program without loops,
+barriers and branches: an instruction is placed as late as the uses of its result allow, by the latencies of the machine
+(Cooper and Torczon, Engineering a Compiler, section 12.3.5); ties go to the instruction that was ready first. All
+independent loads are in flight at once; of a chain of loads, as many as its arithmetic takes to proceed. Registers
+include addresses: a 32-bit index, shared by arrays whose indices differ by constants, a 64-bit address for each global
+array, and a counter for each loop. In loops, addresses that differ by products of sizes count as one address that
+advances. For measurements, see docs/compiler/private_data.md.
 """
 
 import heapq
@@ -34,20 +33,21 @@ from loopyperf.polyhedral.polynomial import Term
 
 LATENCY: Mapping[str, int] = {Opcode.MUFU: 20}
 ARITHMETIC, LOCAL, GLOBAL = 4, 30, 200
-"""cycles, about, of Volta (Jia et al., Dissecting the NVIDIA Volta GPU architecture via microbenchmarking, 2018)"""
+"""approximate latencies on Volta, in cycles (Jia et al., Dissecting the NVIDIA Volta GPU architecture via
+microbenchmarking, 2018)"""
 
 
 def registers_without_waiting(graph: Idg) -> int:
-    """Return the registers of 32 bits that values and addresses of the machine *graph* take in the order of latency."""
+    """Return the 32-bit registers of values and addresses of the machine *graph* in minimum-latency order."""
     lives = Lives(in_order_of_latency(with_addresses(graph)))
     return max(lives.pressure(lives.taken[0]), default=0)
 
 
-# {{{ the order
+# {{{ minimum-latency order
 
 
 def in_order_of_latency(graph: Idg) -> Idg:
-    """Return the machine *graph* with its instructions in the order in which a warp waits least."""
+    """Return the machine *graph* with its instructions in the order in which a single warp waits least."""
     return replace(graph, body=tuple(_ordered_items(graph, graph.body)))
 
 
@@ -70,7 +70,7 @@ def _latency(instruction: Instruction) -> int:
 
 
 class _Piece:
-    """Instructions with nothing between that they are not moved past."""
+    """Instructions without a barrier, branch or loop between them."""
 
     def __init__(self, graph: Idg, places: Sequence[int]) -> None:
         self.position = {place: position for position, place in enumerate(places)}
@@ -95,7 +95,7 @@ class _Piece:
         for each in (each for before in self.before.values() for each in before):
             users[each] += 1
         left_at = dict.fromkeys(self.position, 0)
-        """of each: how many cycles before the end it has to begin at least"""
+        """instruction -> cycles before the end by which it has to start"""
         ready = [(0, -self.position[place], place) for place, number in users.items() if not number]
         heapq.heapify(ready)
         found: list[int] = []
@@ -120,7 +120,7 @@ class _Piece:
 
 
 def with_addresses(graph: Idg) -> Idg:
-    """Return the machine *graph* with what defines addresses, before their first use or the loops that it is in."""
+    """Return the machine *graph* with instructions that define addresses before the first use or its outer loop."""
     return _Addressing(graph).graph()
 
 
@@ -134,7 +134,7 @@ class _Addressing:
         return Idg(tuple(self.instructions), tuple(self.edges), body)
 
     def _before(self, item: Item) -> Iterator[int]:
-        """Yield what defines the addresses of *item*, and the counters of loops, that is not defined yet."""
+        """Yield the new definitions of addresses and loop counters that *item* needs."""
         if isinstance(item, int):
             yield from self._address(item)
             return
@@ -145,7 +145,7 @@ class _Addressing:
             yield from self._address(place)
 
     def _address(self, place: int) -> Iterator[int]:
-        """Yield what defines the address of *place*; what data decide is loaded, and is a value already."""
+        """Yield the new definitions for the address of *place*; a data-dependent address is a value already."""
         each = self.source.instructions[place]
         if each.symbolic is None or each.subsystem == MemorySpace.PRIVATE:
             return
@@ -161,12 +161,12 @@ class _Addressing:
         yield from (*index, *address)
 
     def _moves_on(self, term: Term[Symbol], place: int) -> bool:
-        """Return whether *term* is a product of sizes, which a loop around *place* adds to an address."""
+        """Return whether *term* is a product of sizes that a loop around *place* adds to an address."""
         names = {loop.name for loop in self.source.loops_around[place]}
         return bool(names) and not any(name in names or is_axis(name) for name in term[0])
 
     def _defined(self, key: Hashable, dtype: str, users: Sequence[int]) -> Iterator[int]:
-        """Yield the instruction that defines *key*, where it is new; *users* use it."""
+        """Yield the instruction that defines *key*, if it is new, and connect it to its *users*."""
         if key not in self.defined:
             self.defined[key] = len(self.instructions)
             self.instructions.append(Instruction(Opcode.BITWISE, dtype, Pipeline.ALU, "", "address"))
@@ -178,28 +178,30 @@ class _Addressing:
 
 
 GRAIN = 8
-"""registers of a work-item are allocated in such steps"""
+"""allocation granularity of the registers of a work-item"""
 TOGETHER = 128
-"""work-items: one warp in each of the four parts of the register file, where a group's warps lie in turns"""
+"""work-items that are allocated together: one warp in each of the four partitions of the register file, over which the
+warps of a group are distributed in turn"""
 FEW = 11
-"""beside those of values where they are few: sizes, indices and the like; fitted"""
+"""fitted registers beyond those of values, if these are few: sizes, indices and the like"""
 LEAST = 7
-"""beside those of the values, where these take nearly all: chains of 500 to 800 terms on sm_75 to sm_90 spill so"""
+"""registers beyond those of values, if these take nearly all; chains of 500 to 800 terms spill accordingly on sm_75 to
+sm_90"""
 FIXED = 7
-"""beside those of values and addresses, where nothing waits: the stack pointer, what is done once; fitted"""
+"""fitted registers beyond those of values and addresses without waiting: stack pointer, one-time computation"""
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterFile:
-    """The registers of 32 bits that a core has for work-items: as NVIDIA's have them from compute capability 3.5 on."""
+    """The 32-bit registers of a core; defaults are those of NVIDIA GPUs from compute capability 3.5 on."""
 
     size: int = 65_536
-    """of a core (CUDA C++ Programming Guide, "Compute Capabilities")"""
+    """registers per core (CUDA C++ Programming Guide, "Compute Capabilities")"""
     most: int = MOST_REGISTERS
-    """that a work-item can have"""
+    """registers per work-item, at most"""
     steps: tuple[int, ...] = (32, 40, 48, 56, 64, 72, 80, 96, 128, 168)
-    """that a work-item can have without fewer groups on a core than with some less, in ascending order: by warps in a
-    part of the register file, where 16 are the most"""
+    """largest registers per work-item for each number of resident groups, in ascending order: by warps per partition of
+    the register file, of which 16 is the maximum"""
 
 
 NVIDIA = RegisterFile()
@@ -207,50 +209,50 @@ NVIDIA = RegisterFile()
 
 @dataclass(frozen=True, slots=True)
 class Registers:
-    """The registers of a work-item."""
+    """The 32-bit registers of a work-item."""
 
     live: int
-    """that values take at the same time, in an order of instructions that keeps few"""
+    """registers of simultaneously live values, in an instruction order that keeps few alive"""
     needed: int
-    """an estimate of how many it cannot do without, whether there are so many or not"""
+    """estimated minimum, whether or not that many are available"""
     wanted: int
-    """an estimate of how many it would have so that nothing waits but for what it has to"""
+    """estimate of the registers with which instructions wait only for inevitable latencies"""
     limit: int
-    """how many a work-item can have"""
+    """registers available to a work-item, at most"""
     room: int
-    """that there is for values among them"""
+    """registers available to values among these"""
     step: int
-    """how many it can have without fewer groups on a core than with those needed"""
+    """registers per work-item, at most, that let as many groups reside as those needed"""
 
     @property
     def allocated(self) -> int:
-        """Return how many it gets: those wanted, up to the step."""
+        """Return the allocated registers: those wanted, up to the step."""
         return min(max(self.wanted, self.needed), self.step)
 
     @property
     def left(self) -> int:
-        """Return how many it could have beside those that it needs."""
+        """Return the registers available beyond those needed."""
         return max(self.limit - self.needed, 0)
 
     @property
     def spilled(self) -> int:
-        """Return how many do not fit, and are expected in private memory."""
+        """Return the registers that do not fit and are expected to be spilled."""
         return max(self.needed - self.limit, 0)
 
 
 def estimated_registers(graph: Idg, work_items: int = 1, file: RegisterFile = NVIDIA) -> Registers:
-    """Return the registers of 32 bits that a work-item needs, by the machine *graph* of its warp.
+    """Return the estimated 32-bit registers of a work-item, given the machine *graph* of its warp.
 
-    *work_items* are those of a work-group, which share the register *file* of a core. Raises :class:`ParameterError`
-    where there are none.
+    *work_items* is the size of a work-group, whose work-items share the register *file* of a core. Raises
+    :class:`ParameterError` if it is less than 1.
     """
     return registers_of(Lives(graph), registers_without_waiting(graph), work_items, file)
 
 
 def registers_of(lives: Lives, without_waiting: int, work_items: int = 1, file: RegisterFile = NVIDIA) -> Registers:
-    """Return the registers that a work-item needs for values with these *lives*; see :func:`estimated_registers`."""
+    """Return the estimated registers of a work-item for values with these *lives*; see :func:`estimated_registers`."""
     if work_items < 1:
-        raise ParameterError(f"a work-group has 1 work-item or more, received {work_items}")
+        raise ParameterError(f"work_items must be at least 1, got {work_items}")
     live = max(lives.pressure(lives.taken[0]), default=0)
     allocated = -(-work_items // TOGETHER) * TOGETHER
     limit = min(file.most, file.size // allocated // GRAIN * GRAIN)
@@ -259,25 +261,25 @@ def registers_of(lives: Lives, without_waiting: int, work_items: int = 1, file: 
     return Registers(live, needed, without_waiting + FIXED, limit, limit - LEAST, min(step, limit))
 
 
-# {{{ an order of instructions that keeps few values alive
+# {{{ low register pressure order
 #
-# What ptxas does where the program's own order keeps many.
+# ptxas reorders if the program order keeps many values alive.
 #
 # List scheduling for register pressure (Goodman and Hsu, Code scheduling and register allocation in large basic blocks,
-# ICS 1988): of what is ready, that comes first after which the fewest registers are taken. Loads come late: one comes
-# where it lets something be computed, or where the order of the program has nothing else left. Pieces between loops,
-# barriers and branches are put in order one by one. What is measured stands in docs/compiler/private_data.md.
+# ICS 1988): among the ready instructions, the one after which the fewest registers are in use comes first. Loads come
+# late: when they enable a computation, or when nothing else is left in program order. Pieces between loops, barriers
+# and branches are ordered separately. For measurements, see docs/compiler/private_data.md.
 
 
 MANY = 64
-"""registers: where values take no more, the order of the program is left as it is"""
+"""registers of values up to which the program order is kept"""
 
 
 def with_few_registers(lives: Lives) -> Lives:
-    """Return the *lives* of values in that order, of three, in which they take the fewest registers at once.
+    """Return the *lives* of values in the best of three orders: the one that needs the fewest registers at once.
 
-    They are that of the program, and two of list scheduling: one brings a value where the program wants it next, the
-    other where it lets most be computed.
+    The candidates are the program order and two list schedules: one loads a value when the program needs it next, the
+    other when that enables the most computation.
     """
     if lives.registers <= MANY:
         return lives
@@ -308,35 +310,36 @@ class _Scheduler:
         yield from _Block(self, block).order()
 
     def _is_between(self, place: int) -> bool:
-        """Return whether nothing is moved past *place*: a barrier, or a test whether to go on or to go around."""
+        """Return whether no instruction may move past *place*: a barrier, or a test that controls a branch."""
         kind = self.graph.instructions[place].kind
         return kind in (Opcode.BARRIER, Opcode.BRANCH) or (kind == Opcode.INTEGER and not self.users[place])
 
 
 class _Block:
-    """Instructions that are executed one after the other, with nothing between that they are not moved past."""
+    """Instructions without a barrier, branch or loop between them."""
 
     def __init__(self, scheduler: _Scheduler, places: Sequence[int]) -> None:
         self.graph, self.width, self.is_eager = scheduler.graph, scheduler.width, scheduler.is_eager
         self.position = {place: position for position, place in enumerate(places)}
         self.program = sorted(places, key=self._is_load)
-        """what is wanted: loads come before what uses them"""
+        """instructions in program order, with loads before the others"""
         self.wanted = 0
-        """how many of these are done, at least"""
+        """leading instructions of *program* known to be scheduled"""
         self.values: dict[int, set[int]] = {place: set() for place in places}
-        """of an instruction: what it uses, each by what defines it; of an earlier pass, by the complement of that"""
+        """instruction -> values that it uses, named by their definitions; ``~definition`` for values of an earlier
+        iteration"""
         self.missing: dict[int, set[int]] = {place: set() for place in places}
-        """of an instruction: what has to come before it, and has not yet"""
+        """instruction -> unscheduled instructions that it waits for"""
         self.waiting: defaultdict[int, set[int]] = defaultdict(set)
-        """of an instruction: what waits for it"""
+        """instruction -> those that wait for it"""
         self.left: defaultdict[int, int] = defaultdict(int)
-        """of a value: instructions that are to use it yet; one that is used elsewhere is never used up"""
+        """value -> unscheduled instructions that use it; values used elsewhere never drop to 0"""
         self.enabled: defaultdict[int, set[int]] = defaultdict(set)
-        """of a load: what waits for it alone"""
+        """load -> instructions that wait only for it"""
         self.done: set[int] = set()
         self.ready: list[tuple[int, int, int]] = []
         self.loads: list[tuple[int, int, int]] = []
-        """both: how many more registers are taken after it, its position, its place"""
+        """heaps of (increase in registers, position, instruction)"""
         for place in places:
             self._find(scheduler.users[place], place)
         for value in (value for values in self.values.values() for value in values):
@@ -349,7 +352,7 @@ class _Block:
         return self.graph.instructions[place].kind == Opcode.LOAD
 
     def _find(self, uses: Sequence[Edge], place: int) -> None:
-        """Find what waits for *place*, and what uses its result: here, in the next pass, or elsewhere."""
+        """Record what waits for *place* and what uses its result here, in the next iteration, or elsewhere."""
         for edge in uses:
             is_here = edge.target in self.position and not any(edge.distance)
             if is_here:
@@ -365,10 +368,10 @@ class _Block:
         self.missing[after].add(before)
         self.waiting[before].add(after)
 
-    # {{{ the order
+    # {{{ scheduling
 
     def order(self) -> Iterator[int]:
-        """Yield the places in their new order."""
+        """Yield the instructions in their new order."""
         for place in self.position:
             self._consider(place)
         while self.wanted < len(self.program):
@@ -380,7 +383,7 @@ class _Block:
             self._do(place)
 
     def _next(self) -> int:
-        """Return what comes next: what takes no more registers, a load that lets such come, or what is wanted."""
+        """Return the next instruction: one that needs no more registers, a load that enables one, or the next."""
         ready = self._least(self.ready)
         if ready is not None and ready[0] <= 0:
             return ready[-1]
@@ -394,7 +397,7 @@ class _Block:
         return place
 
     def _least(self, heap: list[tuple[int, int, int]]) -> tuple[int, int, int] | None:
-        """Return what of *heap* takes the fewest registers now."""
+        """Return the entry of *heap* that increases the registers least at present."""
         while heap:
             cost, position, place = heap[0]
             if place in self.done:
@@ -406,19 +409,19 @@ class _Block:
         return None
 
     def _cost(self, place: int) -> int:
-        """Return how many more registers are taken after *place*, and after what waits for it alone."""
+        """Return the increase in registers after *place* and the instructions that wait only for it."""
         enabled = [user for user in self.enabled[place] if user not in self.done]
         cost = self._alone(place) + sum(self._alone(user, place) for user in enabled)
         return cost - self.width[place] if enabled and self.left[place] == len(enabled) else cost
 
     def _alone(self, place: int, kept: int | None = None) -> int:
-        """Return how many more registers are taken after *place*: its result's, less those of values used up."""
+        """Return the increase in registers after *place* alone: those of its result less those of values used up."""
         used_up = (value for value in self.values[place] if self.left[value] == 1 and value != kept)
         taken = self.width[place] if self.left[place] else 0
         return taken - sum(self.width[value if value >= 0 else ~value] for value in used_up)
 
     def _consider(self, place: int) -> None:
-        """Let *place* be chosen where it is ready, or the load that it waits for alone."""
+        """Add *place* to the candidates if it is ready, or the load if it waits for a single load."""
         missing = self.missing[place]
         if not missing and not self._is_load(place):
             heapq.heappush(self.ready, (self._cost(place), self.position[place], place))
@@ -446,22 +449,22 @@ class _Block:
 # }}}
 
 
-# {{{ the order that the compiler gives instructions: loads as early as their addresses are known
+# {{{ load scheduling: loads as early as their addresses are known
 #
-# A warp issues in order, so that a load which stands behind what waits for another load waits too. Between barriers and
-# loops, loads are moved up past what does not decide their addresses, as long as not too many of their results wait to
-# be used: each is a register. Volatile accesses keep their order. The order changes nothing that is executed, and
-# registers are estimated on the program's own, so this is no pass of ``PASSES``.
+# A warp issues in order, so a load after an instruction that waits for another load waits too. Between barriers and
+# loops, loads move up past instructions that do not determine their addresses, as long as the number of unused results
+# stays limited: each takes a register. Volatile accesses keep their order. Scheduling does not change what is executed,
+# and register estimates use the program order, so this is not one of ``PASSES``.
 
 
 WAITING = 8
-"""results of loads that wait to be used, at most: about as in nvcc's machine code (docs/compiler.md, section 11)"""
+"""unused load results, at most: about as in nvcc's machine code (docs/compiler.md, section 11)"""
 
 
 def with_scheduled_loads(graph: Idg, waiting: int = WAITING, registers: int | None = None) -> Idg:
-    """Return the machine *graph* with loads moved up, where no more than *waiting* of their results wait to be used.
+    """Return the machine *graph* with loads moved up, with at most *waiting* unused results at a time.
 
-    With *registers*, no more than there is room for in so many, of 64 bits each.
+    If *registers* is given, the unused results must also fit into that many registers, 64 bits each.
     """
     if registers is not None:
         waiting = min(waiting, max(registers, 0) // 2)
@@ -481,7 +484,7 @@ def _items(graph: Idg, body: Sequence[Item], waiting: int) -> Iterator[Item]:
 
 
 class _Straight:
-    """Instructions that are executed one after the other, neither a barrier nor a loop among them."""
+    """Instructions without a barrier or loop between them."""
 
     def __init__(self, graph: Idg, places: Sequence[int], waiting: int) -> None:
         self.graph, self.places, self.most = graph, places, waiting
@@ -498,11 +501,11 @@ class _Straight:
                     self.missing[place] += 1
 
     def order(self) -> Iterator[int]:
-        """Yield the places in their new order."""
+        """Yield the instructions in their new order."""
         loads: list[int] = []
         others: list[int] = []
         unused = set[int]()
-        """loads that nothing has used yet"""
+        """loads whose results are not used yet"""
         for place in self.places:
             if not self.missing[place]:
                 heapq.heappush(self._ready(place, loads, others), self.position[place])

@@ -1,14 +1,13 @@
-"""What a device function takes of the machine, as NVIDIA's compiler reports it: registers, stack, spills, instructions.
+"""Resources of device functions as NVIDIA's compiler reports them: registers, stack, spills, instruction mix.
 
-The report is that of ptxas (``-Xptxas -v``), by nvcc where that is on the path, otherwise by the library NVRTC from the
-extra ``cuda-compiler``. Neither is needed for anything else: without them there are estimates
-(:func:`loopyperf.compiler.registers.estimated_registers`). No device is needed either.
+The report is that of ptxas (``-Xptxas -v``), run by nvcc if that is on the path, otherwise by the library NVRTC from
+the extra ``cuda-compiler``. Without either, use estimates (:func:`loopyperf.compiler.registers.estimated_registers`);
+nothing else needs a compiler. No device is needed.
 
-What instructions are in a cubin: the opcodes of NVIDIA's machine code, read without a disassembler.
-
-A cubin is an ELF file with a section ``.text.NAME`` for each device function. From Volta on, an instruction has 128
-bits. Its lowest nine tell the opcode, the three above them the form of its operands; bits 73 to 75 tell how much a
-lane loads or stores. NVIDIA does not document this: the table is read off nvdisasm, and a test compares both.
+The instruction mix is read from the cubin without a disassembler. A cubin is an ELF file with a section ``.text.NAME``
+for each device function. From Volta on, an instruction has 128 bits: the lowest nine encode the opcode, the next three
+the form of its operands; bits 73 to 75 encode the access width per lane. NVIDIA does not document this: the table is
+derived from nvdisasm, and a test compares both.
 """
 
 import ctypes
@@ -29,11 +28,11 @@ from types import MappingProxyType
 from loopyperf.errors import CompilerError
 
 VOLTA = 70
-"""the first architecture with such instructions"""
+"""the first architecture with 128-bit instructions"""
 ELF = b"\x7fELF\x02\x01"
-"""what a file of 64 bits begins with, lowest byte first"""
+"""magic bytes of a 64-bit little-endian ELF file"""
 SECTION = "<IIQQQQ"
-"""what a header says of its section: name, kind, flags, address, place and length"""
+"""layout of a section header: name, type, flags, address, offset and size"""
 _TABLE = """
 002:MOV 004:R2P 005:CS2R 007:SEL 008:FSEL 009:FMNMX 00a:FSET 00b:FSETP 00c:ISETP 010:IADD3 011:LEA
 012:LOP3 013:IABS 017:IMNMX 019:SHF 01c:PLOP3 020:FMUL 021:FADD 023:FFMA 024:IMAD 025:IMAD 027:IMAD
@@ -44,24 +43,24 @@ _TABLE = """
 155:BMOV 181:LDG 182:LDC 183:LDL 184:LDS 186:STG 187:STL 188:STS 189:SHFL 1ac:LDCU 1c3:S2UR
 """
 OPCODES: Mapping[int, str] = MappingProxyType({int(each[:3], 16): each[4:] for each in _TABLE.split()})
-"""the lowest nine bits of an instruction -> its opcode, without modifiers"""
+"""lowest nine bits of an instruction -> opcode without modifiers"""
 ACCESSES = frozenset({"LDG", "STG", "LDS", "STS", "LDL", "STL"})
-"""in CUDA's words: of global, of shared and of local memory"""
+"""accesses to memory that CUDA calls global, shared and local"""
 WIDTHS = (".U8", ".S8", ".U16", ".S16", "", ".64", ".128", "")
-"""of what a lane accesses, as nvdisasm writes it; nothing for 32 bits"""
+"""suffix for the access width per lane, as nvdisasm writes it; none for 32 bits"""
 
 
 def instruction_mixes(cubin: bytes) -> dict[str, dict[str, int]]:
-    """Return of each device function in *cubin* how many instructions of each opcode it has, without padding.
+    """Return, for each device function in *cubin*, the number of instructions of each opcode, without padding.
 
-    Accesses have their widths, e.g. ``"LDG.128"``; an opcode that is not known is its number, e.g. ``"0x18e"``. Raises
-    :class:`CompilerError` for what is no cubin.
+    Accesses include their widths, e.g. ``"LDG.128"``; unknown opcodes appear as numbers, e.g. ``"0x18e"``. Raises
+    :class:`CompilerError` if *cubin* is not a cubin.
     """
     return {name: dict(Counter(_opcodes(text))) for name, text in _functions(cubin)}
 
 
 def _functions(cubin: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield the name and the machine code of each device function."""
+    """Yield (name, machine code) of each device function."""
     try:
         if not cubin.startswith(ELF):
             raise ValueError
@@ -73,11 +72,11 @@ def _functions(cubin: bytes) -> Iterator[tuple[str, bytes]]:
             if title.startswith(".text."):
                 yield title.removeprefix(".text."), cubin[begin : begin + length]
     except (struct.error, ValueError, IndexError) as error:
-        raise CompilerError(f"a cubin is an ELF file with sections, received {cubin[:16]!r}...") from error
+        raise CompilerError(f"not a cubin: expected an ELF file with sections, got {cubin[:16]!r}...") from error
 
 
 def _opcodes(text: bytes) -> Iterator[str]:
-    """Yield the opcode of each instruction; one that does nothing pads the code."""
+    """Yield the opcode of each instruction except NOPs, which pad the code."""
     for low, high in struct.iter_unpack("<QQ", text):
         number = low & 0x1FF
         name = OPCODES.get(number, f"{number:#05x}")
@@ -85,22 +84,22 @@ def _opcodes(text: bytes) -> Iterator[str]:
             yield name + (WIDTHS[high >> 9 & 7] if name in ACCESSES else "")
 
 
-# {{{ NVIDIA's compiler as a library, NVRTC: it needs neither a device nor a toolkit
+# {{{ NVIDIA's compiler as a library, NVRTC: needs neither a device nor a CUDA toolkit
 
 
 WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
-"""the latest first; the second one still compiles for what is older than Turing"""
+"""newest first; the second one still supports devices before Turing"""
 PROGRAM = str(Path(__file__).with_name("nvrtc.py"))
 TIMEOUT = 300
-"""seconds for one compilation"""
+"""time limit of one compilation, in seconds"""
 INSTALL = "run: pip install 'loopyperf[cuda-compiler]'"
 ALONE = "libnvrtc.so"
-"""as the library's file begins, without the parts that it loads itself"""
+"""start of the file name of the library itself, unlike those of the parts that it loads"""
 
 
 @lru_cache
 def library(wheels: Sequence[str] = WHEELS) -> Path | None:
-    """Return the file of the library in the first of *wheels* that is installed; None where none is."""
+    """Return the library file of the first installed wheel among *wheels*; None if none is installed."""
     for wheel in wheels:
         try:
             inside = files(wheel) or []
@@ -115,7 +114,7 @@ def library(wheels: Sequence[str] = WHEELS) -> Path | None:
 
 @lru_cache
 def architectures(path: Path) -> tuple[int, ...]:
-    """Return the architectures that the library at *path* compiles for, e.g. 90 for ``sm_90``."""
+    """Return the architectures that the library at *path* supports, e.g. 90 for ``sm_90``."""
     nvrtc, number = ctypes.CDLL(str(path)), ctypes.c_int()
     nvrtc.nvrtcGetNumSupportedArchs(ctypes.byref(number))
     found = (ctypes.c_int * number.value)()
@@ -124,9 +123,9 @@ def architectures(path: Path) -> tuple[int, ...]:
 
 
 def library_for(architecture: str) -> Path:
-    """Return the file of the first library installed that compiles for *architecture*, e.g. ``"sm_70"``.
+    """Return the first installed library that supports *architecture*, e.g. ``"sm_70"``.
 
-    Raises :class:`CompilerError` where none is installed, and where none of those does.
+    Raises :class:`CompilerError` if no library is installed, or none supports the architecture.
     """
     installed = [path for wheel in WHEELS if (path := library((wheel,))) is not None]
     if not installed:
@@ -136,23 +135,23 @@ def library_for(architecture: str) -> Path:
             return path
     known = [each for path in installed for each in architectures(path)]
     raise CompilerError(
-        f"NVRTC does not compile for {architecture}; what is installed does from sm_{min(known)} to sm_{max(known)}, "
-        "and the extra cuda-compiler from sm_50"
+        f"NVRTC does not compile for {architecture}; the installed one supports sm_{min(known)} to sm_{max(known)}, "
+        "the extra cuda-compiler sm_50 and later"
     )
 
 
 def compilation_log(source: str, options: Sequence[str]) -> str:
-    """Return what the compiler says while it compiles the CUDA *source* with *options*.
+    """Return the compiler log for the CUDA *source* compiled with *options*.
 
-    Raises :class:`CompilerError` where the library is missing, or where it refuses the source or an option.
+    Raises :class:`CompilerError` if the library is missing, or rejects the source or an option.
     """
     return _compiled(source, options, library())[0]
 
 
 def machine_code(source: str, options: Sequence[str], wheels: Sequence[str] = WHEELS) -> bytes:
-    """Return the cubin of the CUDA *source*, compiled with *options* by the first of *wheels*.
+    """Return the cubin of the CUDA *source*, compiled with *options* by the first installed wheel among *wheels*.
 
-    Raises what :func:`compilation_log` raises.
+    Raises the errors of :func:`compilation_log`.
     """
     return _compiled(source, options, library(tuple(wheels)))[1]
 
@@ -164,17 +163,15 @@ def _compiled(source: str, options: Sequence[str], path: Path | None) -> tuple[s
     try:
         done = subprocess.run(command, input=source.encode(), capture_output=True, timeout=TIMEOUT, check=False)
     except subprocess.TimeoutExpired as error:
-        raise CompilerError(f"NVRTC took more than {TIMEOUT} s, and was ended") from error
+        raise CompilerError(f"NVRTC took more than {TIMEOUT} s and was stopped") from error
     if done.returncode:
-        raise CompilerError(
-            f"NVRTC crashed on the source, with status {done.returncode}; another release may compile it"
-        )
+        raise CompilerError(f"NVRTC crashed on the source (exit status {done.returncode}); try another release")
     end = 8 + int.from_bytes(done.stdout[:8], "little")
     log, code = done.stdout[8:end].decode(errors="replace"), done.stdout[end:]
     if not code:
         lines = log.splitlines()
         first = next((line for line in lines if "error" in line), "".join(lines[:1]))
-        raise CompilerError(f"NVRTC refuses the source: {first.strip():.300}")
+        raise CompilerError(f"NVRTC rejected the source: {first.strip():.300}")
     return log, code
 
 
@@ -196,37 +193,38 @@ REPORTED = ("registers", "stack", "stores", "loads")
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one device function takes."""
+    """Resources of one device function."""
 
     function: str
-    """its name in the object code"""
+    """name in the object code"""
     registers: int
-    """of 32 bits, for each work-item"""
+    """32-bit registers per work-item"""
     stack_frame: int
-    """bytes of private memory for each work-item: arrays that are not in registers, and what is spilled"""
+    """bytes of local (stack) memory per work-item: arrays that are not in registers, and spills"""
     spill_stores: int
-    """bytes that the instructions store which spill registers, each counted once"""
+    """bytes stored by spill instructions, each instruction counted once"""
     spill_loads: int
-    """bytes, likewise"""
+    """bytes loaded by spill instructions, each instruction counted once"""
     local_memory: int = 0
-    """bytes of a work-group that the source declares, which CUDA calls shared memory"""
+    """bytes of local memory per work-group that the source declares, which CUDA calls shared memory"""
     instructions: Mapping[str, int] = field(default_factory=dict[str, int])
-    """opcode -> how many there are in the machine code, not how often they are executed, e.g. ``"LDG.128"``; none where
-    only a report was read, nor before Volta"""
+    """opcode, e.g. ``"LDG.128"`` -> instructions in the machine code, not executions; empty if only a report was read,
+    and before Volta"""
     is_by_another: bool = False
-    """another compiler builds what is launched, as a driver's for OpenCL, which may place private arrays elsewhere"""
+    """whether another compiler builds the launched kernel, such as an OpenCL driver's, which may place private arrays
+    elsewhere"""
 
 
 def nvcc() -> str | None:
-    """Return the path of the compiler, None where there is none."""
+    """Return the path of nvcc; None if it is not on the path."""
     return shutil.which("nvcc")
 
 
 def resources(source: str, architecture: str = "sm_80", options: Sequence[str] = ()) -> tuple[Resources, ...]:
-    """Return what the device functions of the CUDA *source* take on *architecture*, in the order of the report.
+    """Return the resources of the device functions in the CUDA *source* on *architecture*, in the order of the report.
 
-    *options* are further ones for the compiler, such as ``"-use_fast_math"``. Raises :class:`CompilerError` where there
-    is no compiler, or where it refuses the source or the architecture.
+    *options* are further compiler options, such as ``"-use_fast_math"``. Raises :class:`CompilerError` if there is no
+    compiler, or if it rejects the source or the architecture.
     """
     command = [f"-arch={architecture}", VERBOSE, *options]
     compiler = nvcc()
@@ -235,15 +233,15 @@ def resources(source: str, architecture: str = "sm_80", options: Sequence[str] =
     if library() is not None:
         return read_report(compilation_log(source, command))
     raise CompilerError(
-        "no compiler for CUDA: nvcc is not on the path, and NVRTC is not installed; "
-        f"{INSTALL}, or ask for an estimate (loopyperf.compiler.registers.estimated_registers)"
+        f"no CUDA compiler found (neither nvcc on the path nor NVRTC); {INSTALL}, "
+        "or use loopyperf.compiler.registers.estimated_registers"
     )
 
 
 def compiled(source: str, architecture: str, options: Sequence[str] = ()) -> tuple[Resources, ...]:
-    """Return what the device functions of the CUDA *source* take by NVRTC, with the instructions that they have.
+    """Return the resources of the device functions in the CUDA *source*, compiled by NVRTC, with instruction mixes.
 
-    Raises :class:`CompilerError` where NVRTC is not installed, or refuses the source or the *architecture*.
+    Raises :class:`CompilerError` if NVRTC is not installed, or rejects the source or the *architecture*.
     """
     path = library_for(architecture)
     log, cubin = _compiled(source, [f"-arch={architecture}", VERBOSE, *options], path)
@@ -252,18 +250,18 @@ def compiled(source: str, architecture: str, options: Sequence[str] = ()) -> tup
 
 
 def read_report(report: str) -> tuple[Resources, ...]:
-    """Return what ptxas says in its *report*; raises :class:`CompilerError` where it names no function."""
+    """Return the resources in a *report* of ptxas; raises :class:`CompilerError` if it lists no function."""
     found = tuple(
         Resources(each["name"], *map(int, each.group(*REPORTED)), local_memory=int(each["local"] or 0))
         for each in FUNCTION.finditer(report)
     )
     if not found:
-        raise CompilerError(f"the report of ptxas names no function with its registers: {report.strip()[-300:]!r}")
+        raise CompilerError(f"the ptxas report lists no function with registers: {report.strip()[-300:]!r}")
     return found
 
 
 def _by_nvcc(compiler: str, source: str, command: Sequence[str]) -> str:
-    """Return the report of nvcc."""
+    """Return the report of ptxas, run by nvcc."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.cu"
         path.write_text(source)
@@ -275,7 +273,7 @@ def _by_nvcc(compiler: str, source: str, command: Sequence[str]) -> str:
             check=False,
         )
     if done.returncode:
-        raise CompilerError(f"nvcc refuses the source: {(done.stderr or done.stdout).strip()[-500:]}")
+        raise CompilerError(f"nvcc rejected the source: {(done.stderr or done.stdout).strip()[-500:]}")
     return done.stderr + done.stdout
 
 

@@ -1,11 +1,12 @@
-"""Spills: what there are no registers for is stored to local (stack) memory and loaded again before it is used.
+"""Spills: values that do not fit into registers are stored to local (stack) memory and loaded again before their use.
 
-Where more values are alive than there are registers, the one whose next use is farthest is given up (Belady, A study of
+If more values are live than there are registers, the one with the farthest next use is spilled (Belady, A study of
 replacement algorithms for a virtual-storage computer, 1966; for loops, Braun and Hack, Register spilling and live-range
-splitting for SSA-form programs, CC 2009): what a loop does not use goes to memory before the loop, and what it gives up
-in a pass is in memory when it begins. What can be had again without memory of its own is not stored: a load of global
-memory that nothing stores to is done once more, and a constant moved again. Pointers and counters of loops are left
-aside, as ptxas computes them again. Where a loop makes no pass, nothing waits for what was stored before it.
+splitting for SSA-form programs, CC 2009). Values that a loop does not use are spilled before the loop, and values that
+an iteration spills are in memory when it starts. Values that can be recomputed without memory of their own are not
+stored: a load from global memory that no instruction stores to is repeated, and so is the move of a constant. Loop
+pointers and counters are excluded because ptxas recomputes them. If a loop makes no iterations, no instruction waits
+for the stores before it.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,7 +18,7 @@ from typing import Any
 
 import pymbolic.primitives as prim
 
-from loopyperf.compiler.private_memory import last_iterations
+from loopyperf.compiler.stack_memory import last_iterations
 from loopyperf.counts.item import Direction, MemorySpace
 from loopyperf.counts.memory_accesses import Reference
 from loopyperf.idg.graph import Idg, number_of_runs, rewritten
@@ -26,17 +27,17 @@ from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Iteration
 from loopyperf.polyhedral.affine import Affine
 
 STACK = "spilled registers"
-"""the array that spills are elements of"""
+"""name of the array that contains the spills"""
 WIDEST = 4
-"""registers that one instruction stores"""
+"""registers that one instruction stores, at most"""
 FAR = 1_000_000
-"""instructions: a use behind a loop is farther away than any in it"""
+"""distance in instructions: a use after a loop is farther away than any use inside it"""
 
 
 def with_spills(lives: Lives, registers: int) -> tuple[Idg, int]:
-    """Return the graph with values that take no more than so many *registers* at once, and the bytes that this spills.
+    """Return the graph with values that need at most *registers* at once, and the bytes spilled per work-item.
 
-    Registers are of 32 bits, those that values with these *lives* take in one work-item, and so are the bytes.
+    Registers are 32-bit registers of one work-item, for values with these *lives*.
     """
     if max(lives.pressure(lives.taken[0]), default=0) <= registers - WIDEST:
         return lives.graph, 0
@@ -46,21 +47,21 @@ def with_spills(lives: Lives, registers: int) -> tuple[Idg, int]:
 
 @dataclass
 class _State:
-    """Where values are when the program has come to a point; a value is the web of instructions that define it."""
+    """The location of each value at a point of the program; a value is a web of instructions that define it."""
 
     kept: dict[int, None] = field(default_factory=dict[int, None])
-    """values in registers"""
+    """values in registers, in insertion order"""
     saved: set[int] = field(default_factory=set[int])
-    """values that are in memory as they are now"""
+    """values whose copy in memory is current"""
     again: dict[int, int] = field(default_factory=dict[int, int])
-    """of a value in a register: what loaded it again"""
+    """value in a register -> instruction that reloaded it"""
     unused: set[int] = field(default_factory=set[int])
-    """values that nothing has used since they were defined"""
+    """values not used since their definition"""
     taken: int = 0
-    """registers"""
+    """registers in use"""
 
     def copied(self) -> "_State":
-        """Return the same, to go on from."""
+        """Return an independent copy."""
         return _State(dict(self.kept), set(self.saved), dict(self.again), set(self.unused), self.taken)
 
 
@@ -75,17 +76,17 @@ class _Spilling:
             else 0
             for value, taken in without_pointers.items()
         }
-        """of a value: its registers; 0 where it is never given up, as elements of an array in a loop that stays one"""
-        # A load needs its registers before what uses it frees others.
+        """value -> its registers; 0 if it is never spilled, such as array elements in a loop that is not unrolled"""
+        # A load needs its registers before the instruction that uses it frees others.
         self.room = registers - max((min(width, WIDEST) for width in self.width.values()), default=0)
         self.pressure = lives.pressure(without_pointers)
         stored = (each.reference for each in graph.instructions if each.kind == Opcode.STORE)
         self.stored = {each.array for each in stored if each}
         self.defining: dict[int, int] = {}
-        """of a value: what defined it last in the order of the program"""
+        """value -> its latest definition so far in program order"""
         self.uses: dict[int, list[int]] = {}
         self.carried: defaultdict[int, set[int]] = defaultdict(set)
-        """of a loop, by its number: the values that one pass leaves to the next"""
+        """loop number -> values that one iteration passes to the next"""
         for edge in graph.edges:
             if edge.through == Dependence.DATA:
                 value = self.lives.web[edge.source]
@@ -97,11 +98,11 @@ class _Spilling:
             positions.sort()
         self.instructions, self.around = list(graph.instructions), list(graph.loops_around)
         self.edges: dict[int, list[Edge]] = {}
-        """of an instruction: what leads to it, where that is not what it was"""
+        """instruction -> edges to it, if they have changed"""
         self.stores: dict[int, int] = {}
-        """of a value: what stored it last"""
+        """value -> its latest store"""
         self.slots: dict[int, int] = {}
-        """of a value in memory: its number"""
+        """value in memory -> its slot number"""
         self.removed: set[int] = set()
         self._redone: dict[int, int | None] = {}
         self.state = _State()
@@ -126,7 +127,7 @@ class _Spilling:
             return self.edges[place]
         return self.source.definitions[place] if place < len(self.source.instructions) else ()
 
-    # {{{ the program, from its start to its end
+    # {{{ the program, from start to end
 
     def _items(self, body: Sequence[Item], loops: tuple[Loop, ...]) -> Iterator[Item]:
         for item in body:
@@ -148,8 +149,8 @@ class _Spilling:
             return
         for value in self.width:
             if self.lives.is_alive(value, span.start - 1) and value not in self.state.saved:
-                self._keep(value)  # constants among them, which come into registers here
-        # What the loop does not use makes room for what it does.
+                self._keep(value)  # including constants, which move into registers here
+        # Spill values that the loop does not use to make room for those that it uses.
         excess = max(self.pressure[span.start : span.stop]) - self.room
         idle = [value for value in self.state.kept if not self._is_in(value, span)]
         for value in sorted(idle, key=lambda value: -self._distance(value, span.stop - 1, loops)):
@@ -157,7 +158,7 @@ class _Spilling:
                 excess -= self.width[value]
                 yield from self._give_up(value, first, len(loops))
         yield from self._make_room(span.start - 1, (), (*loops, loop), first)
-        # What a pass ends without, the next one begins without.
+        # Values that are no longer in registers at the end of an iteration are not there at the start of the next.
         before, known = self.state.copied(), (dict(self.stores), dict(self.slots), dict(self.defining))
         removed = set(self.removed)
         number = len(self.instructions)
@@ -177,7 +178,7 @@ class _Spilling:
         yield replace(loop, body=tuple(body))
 
     def _carry(self, loop: Loop, depth: int, entering: int) -> None:
-        """Let what *loop* loads, in instructions from *entering* on, wait for what its pass before stored last."""
+        """Make loads of *loop*, from instruction *entering* on, wait for stores of the previous iteration."""
         stores = {f"{STACK}[{self.slots[value]}]": store for value, store in self.stores.items() if store >= entering}
         for place in range(entering, len(self.instructions)):
             each = self.instructions[place]
@@ -186,12 +187,12 @@ class _Spilling:
             outer = [edge for edge in self.edges[place] if edge.source < entering and edge.through == Dependence.MEMORY]
             for edge in outer:
                 store, name = stores[each.text], prim.Variable(loop.name)
-                passes: list[Iteration] = [Affine(((around.name, 1),)) for around in self.around[place][:depth]]
+                iterations: list[Iteration] = [Affine(((around.name, 1),)) for around in self.around[place][:depth]]
                 before: Iteration = Affine(((loop.name, 1),), -1)
                 inner = [
                     last.replaced({loop.name: before}) for last in last_iterations(self.around[store][depth + 1 :])
                 ]
-                carried = Edge(store, place, (*(0,) * depth, 1), (*passes, before, *inner), None, Dependence.MEMORY)
+                carried = Edge(store, place, (*(0,) * depth, 1), (*iterations, before, *inner), None, Dependence.MEMORY)
                 self.edges[place].remove(edge)
                 self.edges[place] += [
                     replace(edge, condition=_both(edge.condition, prim.Comparison(name, "==", 0))),
@@ -225,7 +226,7 @@ class _Spilling:
             yield from self._make_room(position, (own,), loops, place, is_after=True)
 
     def _lead_to(self, place: int) -> None:
-        """Let *place* wait for what loaded the values again that it uses."""
+        """Make *place* wait for the instructions that reloaded its operands."""
         found: dict[Edge, None] = {}
         for edge in self.source.definitions[place]:
             loaded = self.state.again.get(self.lives.web[edge.source]) if edge.through == Dependence.DATA else None
@@ -248,7 +249,7 @@ class _Spilling:
     def _make_room(
         self, position: int, needed: Collection[int], loops: tuple[Loop, ...], place: int, *, is_after: bool = False
     ) -> Iterator[int]:
-        """Yield stores before *place*, or the loop that begins there, of what is needed last behind *position*."""
+        """Yield spill stores, before *place* or its loop, of the values used farthest after *position*."""
         depth = len(loops) - 1 if position < self.lives.text.position[place] else None
         if self.state.taken > self.room:
             for value in [each for each in self.state.kept if not self.lives.is_alive(each, position)]:
@@ -262,7 +263,7 @@ class _Spilling:
             yield from self._give_up(value, place, depth, is_after=is_after)
 
     def _give_up(self, value: int, place: int, depth: int | None = None, *, is_after: bool = False) -> Iterator[int]:
-        """Yield the store of *value*, where it takes one, before *place* or the loop around it at *depth*."""
+        """Yield the store of *value*, if it needs one, before *place* or the loop around it at *depth*."""
         if value in self.state.kept:
             if self._again(value) is None and value not in self.state.saved:
                 yield from self._store(value, place, depth, is_after=is_after)
@@ -270,10 +271,10 @@ class _Spilling:
 
     # }}}
 
-    # {{{ how far the next use is
+    # {{{ distance to the next use
 
     def _distance(self, value: int, position: int, loops: tuple[Loop, ...]) -> int:
-        """Return how many instructions behind *position*, in *loops*, *value* is used next."""
+        """Return the number of instructions from *position*, inside *loops*, to the next use of *value*."""
         uses = self.uses.get(value, [])
         later = bisect_right(uses, position)
         following = uses[later] if later < len(uses) else None
@@ -288,7 +289,7 @@ class _Spilling:
         return (2 * FAR if following is None else following - position) + len(loops) * FAR
 
     def _is_in(self, value: int, span: range) -> bool:
-        """Return whether *value* is used or defined at *span*."""
+        """Return whether *value* is used or defined within *span*."""
         uses = self.uses.get(value, [])
         first = bisect_left(uses, span.start)
         is_used = first < len(uses) and uses[first] < span.stop
@@ -299,7 +300,7 @@ class _Spilling:
     # {{{ instructions
 
     def _again(self, value: int) -> int | None:
-        """Return the instruction that is done again rather than that *value* is stored; None where there is none."""
+        """Return the instruction to repeat instead of storing *value*; None if it has to be stored."""
         if value not in self._redone:
             self._redone[value] = self._found_again(value)
         return self._redone[value]
@@ -315,7 +316,7 @@ class _Spilling:
         return places[0] if is_read and each.reference.array not in self.stored else None
 
     def _load(self, value: int, place: int, depth: int | None = None) -> int:
-        """Return what has *value* in registers again, before *place* or the loop around it at *depth*."""
+        """Return the instruction that reloads *value*, before *place* or the loop around it at *depth*."""
         state, again = self.state, self._again(value)
         if again is not None:
             if value in state.unused and self.source.instructions[again].kind == Opcode.LOAD:
@@ -333,7 +334,7 @@ class _Spilling:
         return new
 
     def _store(self, value: int, place: int, depth: int | None = None, *, is_after: bool = False) -> Iterator[int]:
-        """Yield what stores *value*, before *place*, behind it, or before the loop around it at *depth*."""
+        """Yield the store of *value*, before or after *place*, or before the loop around it at *depth*."""
         new = self._add(self._access("store", value), place, depth)
         self.edges[new] = list(
             self._stored(value, new, self.lives.text.position[place] + is_after if depth is None else None)
@@ -343,7 +344,7 @@ class _Spilling:
         yield new
 
     def _stored(self, value: int, store: int, position: int | None) -> Iterator[Edge]:
-        """Yield the edges to the *store* of *value*, at *position* if before no loop: those to what uses it next."""
+        """Yield the edges to the *store* of *value*, those to its next use after *position* if not before a loop."""
         uses = self.uses.get(value, [])
         later = len(uses) if position is None else bisect_left(uses, position)
         place = self.lives.text.order[uses[later]] if later < len(uses) else None
@@ -371,7 +372,7 @@ class _Spilling:
         )
 
     def _add(self, instruction: Instruction, place: int, depth: int | None = None) -> int:
-        """Return the number of *instruction*, executed in all passes of the first *depth* loops around *place*."""
+        """Return the number of *instruction*, executed in all iterations of the first *depth* loops around *place*."""
         like, around = self.source.instructions[place], self.around[place][:depth]
         executions = like.executions
         if depth is not None or like.condition is not None:
@@ -384,18 +385,18 @@ class _Spilling:
         return len(self.instructions) - 1
 
     def _edge(self, source: int, target: int, through: Dependence, operand: int | None) -> Edge:
-        """Return the edge from the last execution of *source* in the same pass of the loops around both."""
+        """Return the edge from the last execution of *source* in the same iteration of the common loops."""
         before, shared = self.around[source], self._shared(source, target)
         same: tuple[Iteration, ...] = tuple(Affine(((loop.name, 1),)) for loop in before[:shared])
         return Edge(source, target, (0,) * shared, (*same, *last_iterations(before[shared:])), None, through, operand)
 
     def _shared(self, one: int, other: int) -> int:
-        """Return how many loops are around both."""
+        """Return the number of loops around both."""
         return common_depth(self.around[one], self.around[other])
 
     # }}}
 
 
 def _both(one: Any, other: Any) -> Any:
-    """Return the condition that both hold, of which the first is None where it always does."""
+    """Return the conjunction of two conditions; None stands for true."""
     return other if one is None else prim.LogicalAnd((one, other))

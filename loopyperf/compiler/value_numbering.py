@@ -1,4 +1,4 @@
-"""What is the same twice, or in every pass of a loop, and so is computed once."""
+"""Global value numbering and loop-invariant code motion: equal values are computed once."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,9 +18,9 @@ COMMUTATIVE = (Opcode.ADD, Opcode.MUL, Opcode.MIN_MAX)
 
 
 def without_common_subexpressions(graph: Idg) -> Idg:
-    """Return *graph* with what is computed or loaded once more in the same pass computed once.
+    """Return *graph* with equal computations and loads in the same iteration merged.
 
-    A value loaded from memory is loaded again after a store to its array, and from local memory after a barrier.
+    A value is loaded again after a store to its array, and from local memory after a barrier.
     """
     same = _Merger(graph).same
     merged = {place: first for place, first in enumerate(same) if place != first}
@@ -29,29 +29,29 @@ def without_common_subexpressions(graph: Idg) -> Idg:
 
 
 def computed_once(graph: Idg) -> Idg:
-    """Return the instructions that are left of *graph* where what passes and copies have in common is computed once.
+    """Return *graph* with work that iterations and unrolled copies share done once.
 
-    There are no edges between them.
+    The result has no edges.
     """
-    hoisted = without_invariants(graph)
-    return rewritten(hoisted, [place for place, first in enumerate(_Merger(hoisted).same) if place == first], ())
+    moved = without_invariants(graph)
+    return rewritten(moved, [place for place, first in enumerate(_Merger(moved).same) if place == first], ())
 
 
 class _Known(NamedTuple):
-    """What was computed before."""
+    """An earlier computation."""
 
     place: int
     tests: frozenset[str]
     condition: Any
-    """on the passes of the loops around it; None where it is in all of them"""
+    """on the iterations of the loops around it; None if it applies in all of them"""
     barrier: int | None
-    """the latest one before it"""
+    """the latest barrier before it"""
 
     def reaches(self, later: "_Known") -> bool:
-        """Return whether it was computed wherever *later* is.
+        """Return whether it was computed in all cases in which *later* is.
 
-        Where the test of both is one, since no barrier is between, both are behind it; no value goes from what is
-        behind one test to what is behind the next.
+        If no barrier is between them, both are guarded by one and the same test. No value passes from the guarded part
+        of one test to that of the next.
         """
         if self.condition is not None and self.condition != later.condition:
             return False
@@ -62,7 +62,7 @@ class _Merger:
     def __init__(self, graph: Idg) -> None:
         self.graph = graph
         self.same = list(range(len(graph.instructions)))
-        """of each instruction: the first one that computes the same"""
+        """instruction -> first instruction with the same value"""
         self.stored = {
             each.reference.array
             for each in graph.instructions
@@ -78,7 +78,7 @@ class _Merger:
         for item in body:
             if isinstance(item, Loop):
                 self._merge(item.body)
-                found = {}  # what is in registers before a loop may not be there after it
+                found = {}  # values in registers before a loop may not be there after it
                 continue
             instruction = self.graph.instructions[item]
             if instruction.kind == Opcode.BARRIER:
@@ -90,12 +90,12 @@ class _Merger:
                 known = found.setdefault(what, [])
                 same = (each.place for each in known if each.reaches(own) and self._key(each.place) == self._key(item))
                 self.same[item] = next(same, item)
-                # What no lane computes is there for nobody else.
+                # A value that no lane computes cannot be reused.
                 if self.same[item] == item and not instruction.is_idle:
                     known.append(own)
 
     def _what(self, place: int, instruction: Instruction, versions: dict[str, int]) -> Any:
-        """Return what tells apart what is loaded, and most of what is computed; None for what is never merged."""
+        """Return a key that equal instructions share; None if *instruction* is never merged. See also :meth:`_key`."""
         if instruction.kind in STAYING or instruction.is_assumed:
             return None
         what = (instruction.kind, instruction.dtype, instruction.part)
@@ -109,7 +109,7 @@ class _Merger:
         return (*what, frozenset([self.same[edge.source] for edge in self.graph.definitions[place]]))
 
     def _key(self, place: int) -> Any:
-        """Return what tells apart what is computed, and which element a load is of whose address is data."""
+        """Return the second part of the key: operands, or the index of an indirect load."""
         if place not in self._keys:
             self._keys[place] = self._found(place, self.graph.instructions[place])
         return self._keys[place]
@@ -122,7 +122,7 @@ class _Merger:
         return function, Counter(operands) if instruction.kind in COMMUTATIVE else operands, rest
 
     def _operands(self, place: int, instruction: Instruction) -> tuple[tuple[Any, ...], Any]:
-        """Return what tells apart operands, what is known and where they come from; and what else is waited for."""
+        """Return (known operands with their sources, sources that are no operands)."""
         sources: dict[int | None, set[Any]] = {}
         for edge in self.graph.definitions[place]:
             found = self.same[edge.source], edge.iterations, edge.condition
@@ -134,19 +134,19 @@ class _Merger:
 
 
 def _canonical(expression: Any) -> Any:
-    """Return *expression* written in one way, whatever the order of its terms."""
+    """Return *expression* in a form that does not depend on the order of its terms."""
     known = Affine.of(expression) if isinstance(expression, prim.ExpressionNode) else None
     return str(expression) if known is None else known
 
 
-# {{{ loop-invariant code: what is the same in all passes of a loop is computed once, before it
+# {{{ loop-invariant code motion
 
 
 def without_invariants(graph: Idg) -> Idg:
-    """Return *graph* with instructions before a loop that would do the same in each of its passes.
+    """Return *graph* with loop-invariant instructions moved before their loops.
 
-    A load moves out where nothing in the kernel stores to its array; one of local memory where nothing in the loop
-    does, and no barrier is passed; a volatile one does not.
+    A load moves if no instruction of the kernel stores to its array. A load from local memory moves if no instruction
+    in the loop does and the loop has no barrier. Volatile loads do not move.
     """
     while (moved := _LoopInvariantMotion(graph).moved()) is not None:
         graph = moved
@@ -154,7 +154,7 @@ def without_invariants(graph: Idg) -> Idg:
 
 
 class _LoopInvariantMotion:
-    """Moves what can go out of the innermost loop around it, each instruction by one loop."""
+    """Moves each invariant instruction out of the innermost loop around it, one loop at a time."""
 
     def __init__(self, graph: Idg) -> None:
         self.graph = graph
@@ -163,7 +163,7 @@ class _LoopInvariantMotion:
         self.invariant: set[int] = set()
 
     def moved(self) -> Idg | None:
-        """Return the graph with them moved; None where there is none."""
+        """Return the graph with instructions moved; None if none can move."""
         for loop in _loops(self.graph.body):
             if isinstance(loop.trips, int) and loop.trips > 0:
                 self._look_at(loop)
@@ -190,7 +190,7 @@ class _LoopInvariantMotion:
                 self.invariant.add(place)
 
     def _may_move(self, place: int, meets: bool, changed: set[str]) -> bool:
-        """Return whether an instruction may be moved out of a loop, where a barrier *meets* the warp or none does."""
+        """Return whether an instruction may leave a loop; *meets* tells whether the loop has a barrier."""
         each = self.graph.instructions[place]
         if each.reference is None:
             return each.kind not in STAYING and not each.is_assumed
@@ -220,7 +220,7 @@ class _LoopInvariantMotion:
         return replace(instruction, executions=integer_if_whole(number))
 
     def _outside(self, edge: Edge) -> Edge:
-        """Return *edge*, where one of its ends is moved: the loop is no longer around it."""
+        """Return *edge* without the loop from which one of its ends is moved."""
         if edge.source not in self.invariant and edge.target not in self.invariant:
             return edge
         depth = len(self.graph.loops_around[edge.source]) - (edge.source in self.invariant)

@@ -1,4 +1,4 @@
-"""Arithmetic: which nodes of an expression are operations, of what kind, on which type, and how many."""
+"""Arithmetic operations in expressions: their kinds, operand types and numbers."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,22 +20,22 @@ from loopyperf.polyhedral.sets import Same
 
 @dataclass(frozen=True, slots=True)
 class NumberType:
-    """A real or complex number, or a vector of such."""
+    """A real or complex number type, or a vector of them."""
 
     scalar: str
-    """e.g. ``"f32"``; of a complex number the type of its parts"""
+    """scalar type, e.g. ``"f32"``; of a complex number, the type of its real and imaginary parts"""
     components: int = 1
-    """of a vector; one otherwise"""
+    """vector length; 1 for a scalar"""
     is_complex: bool = False
 
     @property
     def is_integral(self) -> bool:
-        """Return whether it is an integer, or a vector of such."""
+        """Return whether this is an integer or a vector of integers."""
         return self.scalar[0] in "iu"
 
 
 def number_type(dtype: LoopyType) -> NumberType:
-    """Return what *dtype* is made of; raises :class:`UncountableError` where it is no number."""
+    """Return *dtype* as a :class:`NumberType`; raises :class:`UncountableError` if it is not a number."""
     if isinstance(dtype, NumpyType):
         scalar, components = _scalar_and_count(dtype.dtype)
         kind, size = scalar.kind, scalar.itemsize
@@ -43,14 +43,14 @@ def number_type(dtype: LoopyType) -> NumberType:
             return NumberType(f"f{4 * size}", components, is_complex=True)
         if kind in "fiub":
             return NumberType(f"{'u' if kind == 'b' else kind}{8 * size}", components)
-    raise UncountableError(f"arithmetic on type {dtype} is not counted")
+    raise UncountableError(f"no count for arithmetic on type {dtype}; use integer, real or complex numbers")
 
 
 @cache
 def converted(left: NumberType, right: NumberType) -> NumberType:
-    """Return the type that C computes in with operands of types *left* and *right*: its usual arithmetic conversions.
+    """Return the type in which C evaluates an operation on *left* and *right* (usual arithmetic conversions).
 
-    A vector converts what is combined with it to the type of its members.
+    A vector operand converts the other operand to its element type.
     """
     is_complex = left.is_complex or right.is_complex
     if left.components != right.components:
@@ -71,23 +71,23 @@ def _scalar_and_count(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], int]:
     return dtype, 1
 
 
-# {{{ literals have the types that are wanted where they stand
+# {{{ type contexts of literals
 
 
 Context = str | None
-"""the type that is wanted of a literal: ``"f"`` and ``"d"`` for floats, ``"i"`` and ``"b"`` for integers"""
+"""type context of a literal: ``"f"`` or ``"d"`` for floats, ``"i"`` or ``"b"`` for integers"""
 INDEX = "index"
-"""an integer, like ``"i"``, in an index, of which only the value matters: Loopy writes it anew"""
+"""type context of an array index: an integer, like ``"i"``, but Loopy rewrites the index, so only its value matters"""
 INTEGERS = ("i", "b", INDEX)
 FLOATS = {"f": NumberType("f32"), "d": NumberType("f64")}
 INT = NumberType("i32")
 
 
 def literal_type(number: Any, context: Context) -> NumberType | None:
-    """Return the type of *number* as it is written; None if that is the one that Loopy infers.
+    """Return the type of *number* in generated code; None if it is the type that Loopy infers.
 
-    A number of Python's has the type that is wanted; one of NumPy's, or a complex one, its own. See ``map_constant`` of
-    ``ExpressionToCExpressionMapper`` in ``loopy/target/c/codegen/expression.py``.
+    Python numbers take the type of the context; NumPy numbers and complex numbers keep their own type. See
+    ``map_constant`` of ``ExpressionToCExpressionMapper`` in ``loopy/target/c/codegen/expression.py``.
     """
     if isinstance(number, (complex, np.complexfloating)):
         return None
@@ -115,44 +115,47 @@ def _wanted(number: Any, context: Context) -> NumberType | None:
 # }}}
 
 
-# {{{ operands combined from left to right, each time in the type that C gives
+# {{{ chains: operands combined from left to right, each step in the type that C gives
 
 
 class Link(NamedTuple):
-    """An operand, and the operation that combines it with those before it."""
+    """An operand of a chain, and the operation that combines it with the operands before it."""
 
     operand: Any
-    """None if it is one of those before it again, as in a square"""
+    """the operand; None if an earlier operand is used again, as in a square"""
     context: Context
-    """in which the operand is written"""
+    """type context in which the operand is written"""
     right: NumberType
-    """the type of the operand"""
+    """type of the operand"""
     result: NumberType
-    """the type that the operation works in; of the first operand its own"""
+    """type in which the operation is evaluated; for the first operand, its own type"""
     kind: Kind | None = None
-    """None if there is no operation: for the first operand, and for a factor of -1"""
+    """kind of the operation; None for the first operand and for a factor of -1"""
     left: NumberType | None = None
-    """the type of what is before it"""
+    """type of the value accumulated before this operand"""
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """An expression as generated code evaluates it: operands that are combined from left to right."""
+    """The evaluation of an expression in generated code: operands combined from left to right."""
 
     links: tuple[Link, ...]
     result: NumberType
     operator: str | None = None
-    """what is written between the operands, if no parentheses will be written around them in a chain of the same"""
+    """operator between the operands, if the chain gets no parentheses inside a chain of the same operator"""
 
 
 def as_operand(chain: Chain, expression: Any, context: Context) -> Link:
-    """Return *expression*, which is evaluated as *chain*, as one operand."""
+    """Return *expression*, which is evaluated as *chain*, as a single operand."""
     first = chain.links[0]
     return first if first.operand is expression else Link(expression, context, chain.result, chain.result)
 
 
 def joined(before: Sequence[Link], link: Link, kind: Kind, functions: NumberType | None) -> Link:
-    """Return *link* behind those *before* it, for which there are complex *functions* or operators of C."""
+    """Return *link* as it follows the links *before* it.
+
+    *functions* is the result type if complex operations are function calls, None if they are C operators.
+    """
     if not before:
         return link
     left = before[-1].result
@@ -163,38 +166,38 @@ def joined(before: Sequence[Link], link: Link, kind: Kind, functions: NumberType
 
 
 def _changes_sign(before: Sequence[Link], link: Link) -> bool:
-    """Return whether a product of *link* and those *before* it does nothing else."""
+    """Return whether multiplying *link* by the operands *before* it only changes a sign."""
     return is_minus_one(link.operand) or all(is_minus_one(earlier.operand) for earlier in before)
 
 
 def is_minus_one(expression: Any) -> bool:
-    """Return whether *expression* is the literal -1, with which a product only changes its sign."""
+    """Return whether *expression* is the literal -1; multiplying by it only changes the sign."""
     return isinstance(expression, (int, float, np.number)) and prim.is_zero(expression + 1)
 
 
 # }}}
 
 
-# {{{ the types of expressions, each read once
+# {{{ types of expressions, read once per node
 
 
 class ExpressionTypes(TypeReader):
-    """Loopy's type reader, each node read once and told apart by identity.
+    """Loopy's type reader with a cache keyed by the identity of nodes.
 
-    By equality, as Loopy's does, ``x*numpy.float32(1)`` would pass for ``x*numpy.float64(1)``, and hashing an
-    expression with its keywords takes longer than reading its type.
+    Loopy's own cache compares nodes by equality and confuses ``x*numpy.float32(1)`` with ``x*numpy.float64(1)``.
+    Hashing an expression and its keywords also takes longer than reading its type.
     """
 
     def __init__(self, kernel: Kernel) -> None:
-        """Read types in *kernel*."""
+        """Read types of expressions in *kernel*."""
         super().__init__(kernel.loopy_kernel, kernel.callables)
 
     def get_cache_key(self, expr: Any, *args: Any, **kwargs: Any) -> tuple[Same[Any], bool]:
-        """Return a key of *expr* that no other expression has."""
+        """Return a cache key that only the node *expr* has."""
         return Same(expr), bool(kwargs.get("return_tuple", False))
 
     def combine(self, values: Iterable[Sequence[LoopyType]]) -> Sequence[LoopyType]:
-        """Return the type of an operation on *values*; where all are the same, that is it."""
+        """Return the result type of an operation on *values*: their common type if they agree."""
         known = list(values)
         types = [dtype for found in known for dtype in found]
         if types and all(dtype == types[0] for dtype in types):
@@ -202,45 +205,45 @@ class ExpressionTypes(TypeReader):
         return super().combine(known)
 
     def number(self, expression: Any) -> NumberType:
-        """Return the type that *expression* works in; raises :class:`UncountableError` where it is no number."""
+        """Return the type in which *expression* is evaluated; raises :class:`UncountableError` if not a number."""
         return number_type(self(expression))
 
 
 # }}}
 
 
-# {{{ which nodes of an expression are operations
+# {{{ operation nodes
 
 
 Result = TypeVar("Result")
 Parameters = ParamSpec("Parameters")
 
 
-ALIKE = (
+OPERATION_NODES = (
     *("sum", "product", "min", "max", "quotient", "floor_div", "remainder", "power", "comparison", "bitwise_and"),
     *("bitwise_or", "bitwise_xor", "bitwise_not", "left_shift", "right_shift", "logical_not"),
 )
-"""pymbolic's names of all operations, save for those that do not evaluate all of their operands"""
+"""pymbolic's names of operation nodes, except for the ones that short-circuit"""
 
 
 class OperationMapper(Mapper[Result, Parameters]):
-    """Maps all of :data:`ALIKE` alike: subclasses have one method for them, ``map_operation``."""
+    """A mapper that handles all :data:`OPERATION_NODES` in one method, ``map_operation``, of its subclasses."""
 
     def __init_subclass__(cls) -> None:
-        """Let pymbolic call ``map_operation`` of *cls* for each operation."""
+        """Register ``map_operation`` of *cls* as pymbolic's method for each operation."""
         super().__init_subclass__()
-        for name in ALIKE if "map_operation" in vars(cls) else ():
+        for name in OPERATION_NODES if "map_operation" in vars(cls) else ():
             setattr(cls, f"map_{name}", vars(cls)["map_operation"])
 
 
-# {{{ complex operations as the real ones that they are made of
+# {{{ complex operations as real operations
 #
-# The decompositions are those of the C code that Loopy generates: of ``pyopencl-complex.h`` and of Loopy's expression
-# mapper for PyOpenCL, which handles operands from left to right and keeps those real that are.
+# The decompositions follow the C code that Loopy generates: ``pyopencl-complex.h``, and Loopy's expression mapper for
+# PyOpenCL, which processes operands from left to right and keeps real operands real.
 
 
 RealOperations = Mapping[Kind, int]
-"""kind -> number"""
+"""operation kind -> number of operations"""
 
 ADD_COMPLEX: RealOperations = {"add": 2}
 ADD_REAL: RealOperations = {"add": 1}
@@ -277,7 +280,7 @@ REAL_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     "tanh": ("sin", "cos", "sinh", "cosh"),
     "pow": ("log", "hypot", "atan2", "exp", "sin", "cos"),
 }
-"""the special functions of real numbers among them"""
+"""complex function -> special functions of real numbers that it calls"""
 OPERATIONS: Mapping[tuple[Kind, bool, bool], RealOperations] = {
     ("add", True, True): ADD_COMPLEX,
     ("add", True, False): ADD_REAL,
@@ -293,15 +296,16 @@ OPERATIONS: Mapping[tuple[Kind, bool, bool], RealOperations] = {
     ("pow", False, True): POWER,
     **{("compare", *sides): COMPARE for sides in ((True, True), (True, False), (False, True))},
 }
-"""by whether the left and the right operand are complex"""
+"""(kind, left operand is complex, right operand is complex) -> real operations"""
 PARTS = frozenset({"real", "imag", "conj"})
-"""free: they choose registers, or change a sign"""
+"""free functions: they select a register or change a sign"""
 
 
 def complex_operation(expression: Any, kind: Kind, left: bool, right: bool) -> RealOperations:
-    """Return the real operations of one of *kind* in *expression*; *left* and *right* say which operand is complex.
+    """Return the real operations of one complex operation of *kind* in *expression*.
 
-    Raises :class:`UncountableError` for a kind that has no meaning on complex numbers.
+    *left* and *right* tell whether the operand is complex. Raises :class:`UncountableError` if *kind* is not defined
+    for complex numbers.
     """
     if (kind, left, right) not in OPERATIONS:
         raise UncountableError(f"no count for {type(expression).__name__} on complex numbers in {expression}")
@@ -309,7 +313,7 @@ def complex_operation(expression: Any, kind: Kind, left: bool, right: bool) -> R
 
 
 def complex_function(name: str) -> RealOperations:
-    """Return the real operations of a call of *name* on a complex number; raises :class:`UncountableError`."""
+    """Return the real operations of the complex function *name*; raises :class:`UncountableError` if it is unknown."""
     if name in PARTS:
         return {}
     if name not in FUNCTIONS:
@@ -318,7 +322,7 @@ def complex_function(name: str) -> RealOperations:
 
 
 def real_functions(name: str, *types: NumberType) -> tuple[str, ...]:
-    """Return the special functions of real numbers that *name* calls where one of its *types* is complex."""
+    """Return the special functions of real numbers that *name* calls if any of *types* is complex."""
     return REAL_FUNCTIONS.get(name, ()) if any(each.is_complex for each in types) else ()
 
 
@@ -335,16 +339,16 @@ FUSED_FUNCTIONS: Mapping[str, Mapping[Kind, int]] = {
     "mad": {"mul": 1, "add": 1},
     "clamp": {"min/max": 2},
 }
-"""functions that are several plain operations"""
+"""functions that perform several basic operations"""
 SIGN_FUNCTIONS = frozenset({"abs", "fabs", "fabsf"})
-"""an operand modifier of the machine, free like a unary minus"""
+"""functions that are operand modifiers in machine code: free, like unary minus"""
 
 
 def link_operations(link: Link, expression: Any) -> Iterator[tuple[Operation, int]]:
-    """Yield the operations that combine the operand of *link*, of *expression*, with what is before it: their numbers.
+    """Yield (operation, number) pairs for the step of *expression* that combines *link* with the operands before it.
 
-    A subtraction is one addition; unary minus, and a product with the literal -1, are free; ``x**2`` is one
-    exponentiation (Stevens and Klöckner, section 2.2).
+    A subtraction is one addition. Unary minus and products with the literal -1 are free. ``x**2`` is one exponentiation
+    (Stevens and Klöckner, section 2.2).
     """
     if link.kind is None:
         return
@@ -356,10 +360,10 @@ def link_operations(link: Link, expression: Any) -> Iterator[tuple[Operation, in
 
 
 def function_operations(name: str, result: NumberType, argument: NumberType) -> Iterator[tuple[Operation, int]]:
-    """Yield the operations that a call of the function *name* performs; signs, and parts of complex numbers, are free.
+    """Yield (operation, number) pairs for a call of the function *name*; *argument* is the type of its first argument.
 
-    *argument* is the type of what it is called with first: what asks something of a real number, as ``isnan`` does, and
-    answers with an integer, works in that, and the dot product of two vectors is as many products, and their sum.
+    Sign functions and parts of complex numbers are free. A function from real numbers to integers, such as ``isnan``,
+    works in the type of its argument. The dot product of vectors of length n is n multiplications and n - 1 additions.
     """
     if argument.is_complex or result.is_complex:
         yield from _of_kinds(complex_function(name), argument)
@@ -369,7 +373,7 @@ def function_operations(name: str, result: NumberType, argument: NumberType) -> 
         yield Operation("mul", result.scalar), argument.components
         if argument.components > 1:
             yield Operation("add", result.scalar), argument.components - 1
-    elif name not in SIGN_FUNCTIONS | PARTS and not name.startswith("make_"):  # which build vectors
+    elif name not in SIGN_FUNCTIONS | PARTS and not name.startswith("make_"):  # make_* builds a vector
         kind = "pow" if name in POWER_FUNCTIONS else "min/max" if name in MIN_MAX_FUNCTIONS else "special"
         works_in = argument if result.is_integral else result
         yield Operation(kind, works_in.scalar), works_in.components

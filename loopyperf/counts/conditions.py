@@ -1,11 +1,11 @@
-"""Conditions under which something runs, taken apart where the source does not tell how often they hold.
+"""Conditions under which an instruction executes, split where the source does not determine how often they hold.
 
-A condition that is an affine function of loop variables and sizes stays whole: it selects points, exactly. One that
-depends on data is taken apart at its ``and``, ``or`` and ``not``, so that what is affine in it stays exact and what is
-not can be asked for by name.
+A condition that is an affine function of loop variables and sizes stays whole: it selects points, exactly. A condition
+that depends on data is split at its ``and``, ``or`` and ``not``. Its affine parts stay exact, and the user can give the
+probability of each other part by name.
 
-Conditions of several ways each to hold multiply them. Where that gets many, those on data alone stay whole too, and how
-often they hold together is found where the shares of their parts are known.
+The numbers of alternatives of several conditions multiply. If there are many, conditions on data alone also stay whole,
+and their joint probability follows from the probabilities of their parts.
 """
 
 import re
@@ -37,20 +37,21 @@ from loopyperf.polyhedral.quasi_affine import NotQuasiAffineError, points_where_
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition under which something runs: *expression* is true, or false where *holds* is False."""
+    """A condition under which an instruction executes: *expression* is true, or false if *holds* is False."""
 
     expression: Any
     holds: bool = True
 
 
 UNDERLINED = re.compile(".(?:\N{COMBINING LOW LINE}.)+")
-"""the name of a function, as Loopy writes it"""
+"""the name of a function, underlined as Loopy prints it"""
 
 
 def plain_text(expression: Any, function_names: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return *expression* as people write it: Loopy underlines the names of the functions that it knows.
+    """Return *expression* as readable text, without the underlines that Loopy adds to the names of known functions.
 
-    It also numbers functions that are called with several types: *function_names* are those that have other names.
+    Loopy also numbers functions that are called with several types; *function_names* maps such names to the original
+    ones.
     """
 
     def written(found: re.Match[str]) -> str:
@@ -61,7 +62,7 @@ def plain_text(expression: Any, function_names: Mapping[str, str] = MappingProxy
 
 
 def has_fractions(expression: Any) -> bool:
-    """Return whether there is a number in *expression* that is not an integer."""
+    """Return whether *expression* contains a number that is not an integer."""
     finder = _FractionFinder()
     finder(expression)
     return finder.found
@@ -75,20 +76,20 @@ class _FractionFinder(WalkMapper[[]]):
 
 
 Conditions = frozenset[Condition]
-"""all of them hold"""
+"""conditions that all hold"""
 ALWAYS: Conditions = frozenset()
 
 SEVERAL = 16
-"""ways to hold together: more are not written down where that can be avoided"""
+"""alternatives beyond which conditions on data stay whole"""
 MOST = 256
-"""ways to hold together: more take too long to count"""
+"""alternatives beyond which counting takes too long"""
 
 IsKnown = Callable[[Any], bool]
-"""tells whether an expression depends on nothing but loop variables and sizes"""
+"""returns whether an expression depends only on loop variables and sizes"""
 
 
 def alternatives(expression: Any, is_known: IsKnown, holds: bool = True) -> Iterator[Conditions]:
-    """Yield disjoint sets of conditions; *expression* is true (or false, as *holds* says) where one of them holds."""
+    """Yield disjoint sets of conditions; *expression* equals *holds* exactly where one of the sets holds."""
     if is_known(expression):
         yield frozenset({Condition(expression, holds)})
     elif isinstance(expression, prim.LogicalNot):
@@ -104,9 +105,9 @@ def alternatives(expression: Any, is_known: IsKnown, holds: bool = True) -> Iter
 
 
 def disjoint_conditions(expressions: Iterable[Any], is_known: IsKnown, holds: bool = True) -> Iterator[Conditions]:
-    """Yield disjoint sets of conditions; all of *expressions* are true (or false) where one of them holds.
+    """Yield disjoint sets of conditions; all of *expressions* equal *holds* exactly where one of the sets holds.
 
-    Raises :class:`UncountableError` where there are too many.
+    Raises :class:`UncountableError` if there are more than :data:`MOST` sets.
     """
     each = {expression: tuple(alternatives(expression, is_known, holds)) for expression in expressions}
     if prod(map(len, each.values())) > SEVERAL:
@@ -114,14 +115,14 @@ def disjoint_conditions(expressions: Iterable[Any], is_known: IsKnown, holds: bo
         each |= {whole: (frozenset({Condition(whole, holds)}),) for whole in on_data}
     if (ways := prod(map(len, each.values()))) > MOST:
         raise UncountableError(
-            f"conditions with {ways} ways to hold together, more than {MOST}: "
+            f"conditions with {ways} alternatives exceed the limit of {MOST}; simplify "
             f"{' and '.join(f'({plain_text(whole)})' for whole, ways in each.items() if len(ways) > 1)}"
         )
     return (ALWAYS.union(*chosen) for chosen in product(*each.values()))
 
 
 def parts(expression: Any, is_known: IsKnown) -> Iterator[Any]:
-    """Yield what *expression* is made of by ``and``, ``or`` and ``not``, as far as it is taken apart."""
+    """Yield the parts into which *expression* is split at ``and``, ``or`` and ``not``."""
     if is_known(expression) or not isinstance(expression, (prim.LogicalNot, prim.LogicalAnd, prim.LogicalOr)):
         yield expression
     else:
@@ -130,7 +131,7 @@ def parts(expression: Any, is_known: IsKnown) -> Iterator[Any]:
 
 
 def is_true(expression: Any, of_parts: Mapping[Any, bool]) -> bool:
-    """Return whether *expression* is, where it is known of its parts."""
+    """Return the truth value of *expression*, given the truth values of its parts."""
     if expression in of_parts:
         return of_parts[expression]
     if isinstance(expression, prim.LogicalNot):
@@ -140,35 +141,35 @@ def is_true(expression: Any, of_parts: Mapping[Any, bool]) -> bool:
 
 
 def _first_deciding(children: tuple[Any, ...], is_known: IsKnown, deciding: bool) -> Iterator[Conditions]:
-    """Yield the ways in which one child is *deciding* and those before it are not."""
+    """Yield the alternatives in which one child equals *deciding* and no child before it does."""
     for place, child in enumerate(children):
         for before in disjoint_conditions(children[:place], is_known, not deciding):
             yield from (before | decided for decided in alternatives(child, is_known, deciding))
 
 
-# {{{ how often conditions on data hold together, given how often each of their parts does
+# {{{ joint probability of conditions on data, from the probabilities of their parts
 #
-# Parts are taken as independent of each other. Conditions that have no part in common are independent too, so that
-# their shares multiply; those that do are looked at together, in every way in which their parts can be true.
+# Parts are assumed independent. Conditions without a common part are then independent too, and their probabilities
+# multiply. Conditions with common parts are evaluated for every combination of truth values of their parts.
 
 
 ENTANGLED = 12
-"""parts: conditions of more that all depend on each other take too long"""
+"""most parts of conditions that share parts: the time doubles with each part"""
 
 Parts = Mapping[Condition, frozenset[Any]]
-"""condition -> the parts that it is made of"""
+"""condition -> its parts"""
 
 
 def probability(conditions: Parts, shares: Mapping[Any, Fraction]) -> Fraction:
-    """Return how often all of *conditions* hold, from 0 to 1; *shares* tells it of the parts.
+    """Return the probability that all *conditions* hold; *shares* are the probabilities of their parts.
 
-    Raises :class:`UncountableError` where too many parts depend on each other.
+    Raises :class:`UncountableError` if too many parts depend on each other.
     """
     return prod((_of_entangled(cluster, shares) for cluster in _clusters(conditions)), start=Fraction(1))
 
 
 def _clusters(conditions: Parts) -> Iterator[Parts]:
-    """Yield the conditions by clusters that have no part in common."""
+    """Yield groups of conditions that have no part in common."""
     rest = dict(conditions)
     while rest:
         first = next(iter(rest))
@@ -184,7 +185,7 @@ def _of_entangled(conditions: Parts, shares: Mapping[Any, Fraction]) -> Fraction
     parts = sorted(frozenset[Any]().union(*conditions.values()), key=str)
     if len(parts) > ENTANGLED:
         raise UncountableError(
-            f"conditions on data of {len(parts)} parts, of which several have some in common, more than {ENTANGLED}: "
+            f"conditions on data that share operands have {len(parts)} operands, more than {ENTANGLED}; simplify "
             f"{' and '.join(sorted(f'({plain_text(condition.expression)})' for condition in conditions))}"
         )
     ways = (dict(zip(parts, truths, strict=True)) for truths in product((True, False), repeat=len(parts)))
@@ -193,36 +194,36 @@ def _of_entangled(conditions: Parts, shares: Mapping[Any, Fraction]) -> Fraction
 
 
 def _share(way: Mapping[Any, bool], shares: Mapping[Any, Fraction]) -> Fraction:
-    """Return how often the parts are as true and false as *way* says."""
+    """Return the probability that the parts have the truth values *way*."""
     return prod((shares[part] if truth else 1 - shares[part] for part, truth in way.items()), start=Fraction(1))
 
 
 # }}}
 
 
-# {{{ conditions that are affine in each pass of a short loop, if not in all of them together
+# {{{ conditions that are affine in each iteration of a short loop, but not in the whole loop
 #
-# ``l % 2**(k+1) == 0`` is such: with a number for k, isl takes it. So a loop over the levels of a tree, which is as
-# short as the logarithm of the tree's width, is as exact as one whose conditions are affine.
+# An example is ``l % 2**(k+1) == 0``: isl accepts it once k is a number. A loop over the levels of a tree is as short
+# as the logarithm of the tree's width, so its conditions can be counted exactly, one value of k at a time.
 
 
 MOST_CASES = 64
-"""cases: a loop with more passes is none over the levels of a tree"""
+"""cases; a loop with more iterations is not a loop over the levels of a tree"""
 
 Values = Callable[[str], "range | None"]
-"""tells the values that a loop's variable has at most; None where sizes tell, and for what is no such variable"""
+"""returns the values that a loop variable may have; None if they depend on sizes or it is not a loop variable"""
 
 
 def points_where(space: isl.Space, condition: Any, values: Values, most: int = MOST_CASES) -> isl.Set | None:
-    """Return the points of *space* at which *condition* is true, None where it is not affine in at most *most* cases.
+    """Return the points of *space* where *condition* is true; None if it is not affine in at most *most* cases.
 
-    A case is a value of one of the variables, or of several: where they have *values* to try.
+    A case is one value of a variable, or of several variables, that have *values* to try.
     """
     try:
         return isl_set_from_expr(space, condition)
     except (ExpressionToAffineConversionError, NotImplementedError, isl.Error, AttributeError):
-        # An AttributeError is what Loopy raises for a truth value that is compared, as in (not i) == 0.
-        with suppress(NotQuasiAffineError):  # Loopy takes no bits: (i & 1) != 0
+        # Loopy raises an AttributeError where a truth value is compared, as in (not i) == 0.
+        with suppress(NotQuasiAffineError):  # Loopy does not accept bit operations, as in (i & 1) != 0
             return points_where_quasi_affine(space, condition)
         tried = ((name, values(name)) for name in sorted(get_dependencies(condition)))
         found = (_in_cases(space, condition, name, each, values, most) for name, each in tried if each)
@@ -242,7 +243,7 @@ def _in_cases(space: isl.Space, condition: Any, name: str, each: range, values: 
 
 
 class _WithValue(SubstitutionMapper):
-    """Puts in a number for a variable, and works out the powers and shifts that are numbers then."""
+    """Replaces a variable by a number and evaluates the powers and shifts that become constant."""
 
     def __init__(self, name: str, value: int) -> None:
         super().__init__(lambda leaf: value if isinstance(leaf, prim.Variable) and leaf.name == name else None)
@@ -258,7 +259,7 @@ class _WithValue(SubstitutionMapper):
 
 
 def _worked_out(expression: Any) -> Any:
-    """Return *expression* as an integer if it is one: no other variable is in it, and no negative exponent or shift."""
+    """Return *expression* as an integer if it is constant (no negative exponent or shift); otherwise unchanged."""
     if get_dependencies(expression):
         return expression
     try:
@@ -273,22 +274,22 @@ def _worked_out(expression: Any) -> Any:
 
 # {{{ where predicates are evaluated
 #
-# Loopy's code generator writes one ``if`` around consecutive instructions and loops that share a predicate, and others
-# inside it. So the predicate itself, with what it loads, runs once for all of them, and only where those around it
-# hold. What the host tests before a launch, the device does not. The rules are those of ``build_loop_nest`` in Loopy's
-# ``codegen/control.py``.
+# Loopy's code generator writes one ``if`` around consecutive instructions and loops that share a predicate, and nests
+# further ones inside. The predicate and its loads execute once for all of these instructions, and only where the outer
+# predicates hold. The device does not evaluate what the host tests before a launch. The rules are those of
+# ``build_loop_nest`` in Loopy's ``codegen/control.py``.
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """An evaluation of a predicate for several instructions."""
+    """One evaluation of a predicate that guards several instructions."""
 
     predicate: Any
     before: tuple[Any, ...]
-    """the predicates that hold where it is evaluated"""
+    """predicates that hold where it is evaluated"""
     inames: frozenset[str]
     instruction: InstructionBase
-    """the first one guarded"""
+    """the first guarded instruction"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,13 +303,13 @@ class _Item:
 
     @property
     def predicates(self) -> frozenset[Any]:
-        """Return what all of it requires."""
+        """Return the predicates that all its instructions have."""
         required = [frozenset[Any](instruction.predicates) for instruction in self.instructions]
         return frozenset[Any].intersection(*required) if required else frozenset()
 
 
 def guards(kernel: Kernel, launch: Launch) -> Iterator[Guard]:
-    """Yield the evaluations of predicates in *launch*, in the order of the code."""
+    """Yield the evaluations of predicates in *launch*, in program order."""
     if not any(instruction.predicates for instruction in launch.instructions):
         return iter(())
     return _guards(kernel, tuple(_items(kernel, launch.schedule)), launch.host_conditions, launch.host_inames)
@@ -332,7 +333,7 @@ def _guards(kernel: Kernel, items: Sequence[_Item], before: tuple[Any, ...], loo
 def _sharing(
     kernel: Kernel, items: Sequence[_Item], known: frozenset[Any], loops: frozenset[str]
 ) -> tuple[Sequence[_Item], tuple[Any, ...]]:
-    """Return the most items from the first one on that share predicates not yet *known* to hold, and these."""
+    """Return the longest run of first *items* that share predicates not yet *known* to hold, and these predicates."""
     shared = _hoistable(kernel, items[0], loops) - known
     length = 1
     while length < len(items) and shared & _hoistable(kernel, items[length], loops):
@@ -342,9 +343,9 @@ def _sharing(
 
 
 def _hoistable(kernel: Kernel, item: _Item, loops: frozenset[str]) -> frozenset[Any]:
-    """Return the predicates that can be evaluated before *item*: its own loops do not change them."""
+    """Return the loop-invariant predicates of *item*, which can be evaluated before its loops."""
     available = loops | _hardware_inames(kernel, [item])
-    if item.has_barrier:  # which all work-items of a group must meet
+    if item.has_barrier:  # all work-items of a group must reach the barrier
         available = {iname for iname in available if _is_of_groups(kernel, iname) or iname in loops}
     inames = kernel.loopy_kernel.all_inames()
     return frozenset(each for each in item.predicates if get_dependencies(each) & inames <= available)

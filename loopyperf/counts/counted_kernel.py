@@ -1,4 +1,4 @@
-"""A counted kernel with its properties: what :func:`loopyperf.count` returns."""
+"""Counts of a kernel with their properties: the result of :func:`loopyperf.count`."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -26,7 +26,22 @@ from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 
 
 class KernelCounts(Shown, KernelTallies):
-    """What a kernel does, as exact functions of its sizes, by instruction and by property."""
+    """Operations, memory accesses and overheads of a kernel, as exact functions of its sizes.
+
+    :func:`loopyperf.count` returns it. ``str`` gives a table of the properties; a notebook shows it with formulas.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf
+    >>> double = lp.make_kernel("{[i]: 0 <= i < n}", "out[i] = 2*a[i]", name="double", lang_version=(2018, 2))
+    >>> counts = loopyperf.count(lp.add_dtypes(double, {"a": np.float32}))
+    >>> print(counts.properties()["f32 mul"])
+    n
+    >>> counts.properties().evaluate(n=1000)["f32 mul"]
+    1000
+    """
 
     @classmethod
     def of(cls, tallies: KernelTallies) -> "KernelCounts":
@@ -34,7 +49,13 @@ class KernelCounts(Shown, KernelTallies):
         return cls(**{field.name: getattr(tallies, field.name) for field in fields(tallies)})
 
     def properties(self) -> PropertyVector:
-        """Return the unified model's properties: name -> count as a function of the sizes."""
+        """Return the properties of the unified model.
+
+        Returns
+        -------
+        PropertyVector
+            Property name -> count as a function of the sizes.
+        """
         return self._properties
 
     @cached_property
@@ -53,13 +74,32 @@ class KernelCounts(Shown, KernelTallies):
 
     @cached_property
     def _is_rounded(self) -> bool:
-        """Return whether some counts are no integers before they are rounded."""
+        """Return whether some counts are fractions that get rounded."""
         return any(isinstance(tally.number, Fraction) for tally in self.tallies)
 
     def costs(self, prices: Mapping[str, float], sizes: Mapping[str, int]) -> tuple[list[float], float]:
-        """Return price · count of all that :meth:`shares` has and *prices* name, and the share of work without a price.
+        """Return the priced counts at *sizes*, and the share of work without a price.
 
-        It takes less time, and raises as that does. *prices* are by property, and do not change: the last are cached.
+        Faster than :meth:`shares`.
+
+        Parameters
+        ----------
+        prices
+            Property -> price of one count. The mapping must not change: results for the latest one are cached.
+        sizes
+            Size name -> value.
+
+        Returns
+        -------
+        list of float
+            price · count of each property in *prices* and each of its instructions, barriers or launches.
+        float
+            Share of the work, from 0 to 1, of properties that *prices* lacks.
+
+        Raises
+        ------
+        ParameterError
+            If *sizes* are inadmissible.
         """
         if self._is_rounded:
             shares = self.shares(sizes)
@@ -74,11 +114,25 @@ class KernelCounts(Shown, KernelTallies):
         return pricing.costs(counts), pricing.share_unpriced(counts)
 
     def shares(self, sizes: Mapping[str, int]) -> dict[str, dict[str, int]]:
-        """Return property -> instruction, barrier or launch -> exact count at *sizes*; they add up to the property.
+        """Return the counts at *sizes* by property and source; they add up to the property.
 
-        Where ``typical`` makes counts that are no integers, the greatest shares take what rounding leaves, one each.
-        The minimum of loads and stores is made up of the instructions of whichever are fewer. Raises
-        :class:`ParameterError` for inadmissible sizes.
+        Counts that are fractions because of ``typical`` are rounded; the largest counts of a property absorb the
+        rounding difference, one each. A minimum of loads and stores consists of the counts of the fewer of the two.
+
+        Parameters
+        ----------
+        sizes
+            Size name -> value.
+
+        Returns
+        -------
+        dict
+            Property -> instruction, barrier or launch -> exact count.
+
+        Raises
+        ------
+        ParameterError
+            If *sizes* are inadmissible.
         """
         shares: dict[str, dict[str, int]] = {name: {} for name in self._properties}
         for (name, source), count in zip(self._by_source.keys, self._by_source.at(sizes), strict=True):
@@ -92,31 +146,55 @@ class KernelCounts(Shown, KernelTallies):
         return shares
 
     def share_left_out(self, sizes: Mapping[str, int]) -> float:
-        """Return the share, from 0 to 1, of all runs of instructions at *sizes* that are of those left out.
+        """Return the share, from 0 to 1, of executed instructions at *sizes* that were left out of the counts.
 
-        A run is a pass of the loops around an instruction, whatever its conditions; loops bounded by data of which
-        nothing is stated are taken to pass once. Raises :class:`ParameterError` for inadmissible sizes.
+        An instruction executes once per iteration of its loops, whatever its conditions. A loop bounded by data without
+        a typical value is assumed to have one iteration.
+
+        Raises
+        ------
+        ParameterError
+            If *sizes* are inadmissible.
         """
         runs = {source: run.count(**sizes) * run.weight for source, run in self.runs.items()}
         missing = sum(runs.get(left_out.source, 0) for left_out in self.left_out)
         return float(missing / sum(runs.values())) if missing else 0.0
 
     def table(self, /, *several: Mapping[str, int], **sizes: int | IntegerArray) -> CountTable:
-        """Return the properties as a table of formulas, with a column of numbers for each size given.
+        """Return the properties as a table of formulas, with a column of numbers for each size.
 
-        ``counts.table(n=1024)`` has one such column, ``counts.table(n=np.array([512, 1024]))`` and
-        ``counts.table({"n": 512}, {"n": 1024})`` have two. Raises :class:`ParameterError` for inadmissible sizes.
+        Parameters
+        ----------
+        several
+            Mappings from size names to values, one for each column.
+        sizes
+            Sizes by keyword, common to all columns; an array makes one column for each element.
+
+        Returns
+        -------
+        CountTable
+            One row for each property.
+
+        Raises
+        ------
+        ParameterError
+            If the sizes are inadmissible, or arrays do not broadcast.
+
+        Examples
+        --------
+        ``counts.table(n=1024)`` has one column; ``counts.table(n=np.array([512, 1024]))`` and
+        ``counts.table({"n": 512}, {"n": 1024})`` have two.
         """
         table = self._properties.table(*several, **sizes)
         return replace(table, title=f"{self.kernel.name}, {self.counting} counting: {table.title}")
 
     def report_text(self) -> ReportText:
-        """Return the properties with their formulas."""
+        """Return the properties with their formulas as report text."""
         return self.table().report_text()
 
 
 def _make_add_up(parts: dict[str, int], total: int) -> None:
-    """Move as many of the greatest *parts* by one as are needed to have them add up to *total*."""
+    """Change the largest *parts* by one each so that they add up to *total*."""
     missing = total - sum(parts.values())
     for source in sorted(parts, key=lambda source: -parts[source])[: abs(missing)]:
         parts[source] += 1 if missing > 0 else -1
@@ -130,10 +208,10 @@ def count_properties(
     sub_group_size: int | None = None,
     on_unknown: OnUnknown = "refuse",
 ) -> KernelCounts:
-    """Return everything that *kernel* does, counted exactly, with its properties.
+    """Return the exact counts of *kernel* with their properties; see :func:`loopyperf.count` for the options.
 
-    See :func:`loopyperf.count` for the options. Raises :class:`UncountableError`, naming instruction, construct and
-    keyword, for what has no exact count, and :class:`ParameterError` for an option that makes no sense.
+    Raises :class:`UncountableError` for a construct without an exact count, naming instruction, construct and keyword,
+    and :class:`ParameterError` for an invalid option.
     """
     counted = count_kernel(
         kernel,

@@ -1,16 +1,16 @@
-"""How often an instruction runs: the points of its loops where its conditions hold.
+"""How often an instruction executes: the number of points of its loops at which its conditions hold.
 
-Stevens and Klöckner, Algorithm 1: the loop domain is projected onto the instruction's own inames and its points are
-counted. Two countings are first class:
+Stevens and Klöckner, Algorithm 1: project the loop domain onto the instruction's own inames and count the points. There
+are two countings:
 
 ``paper``
-    just that: work inside a group that does not use a hardware axis is counted once along it;
+    the algorithm as published: work inside a group that does not use a hardware axis is counted once along it;
 ``executed``
-    what the hardware runs: along a hardware axis that the launch has and the instruction does not use, every
-    work-item (or group) runs it that the loop on this axis has. That is the code after Loopy's own
-    ``add_inames_for_unused_hw_axes``. Where several loops share the axis it refuses, and all work-items run it here.
+    what the hardware executes: if the launch has a hardware axis that the instruction does not use, every work-item (or
+    group) of the loop on this axis executes the instruction. This is the code after Loopy's
+    ``add_inames_for_unused_hw_axes``. Loopy refuses if several loops share the axis; here all work-items execute it.
 
-Work-items are counted, or sub-groups of which at least one work-item is active.
+The unit is the work-item, or the sub-group with at least one active work-item.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,40 +51,40 @@ COUNTINGS: tuple[Counting, ...] = ("paper", "executed")
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where something runs: a launch, the loops around it, the conditions on it."""
+    """The context in which something executes: launch, surrounding loops and conditions."""
 
     launch: Launch
     inames: frozenset[str]
     conditions: Conditions
     source: str
-    """the instruction, barrier or launch, for those who ask for typical values"""
+    """instruction, barrier or launch; the keyword for typical values"""
 
 
 @dataclass(frozen=True, slots=True)
 class Executions:
-    """How often something runs: an exact count, times a weight that is one unless typical values are in it."""
+    """How often something executes: an exact count times a weight; the weight is 1 without typical values."""
 
     count: QuasiPolynomial
-    """a function of the sizes"""
+    """exact count as a function of the sizes"""
     weight: Fraction
-    """that it is to be multiplied by"""
+    """factor of the count"""
 
 
 @dataclass(frozen=True)
 class _Points:
     points: isl.Set
-    """over the inames of the site, with the kernel's parameters"""
+    """points over the inames of the site, with the kernel's parameters"""
     selecting: Conditions
-    """those of the site's conditions that select points"""
-    asked: Conditions
-    """the others: how often they hold is to be stated"""
+    """conditions of the site that select points"""
+    on_data: Conditions
+    """the other conditions: the user has to give their probabilities"""
 
 
 class ExecutionCounter:
-    """Counts how often sites of one kernel run, each distinct set of points once."""
+    """Counts how often sites of one kernel execute, each distinct set of points once."""
 
     def __init__(self, kernel: Kernel, typical: Typical, sub_group_size: int | None = None) -> None:
-        """Count in *kernel*: work-items, or with *sub_group_size* sub-groups of so many lanes."""
+        """Count work-items in *kernel*, or sub-groups of *sub_group_size* lanes."""
         self.kernel = kernel
         self.typical = typical
         self.sub_group_size = sub_group_size
@@ -96,9 +96,9 @@ class ExecutionCounter:
         self._numbers = SetMemory[QuasiPolynomial]()
 
     def executions(self, site: Site, counting: Counting) -> Executions:
-        """Return how often *site* runs, over all work-items (or sub-groups) of its launch.
+        """Return how often *site* executes, over all work-items (or sub-groups) of its launch.
 
-        Raises :class:`UncountableError` where bounds or conditions depend on data of which nothing is stated.
+        Raises :class:`UncountableError` if bounds or conditions depend on data without a typical value.
         """
         weight = self.weight(site)
         inames, unused = self._on_every_lane(site) if counting == "executed" else (site.inames, ())
@@ -112,7 +112,7 @@ class ExecutionCounter:
         return Executions(self._counts[key], weight)
 
     def executions_at(self, site: Site, points: isl.Set) -> Executions:
-        """Return how often *site* runs, on every lane, where its loops visit *points* in place of their own."""
+        """Return how often *site* executes, on every lane, if its loops visit *points* instead of their own."""
         unused = tuple(self._unused_axes(site))
         return Executions(self._counted(site, points, unused), self.weight(site))
 
@@ -130,9 +130,9 @@ class ExecutionCounter:
     # {{{ points
 
     def points(self, site: Site) -> isl.Set:
-        """Return the points of *site*: over its inames, with the kernel's parameters.
+        """Return the points of *site* over its inames, with the kernel's parameters.
 
-        Conditions on data select nothing: the points are those where *site* may run.
+        Conditions on data select nothing: the result has every point at which *site* may execute.
         """
         return self._selected(site).points
 
@@ -164,54 +164,53 @@ class ExecutionCounter:
         return _Points(points, frozenset(selecting), site.conditions - selecting)
 
     def _allowed_by(self, expression: Any, points: isl.Set, loops: LoopPoints, site: Site) -> isl.Set | None:
-        """Return where *expression* is true, None where it is no affine function of loop variables and sizes.
+        """Return the set where *expression* is true; None if it is not affine in loop variables and sizes.
 
-        One that is affine in each pass of a short loop over *points* counts as such; others are looked at once.
+        An expression that is affine in each iteration of a short loop over *points* counts as affine; its result
+        depends on *points* and is not cached.
         """
         key = (site.inames, expression)
         if key not in self._allowed:
-            asked: list[str] = []
-            found = self._affine_set(expression, points, loops, site, asked)
-            if asked:
+            tried: list[str] = []
+            found = self._affine_set(expression, points, loops, site, tried)
+            if tried:
                 return found
             self._allowed[key] = found
         return self._allowed[key]
 
     def _affine_set(
-        self, expression: Any, points: isl.Set, loops: LoopPoints, site: Site, asked: list[str]
+        self, expression: Any, points: isl.Set, loops: LoopPoints, site: Site, tried: list[str]
     ) -> isl.Set | None:
-        """Return where *expression* is true; what variables were *asked* for that are in *points*."""
+        """Return the set where *expression* is true; append the variables whose values in *points* were *tried*."""
         expression = with_values(expression, self.kernel.known_temporaries)
         if not get_dependencies(expression) <= self.kernel.parameters | site.inames - loops.shifted:
             return None
-        if has_fractions(expression):  # which points_where cuts off
+        if has_fractions(expression):  # points_where would truncate them
             return None
 
         def values(name: str) -> range | None:
-            asked.append(name)
+            tried.append(name)
             return between_ends(points.intersect_params(self.kernel.assumptions), name) if name in site.inames else None
 
         return points_where(points.get_space(), expression, values)
 
     def weight(self, site: Site) -> Fraction:
-        """Return the weight of each point of *site*: how often what it runs on runs there.
+        """Return the weight of each point of *site*: the weight of its loops times the probability of its conditions.
 
-        Raises :class:`UncountableError` where that is not stated.
+        Raises :class:`UncountableError` if a typical value is missing.
         """
-        asked = self._selected(site).asked
-        if not asked:
+        on_data = self._selected(site).on_data
+        if not on_data:
             return self.loops(site.inames).weight
-        if len({condition.expression for condition in asked}) < len(asked):
-            return Fraction(0)  # a condition that holds and does not
-        of_conditions = {each: frozenset(parts(each.expression, self.kernel.is_known)) for each in asked}
+        if len({condition.expression for condition in on_data}) < len(on_data):
+            return Fraction(0)  # a condition is both required and excluded
+        of_conditions = {each: frozenset(parts(each.expression, self.kernel.is_known)) for each in on_data}
         expressions = frozenset[Any]().union(*of_conditions.values())
         by_name = site.source if len(expressions) == 1 else None
         shares: dict[Any, Fraction] = {}
         for expression in sorted(expressions, key=plain_text):
             text = plain_text(expression, self.kernel.function_names)
-            shares[expression] = self.typical.share(
-                text, by_name, f"how often {text} holds is not known from the source"
-            )
+            shares[expression] = self.typical.share(text, by_name, f"the source does not tell how often {text} holds")
         return self.loops(site.inames).weight * probability(of_conditions, shares)
 
     # }}}
@@ -219,7 +218,7 @@ class ExecutionCounter:
     # {{{ hardware axes
 
     def _on_every_lane(self, site: Site) -> tuple[frozenset[str], tuple[tuple[str, int], ...]]:
-        """Return the inames of *site* with those of the axes that it leaves out, and the axes that have none alone."""
+        """Return the inames of *site* with those of unused axes, and the axes that have no iname."""
         key = (site.launch.name, site.inames)
         if key not in self._everywhere:
             inames = self.kernel.on_every_lane(site.launch, site.inames)
@@ -236,7 +235,7 @@ class ExecutionCounter:
         return QuasiPolynomial.of_extent(extent, self.kernel.assumptions)
 
     def work_groups(self, launch: Launch) -> QuasiPolynomial:
-        """Return the work-groups of one execution of *launch*."""
+        """Return the number of work-groups of one execution of *launch*."""
         one = QuasiPolynomial.constant(1, self.kernel.assumptions)
         return reduce(mul, (self._extent(launch, "group", axis) for axis in sorted(launch.group_axes)), one)
 
@@ -250,35 +249,35 @@ SET = isl.dim_type.set
 
 
 def barrier_executions(counter: ExecutionCounter, launch: Launch, barrier: Barrier) -> Executions:
-    """Return how often work-items of *launch* meet *barrier*: barriers per work-item times work-items.
+    """Return how often work-items of *launch* reach *barrier*: barriers per work-item times work-items.
 
-    Whatever the counting, all work-items of a group meet a barrier. How often may differ from group to group: the loops
-    around it may, and so may the conditions that Loopy writes around these loops. Instructions ask whether it is their
-    turn; barriers do not, so that they are also met where a loop has holes, and in every copy of an unrolled loop. How
-    often a loop inside such a copy passes may depend on the copy.
+    All work-items of a group reach a barrier, in both countings. The number may differ between groups because of the
+    loops around the barrier and the conditions that Loopy writes around these loops. Conditions of instructions do not
+    apply to barriers: a barrier also executes where a loop has holes, and in every copy of an unrolled loop. The number
+    of iterations of a loop inside such a copy may depend on the copy.
 
-    Raises :class:`UnboundedDomainError` where the loops around it have no bounds.
+    Raises :class:`UnboundedDomainError` if the loops around the barrier have no bounds.
     """
     loops = [loop for loop in barrier.loops if loop not in barrier.copied]
     site = Site(launch, barrier.groups.union(loops), ALWAYS, barrier.label)
     points = counter.points(site)
     try:
-        passes = _without_holes(points, loops) if loops else points.remove_divs()
+        iterations = _without_holes(points, loops) if loops else points.remove_divs()
     except isl.Error as error:
         raise UnboundedDomainError(f"the loops around it ({', '.join(loops)}) have no bounds") from error
-    met = counter.executions_at(site, passes)
+    met = counter.executions_at(site, iterations)
     copies = [counter.kernel.domain([iname]) for iname in sorted(barrier.copied)]
     return Executions(met.count * prod(map(_static_length, copies)), met.weight)
 
 
 def _without_holes(points: isl.Set, loops: Sequence[str]) -> isl.Set:
-    """Return all passes that *loops*, outermost first, make for *points*, each from its first value to its last.
+    """Return all iterations that *loops*, outermost first, execute for *points*: each from its first value to its last.
 
-    Where the loops around it are is all that these values depend on: a loop that is empty there is passed by.
+    The first and last value depend only on the loops around it. A loop that is empty there does not execute.
     """
     others = [name for name in points.get_var_names_not_none(SET) if name not in loops]
     points = _in_order(points, [*others, *loops])
-    passes = points
+    iterations = points
     for inside in range(len(loops)):
         place = points.dim(SET) - inside - 1
         around = points.project_out(SET, place + 1, inside)
@@ -286,10 +285,10 @@ def _without_holes(points: isl.Set, loops: Sequence[str]) -> isl.Set:
         from_first = values.lexmin().apply_range(isl.Map("{ [first] -> [value] : value >= first }"))
         to_last = values.lexmax().apply_range(isl.Map("{ [last] -> [value] : value <= last }"))
         between = (from_first & to_last).wrap().flatten().add_dims(SET, inside)
-        passes = between if inside == 0 else passes & between
+        iterations = between if inside == 0 else iterations & between
     for place, name in enumerate((*others, *loops)):
-        passes = passes.set_dim_name(SET, place, name)
-    return passes.coalesce()
+        iterations = iterations.set_dim_name(SET, place, name)
+    return iterations.coalesce()
 
 
 def _in_order(points: isl.Set, names: Sequence[str]) -> isl.Set:
@@ -299,15 +298,15 @@ def _in_order(points: isl.Set, names: Sequence[str]) -> isl.Set:
 
 
 def _static_length(loop: isl.Set) -> int:
-    """Return how many copies Loopy makes of an unrolled *loop*: it does so only where the bounds are known."""
+    """Return how many copies Loopy makes of an unrolled *loop*; it unrolls only loops with constant bounds."""
     return loop.dim_max_val(0).to_python() - loop.dim_min_val(0).to_python() + 1
 
 
 def launch_executions(counter: ExecutionCounter, launch: Launch) -> Iterator[Executions]:
-    """Yield how often *launch* is launched: once, or once for each pass of the host loops around it.
+    """Yield how often the host starts *launch*: once, or once for each iteration of the host loops around it.
 
-    Where the host tests conditions before, these are the ways in which all of them hold. Of data among them, it is
-    stated by the first instruction how often they hold.
+    If the host tests conditions before the launch, there is one result for each alternative in which all of them hold.
+    The user gives the probability of conditions on data by the first instruction of the launch.
     """
     source = launch.instructions[0].id if launch.host_conditions else f"launch of {launch.name}"
     for conditions in disjoint_conditions(launch.host_conditions, counter.kernel.is_known):

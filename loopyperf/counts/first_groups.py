@@ -1,7 +1,7 @@
-"""A kernel cut to the first groups of a launch, as many along each axis as parameters say; and what they do.
+"""Kernels cut to the first groups of a launch, with the number of groups along each axis as a parameter.
 
-The cut kernel is a Loopy kernel whose group inames end earlier. Only counts are made of it: what is launched is the
-whole kernel's program on fewer groups, because the compiler would make other code of the cut one.
+The cut kernel is a Loopy kernel whose group inames end earlier. It serves only for counts: a launch runs the program of
+the whole kernel on fewer groups, because the compiler would generate different code for the cut kernel.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,34 +31,34 @@ SET, PARAM = isl.dim_type.set, isl.dim_type.param
 
 @dataclass(frozen=True)
 class FirstGroups:
-    """The first groups of a launch at one size of its kernel, in any number along each axis."""
+    """The first groups of a launch at one size of its kernel, any number of them along each axis."""
 
     kernel: Kernel
-    """the cut one"""
+    """the cut kernel"""
     launch: Launch
-    """of the cut kernel"""
+    """the launch of the cut kernel"""
     sizes: Mapping[str, int]
     names: tuple[str, ...]
-    """the parameters that say how many groups there are along the axes of the grid, the first axis first"""
+    """parameters that are the numbers of groups along the axes of the grid, first axis first"""
     grid: Grid
-    """groups of the whole launch; of several launches in a loop on the host, the most along each axis"""
+    """groups of the whole launch; for several launches in a host loop, the largest number along each axis"""
     typical: Typical
 
     def work(self, groups: Grid) -> float:
-        """Return how many instructions so many groups along each axis execute: operations, accesses and barriers.
+        """Return the number of instructions executed by *groups* along each axis: operations, accesses and barriers.
 
-        That is over all work-items, and all executions of the launch. Raises :class:`UncountableError`.
+        It includes all work-items and all executions of the launch. Raises :class:`UncountableError`.
         """
         at = {**self.sizes, **dict(zip(self.names, groups, strict=True))}
         return float(sum(tally.number * tally.executions(**at) for tally in self._tallies))
 
     def work_of_first(self, number: int) -> float:
-        """Return how many instructions the first *number* groups execute, in their order: the first axis fastest."""
+        """Return the number of instructions of the first *number* groups, numbered along the first axis first."""
         return float(sum(sign * self.work(box) for sign, box in _boxes(self.grid, number)))
 
     @property
     def total_groups(self) -> int:
-        """Return the groups of the whole grid."""
+        """Return the number of groups of the whole grid."""
         return prod(self.grid)
 
     @cached_property
@@ -69,9 +69,9 @@ class FirstGroups:
 
 
 def first_groups(kernel: Kernel, launch: str, sizes: Mapping[str, int], grid: Grid, typical: Typical) -> FirstGroups:
-    """Return the first groups of the launch called *launch* at *sizes*, at which it has the groups of *grid*.
+    """Return the first groups of the launch named *launch* at *sizes*, where its whole grid is *grid*.
 
-    Raises :class:`UncountableError` where the grid begins at a group that is not known.
+    Raises :class:`UncountableError` if the first group of the grid is unknown.
     """
     (original,) = (each for each in kernel.launches if each.name == launch)
     names = tuple(_unused_name(kernel, f"groups_{axis}") for axis in range(len(grid)))
@@ -89,7 +89,7 @@ def first_groups(kernel: Kernel, launch: str, sizes: Mapping[str, int], grid: Gr
 
 
 def _cut(domain: isl.BasicSet, inames: Mapping[str, str], first_values: Mapping[str, int]) -> isl.BasicSet:
-    """Return *domain* with each of *inames* that it has below its first value plus the parameter beside it."""
+    """Return *domain* with each of its *inames* limited to its first value plus the value of its parameter."""
     for iname, name in inames.items():
         found = domain.get_var_dict(SET).get(iname)
         if found is None:
@@ -97,9 +97,9 @@ def _cut(domain: isl.BasicSet, inames: Mapping[str, str], first_values: Mapping[
         _, place = found
         if iname not in first_values:
             raise UncountableError(
-                f"the loop {iname} over groups begins at what sizes tell: its first groups are not cut"
+                f"group iname {iname!r} starts at a value that depends on sizes; its first groups cannot be counted"
             )
-        if name not in domain.get_var_names(PARAM):  # several loops of a domain may run along one axis
+        if name not in domain.get_var_names(PARAM):  # several loops of a domain may use one axis
             domain = domain.add_dims(PARAM, 1).set_dim_name(PARAM, domain.dim(PARAM), name)
         _, beside = domain.get_var_dict(PARAM)[name]
         below = isl.Constraint.alloc_inequality(isl.LocalSpace.from_space(domain.get_space()))
@@ -110,7 +110,7 @@ def _cut(domain: isl.BasicSet, inames: Mapping[str, str], first_values: Mapping[
 
 
 def _assumed(kernel: Kernel, sizes: Mapping[str, int], names: tuple[str, ...], grid: Grid) -> isl.BasicSet:
-    """Return that the sizes are *sizes*, and that there are from 0 to as many groups as *grid* has."""
+    """Return the assumptions that sizes equal *sizes* and that the group parameters range from 0 to *grid*."""
     tests = [f"{name} = {size}" for name, size in sizes.items()]
     tests += [f"0 <= {name} <= {most}" for name, most in zip(names, grid, strict=True)]
     wanted = isl.BasicSet(f"[{', '.join([*sizes, *names])}] -> {{ : {' and '.join(tests)} }}")
@@ -124,7 +124,7 @@ def _unused_name(kernel: Kernel, wanted: str) -> str:
 
 
 def _boxes(grid: Grid, number: int) -> "list[tuple[int, Grid]]":
-    """Return boxes that begin where *grid* does and, added by their signs, are its first *number* groups."""
+    """Return signed boxes that start at the first group; added with their signs, they are the first *number* groups."""
     if not grid:
         return [(1, ())] if number else []
     slab = prod(grid[:-1])
@@ -140,18 +140,18 @@ def _boxes(grid: Grid, number: int) -> "list[tuple[int, Grid]]":
 # {{{ how much of each array the first groups touch
 
 
-NOTHING_STATED = Typical({})
-"""what is typical says how often something happens, and not where"""
+NO_TYPICAL = Typical({})
+"""typical values tell how often something executes, but not at which addresses"""
 
 
 def halo(first: FirstGroups, groups: Grid) -> dict[str, int]:
-    """Return array -> how many of its first bytes hold all that so many groups along each axis touch of it.
+    """Return array -> bytes of its shortest prefix that contains all cells touched by *groups* along each axis.
 
-    Of arrays in global memory: 0 for those that the launch does not touch, and none whose addresses are data, or that
-    is no plain array.
+    The result has the arrays of global memory; the length is 0 if the launch does not touch the array. Arrays whose
+    addresses depend on data, or whose elements are not at fixed distances, are omitted.
     """
     sizes = {**first.sizes, **dict(zip(first.names, groups, strict=True))}
-    counter = ExecutionCounter(first.kernel, NOTHING_STATED)
+    counter = ExecutionCounter(first.kernel, NO_TYPICAL)
     try:
         references = list(_to_global_memory(first))
     except UncountableError:
@@ -175,13 +175,13 @@ def _in_global_memory(kernel: Kernel) -> Iterator[str]:
 
 
 def _to_global_memory(first: FirstGroups) -> Iterator[tuple[Site, Reference]]:
-    for site, ref in memory_references(first.kernel, NOTHING_STATED):
+    for site, ref in memory_references(first.kernel, NO_TYPICAL):
         if site.launch.name == first.launch.name and ref.space == MemorySpace.GLOBAL:
             yield site, ref
 
 
 def _end(counter: ExecutionCounter, site: Site, ref: Reference, sizes: dict[str, int]) -> int | None:
-    """Return at which byte of its array lies the end of what *ref* touches; None where that is not known."""
+    """Return the offset in bytes at which the cells of *ref* end in their array; None if it is unknown."""
     if not _is_plain(counter.kernel, ref):
         return None
     cells = Footprint(counter, [(site, ref)], sizes).touched(site, ref)
@@ -197,7 +197,7 @@ def _end(counter: ExecutionCounter, site: Site, ref: Reference, sizes: dict[str,
 
 
 def _is_plain(kernel: Kernel, ref: Reference) -> bool:
-    """Return whether elements of the array lie at fixed distances."""
+    """Return whether elements of the array are at fixed distances."""
     array = kernel.arrays.get(ref.array)
     tags = None if array is None else array.dim_tags
     return tags is not None and all(isinstance(tag, FixedStrideArrayDimTag) for tag in tags)

@@ -1,8 +1,8 @@
-"""Which cells of an array a kernel touches, and how densely (Stevens and Klöckner, Algorithm 2).
+"""The cells of an array that a kernel touches, and their density (Stevens and Klöckner, Algorithm 2).
 
-The density of an access is the touched share of the memory between each lane's address and the next lane's, of what
-lies between the elements of a layout with gaps too. Classes describe large problems: densities are taken at one large
-admissible size, exactly. The end of the array, where a last lane has no neighbour, is left out.
+The density of an access is the touched share of the memory between the addresses of neighboring lanes, including the
+gaps of padded layouts. Stride classes describe large problems, so densities are computed exactly at one large
+admissible size. The end of the array, where the last lane has no neighbor, is excluded.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,14 +31,14 @@ LARGE = (*(2**exponent for exponent in (20, 16, 12, 10, 8, 6, 4, 2, 0)), 0)
 
 
 def large_sizes(kernel: Kernel) -> dict[str, int]:
-    """Return one size that the kernel's assumptions admit, each parameter 2^20 or more if it may be."""
+    """Return one size that the kernel's assumptions admit, with each parameter at least 2^20 if possible."""
     return _sample(kernel, isl.Set.from_basic_set(kernel.assumptions))
 
 
 def spacious_sizes(kernel: Kernel, points: isl.Set) -> dict[str, int]:
-    """Return one admissible size at which *points* reach as far as 2^20 along each dimension if they may.
+    """Return one admissible size at which *points* extend over 2^20 along each dimension if possible.
 
-    Where all parameters are equally large, a loop from m to n is empty.
+    Equally large parameters are not enough: a loop from m to n is empty.
     """
     admissible = isl.Set.from_basic_set(kernel.assumptions)
     for place in range(admissible.dim(PARAM)):
@@ -51,7 +51,7 @@ def spacious_sizes(kernel: Kernel, points: isl.Set) -> dict[str, int]:
 
 
 def _apart(both: isl.Set, dim: int, distance: int) -> isl.Set:
-    """Return the sizes at which two points, of which *both* are all pairs, can be *distance* apart along *dim*."""
+    """Return the sizes at which two points can be *distance* apart along *dim*; *both* is the set of all pairs."""
     farther = isl.Constraint.alloc_inequality(isl.LocalSpace.from_space(both.get_space()))
     farther = farther.set_coefficient_val(SET, dim, isl.Val(-1)).set_constant_val(isl.Val(-distance))
     farther = farther.set_coefficient_val(SET, both.dim(SET) // 2 + dim, isl.Val(1))
@@ -71,14 +71,14 @@ def _parameter(params: isl.Set, place: int) -> isl.PwAff:
 
 
 def _enlarged(admissible: isl.Set, quantity: isl.PwAff, sizes: Sequence[int] = LARGE) -> isl.Set:
-    """Return those of *admissible* at which *quantity* is at least the first of *sizes* that it can be, if any."""
+    """Return the part of *admissible* where *quantity* is at least the first possible one of *sizes*, if any."""
     space = isl.LocalSpace.from_space(quantity.get_domain_space())
     bounds = (isl.PwAff.from_aff(isl.Aff.val_on_domain(space, isl.Val(size))) for size in sizes)
     return _first_possible(admissible, (quantity.ge_set(bound) for bound in bounds))
 
 
 def _first_possible(admissible: isl.Set, wishes: Iterable[isl.Set]) -> isl.Set:
-    """Return those of *admissible* that meet the first of *wishes* that any meets; all, if none is met."""
+    """Return the part of *admissible* that meets the first possible one of *wishes*; all of it if none is possible."""
     candidates = (admissible & wish for wish in wishes)
     return next((candidate for candidate in candidates if not candidate.is_empty()), admissible)
 
@@ -87,7 +87,7 @@ def _first_possible(admissible: isl.Set, wishes: Iterable[isl.Set]) -> isl.Set:
 
 
 class Footprint:
-    """The cells of one array that a kernel touches at *sizes*, as far as the source tells them."""
+    """The cells of one array that a kernel touches at *sizes*, as far as the source determines them."""
 
     def __init__(
         self,
@@ -96,9 +96,10 @@ class Footprint:
         sizes: Mapping[str, int],
         in_elements: bool = False,
     ) -> None:
-        """Take the cells that *references* touch, which are of one array and one size.
+        """Collect the cells of *references*, which access one array with one element size.
 
-        A cell has an index for each axis or, *in_elements*, its distance in memory from the first one.
+        A cell is given by its index along each axis or, with *in_elements*, by its distance in memory from the first
+        one.
         """
         self.counter = counter
         self.references = references
@@ -108,7 +109,7 @@ class Footprint:
 
     @cached_property
     def cells(self) -> isl.Set:
-        """Return the union of all cells touched."""
+        """Return the union of all touched cells."""
         return reduce(isl.Set.union, self._known).coalesce()
 
     @cached_property
@@ -117,7 +118,7 @@ class Footprint:
         return [cells for cells in found if cells is not None]
 
     def touched(self, site: Site, ref: Reference) -> isl.Set | None:
-        """Return the cells that *ref* touches at *site*; None where they are no quasi-affine function of its loops."""
+        """Return the cells that *ref* touches at *site*; None if they are not quasi-affine in its loops."""
         try:
             points = fixed_parameters(self.counter.points(site), self.sizes)
             access = quasi_affine_map(points, tuple(with_values(each, self.sizes) for each in ref.index))
@@ -127,28 +128,28 @@ class Footprint:
         return cells.apply(self._to_element(ref)).coalesce() if self.in_elements and not ref.is_linear else cells
 
     def _to_element(self, ref: Reference) -> isl.Map:
-        """Return the map from the indices of *ref*, whose cells isl finds simpler, to its distance in memory."""
+        """Return the map from indices of *ref*, in which isl simplifies cells better, to distances in memory."""
         strides = element_strides(self.counter.kernel, ref, self.sizes)
         indices = ", ".join(f"x{axis}" for axis in range(len(strides)))
         element = " + ".join(f"{stride}*x{axis}" for axis, stride in enumerate(strides))
         return isl.Map(f"{{ [{indices}] -> [{element}] }}")
 
     def density(self, lanes: isl.Set, pattern: EvenLanes) -> Fraction | None:
-        """Return the touched share of the memory between neighbours of *lanes*; None where no lane has a neighbour.
+        """Return the touched share of the memory between neighboring *lanes*; None if no lane has a neighbor.
 
-        *lanes* are the cells that an access touches, *pattern* is how it moves.
+        *lanes* are the cells that an access touches; *pattern* is its step from lane to lane.
         """
         neighboured = lanes & lanes.apply(self._to_neighbour(pattern).reverse())
         return None if neighboured.is_empty() else self.density_of_lone_lanes(neighboured, pattern)
 
     def density_of_lone_lanes(self, lanes: isl.Set, pattern: EvenLanes) -> Fraction:
-        """Return the touched share of the memory up to where each lane's neighbour would be."""
+        """Return the touched share of the memory up to the place of each lane's missing neighbor."""
         moved, steps = self._upward(pattern)
         between = lanes.apply(self._up_to_neighbour(moved, steps[moved]))
         return self._share(between, moved, self.cells)
 
     def _share(self, between: isl.Set, moved: int, cells: isl.Set) -> Fraction:
-        """Return the share of *cells* in the memory of *between*, which has all cells of each index along *moved*."""
+        """Return the share of *cells* in the memory of *between*, which has all cells at each index along *moved*."""
         rows = between
         for axis in reversed(range(between.dim(SET))):
             if self._is_within(axis, moved):
@@ -157,9 +158,9 @@ class Footprint:
         return Fraction(number_of_points(between & cells), elements)
 
     def share_reached(self, lanes: Sequence[tuple[int, ...]]) -> Fraction | None:
-        """Return the touched share of the memory from the first to before the last of the cells *lanes*.
+        """Return the touched share of the memory from the first of the cells *lanes* up to, but without, the last.
 
-        None where no cells are known, and where *lanes* are in separate arrays.
+        None if no cells are known, or if *lanes* are in separate arrays.
         """
         moving = [axis for axis, places in enumerate(zip(*lanes, strict=True)) if len(set(places)) > 1]
         if not self._known or any(not self._strides[axis] for axis in moving):
@@ -173,7 +174,7 @@ class Footprint:
         return self._share(between, moved, cells)
 
     def _share_spanned(self, lanes: Sequence[tuple[int, ...]], cells: isl.Set) -> Fraction:
-        """Return the share that *cells*, each in a place of its own, have of the memory that *lanes* span."""
+        """Return the share of the memory spanned by *lanes* that *cells*, all at different addresses, fill."""
         addresses = [sum(map(mul, place, self._strides)) for place in lanes]
         first, last = min(addresses), max(addresses)
         axes = [f"x{axis}" for axis in range(len(self._strides))]
@@ -184,7 +185,7 @@ class Footprint:
     # {{{ from lane to lane
 
     def _upward(self, pattern: EvenLanes) -> tuple[int, tuple[int, ...]]:
-        """Return the axis that moves most in memory, and the steps to the neighbour that it moves up to."""
+        """Return the axis with the largest step in memory, and the steps to the lane's neighbor upward along it."""
         lengths = [abs(step * stride) for step, stride in zip(pattern.steps, self._strides, strict=True)]
         axis = max(range(len(lengths)), key=lengths.__getitem__)
         sign = 1 if pattern.steps[axis] > 0 else -1
@@ -195,7 +196,7 @@ class Footprint:
         return _cell_map(len(steps), (f"y{axis} = x{axis} + {step}" for axis, step in enumerate(steps)))
 
     def _up_to_neighbour(self, moved: int, step: int) -> isl.Map:
-        """Return the map from a lane's cell to all cells before its neighbour's, *step* further along axis *moved*."""
+        """Return the map from a lane's cell to all cells before its neighbor's, *step* further along axis *moved*."""
         tests = [f"x{moved} <= y{moved} < x{moved} + {step}"]
         for axis in range(len(self._strides)):
             if self._is_within(axis, moved):
@@ -205,7 +206,7 @@ class Footprint:
         return _cell_map(len(self._strides), tests)
 
     def _is_within(self, axis: int, moved: int) -> bool:
-        """Return whether neighbours along *axis* lie between neighbours along *moved*."""
+        """Return whether neighbors along *axis* lie between neighbors along *moved*."""
         return 0 < abs(self._strides[axis]) < abs(self._strides[moved])
 
     # }}}
@@ -221,13 +222,13 @@ def _cell_map(axes: int, tests: Iterable[str]) -> isl.Map:
 
 
 def _extent(strides: Sequence[int], axis: int) -> int:
-    """Return how many cells of *axis* may lie between neighbours along the next slower axis."""
+    """Return how many cells of *axis* fit between neighbors along the next slower axis."""
     own = abs(strides[axis])
     return ceil(Fraction(min(abs(stride) for stride in strides if abs(stride) > own), own))
 
 
 def fixed_parameters(points: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
-    """Return *points* where their parameters have these *sizes*."""
+    """Return *points* with the parameters fixed at *sizes*."""
     for name, (kind, index) in points.get_var_dict(PARAM).items():
         points = points.fix_val(kind, index, isl.Val(sizes[name]))
     return points.project_out(PARAM, 0, points.dim(PARAM))

@@ -1,10 +1,10 @@
-"""The types that generated code computes in, operation by operation.
+"""Types in which generated code evaluates operations.
 
-Loopy infers a type for each expression, but what it writes is C: a literal has the type that is wanted where it stands
-(the *type context*, that of the assignee), operands are converted as C does, and sums and products are chains without
-parentheses, evaluated from left to right. The rules here are those of Loopy 2025.2:
-``ExpressionToCExpressionMapper`` and ``CExpressionToCodeMapper`` in ``loopy/target/c/codegen/expression.py``, and
-``ExpressionToPyOpenCLCExpressionMapper`` in ``loopy/target/pyopencl.py``, method by method under the same names.
+Loopy infers a type for each expression, but it generates C. A literal takes the type of its *type context*, which is
+that of the assignee. C's conversions apply to operands. Sums and products are chains without parentheses, evaluated
+from left to right. The rules are those of Loopy 2025.2: ``ExpressionToCExpressionMapper`` and
+``CExpressionToCodeMapper`` in ``loopy/target/c/codegen/expression.py``, and ``ExpressionToPyOpenCLCExpressionMapper``
+in ``loopy/target/pyopencl.py``, method by method under the same names.
 """
 
 from collections.abc import Iterable, Iterator
@@ -44,18 +44,18 @@ from loopyperf.kernel import Kernel
 from loopyperf.polyhedral.sets import Same
 
 REPEATED = (2, 3, 4)
-"""exponents of complex numbers that are written as products"""
+"""exponents for which powers of complex numbers are written as products"""
 
 
 class GeneratedCode(Mapper[Chain, [Context]]):
-    """Tells how the code that Loopy generates for expressions of one kernel evaluates them."""
+    """The evaluation of a kernel's expressions in the code that Loopy generates."""
 
     def __init__(self, kernel: Kernel) -> None:
-        """Tell of expressions in *kernel*."""
+        """Analyze expressions of *kernel*."""
         super().__init__()
         self.kernel = kernel
         self.inferred = ExpressionTypes(kernel)
-        """what Loopy infers, on which some of its rules depend"""
+        """types that Loopy infers; some of its rules depend on them"""
         self._chains: dict[tuple[Same[Any], Context], Chain] = {}
         self._contexts: dict[LoopyType, Context] = {}
         self._variables: dict[str, NumberType] = {}
@@ -66,12 +66,12 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         self._calls_functions = isinstance(self._target, PyOpenCLTarget) and any(
             variable.dtype.involves_complex() for variable in variables
         )
-        """whether complex operations are calls of functions, and their operands no parts of a chain in C"""
+        """whether complex operations are function calls, whose operands join no chain of C operators"""
 
-    # {{{ what is asked
+    # {{{ expressions of instructions and calls
 
     def chain(self, expression: Any, context: Context) -> Chain:
-        """Return how *expression* is evaluated where a number of type *context* is wanted."""
+        """Return how *expression* is evaluated in type context *context*."""
         key = Same(expression), context
         known = self._chains.get(key)
         if known is None:
@@ -79,13 +79,13 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         return known
 
     def number(self, expression: Any, context: Context) -> NumberType:
-        """Return the type of *expression* where *context* is wanted; raises :class:`UncountableError` for no number."""
+        """Return the type of *expression* in *context*; raises :class:`UncountableError` if it is not a number."""
         return self.chain(expression, context).result
 
     def evaluated(self, instruction: MultiAssignmentBase) -> Iterator[tuple[Any, Context]]:
-        """Yield the expressions that *instruction* assigns, with what is wanted of each: the type of the assignee.
+        """Yield the expressions that *instruction* assigns, with their type contexts: the types of the assignees.
 
-        ``emit_assignment`` and ``emit_tuple_assignment`` in ``loopy/target/c/__init__.py``.
+        See ``emit_assignment`` and ``emit_tuple_assignment`` in ``loopy/target/c/__init__.py``.
         """
         expression: Any = instruction.expression
         names = instruction.assignee_var_names()
@@ -99,7 +99,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
             yield expression, None
 
     def parameters(self, call: prim.Call) -> Iterator[tuple[Any, Context]]:
-        """Yield the parameters of *call*, with what is wanted of each; ``ScalarCallable.emit_call``."""
+        """Yield the parameters of *call* with their type contexts; see ``ScalarCallable.emit_call``."""
         function: Any = call.function
         types: dict[int, Any] = self.kernel.callables[function.name].arg_id_to_dtype or {}
         for place, parameter in enumerate(call.parameters):
@@ -107,7 +107,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
             yield parameter, self.context(dtype) if isinstance(dtype, LoopyType) else None
 
     def context(self, dtype: LoopyType) -> Context:
-        """Return what is wanted for a number of type *dtype*."""
+        """Return the type context of numbers of type *dtype*."""
         if dtype not in self._contexts:
             self._contexts[dtype] = dtype_to_type_context(self._target, dtype)
         return self._contexts[dtype]
@@ -117,7 +117,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
     # {{{ chains
 
     def _by_functions(self, expression: Any, context: Context) -> NumberType | None:
-        """Return the type of the complex functions that compute *expression*, if that is how it is written."""
+        """Return the result type if *expression* is written as calls of complex functions; otherwise None."""
         if not self._calls_functions or context in INTEGERS:
             return None
         result = self.inferred.number(expression)
@@ -126,10 +126,10 @@ class GeneratedCode(Mapper[Chain, [Context]]):
     def _combined(
         self, operator: str | None, kind: Kind, expr: Any, children: Iterable[Any], context: Context
     ) -> Chain:
-        """Return the chain of *children*; the chains that they are become part of it where no parentheses are written.
+        """Return the chain of *children*; chains of children are merged into it where C needs no parentheses.
 
-        ``join_rec`` and ``parenthesize_if_needed``: an operand of the same precedence has none, wherever it stands.
-        Where there are complex ones, those that are real are combined first, unless the kernel forbids it.
+        See ``join_rec`` and ``parenthesize_if_needed``: operands of the same precedence get no parentheses, at any
+        position. If some operands are complex, the real ones are combined first, unless the kernel forbids it.
         """
         functions = self._by_functions(expr, context)
         if functions and self.kernel.loopy_kernel.options.allow_fp_reordering:
@@ -146,7 +146,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
     def _pair(
         self, kind: Kind, left: Any, right: Any, contexts: tuple[Context, Context], result: NumberType | None = None
     ) -> Chain:
-        """Return the operation on *left* and *right* that works in type *result*, or in what C converts them to."""
+        """Return the operation on *left* and *right* in type *result*, or in the type to which C converts them."""
         first, second = self.number(left, contexts[0]), self.number(right, contexts[1])
         result = result or converted(first, second)
         links = Link(left, contexts[0], first, first), Link(right, contexts[1], second, result, kind, first)
@@ -172,7 +172,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         return self._combined("^", "bitwise", expr, expr.children, context)
 
     def map_min(self, expr: Any, context: Context) -> Chain:
-        """Calls of functions of two arguments, the last two first."""
+        """Calls of functions of two arguments, starting with the last two."""
         return self._combined(None, "min/max", expr, reversed(expr.children), context)
 
     map_max = map_min
@@ -182,7 +182,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
     # {{{ other operations
 
     def map_quotient(self, expr: prim.Quotient, context: Context) -> Chain:
-        """Integers are converted to the type that is wanted before they are divided."""
+        """Integers are converted to the type of the context before the division."""
         operands = expr.numerator, expr.denominator
         functions = self._by_functions(expr, context)
         quotient = self._pair("div", *operands, (context, context), functions)
@@ -192,14 +192,14 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         return self._pair("div", *operands, (context, context), wanted)
 
     def map_floor_div(self, expr: Any, context: Context) -> Chain:
-        """Integers, whatever is wanted."""
+        """Operands are integers in every type context."""
         inner = INDEX if context == INDEX else "i"
         return self._pair("div", expr.numerator, expr.denominator, (inner, inner))
 
     map_remainder = map_floor_div
 
     def map_power(self, expr: prim.Power, context: Context) -> Chain:
-        """A square is written as a product, and counted as the power that it is; other powers are calls."""
+        """A square is written as a product but counted as one power; other powers are function calls."""
         exponent = expr.exponent if prim.is_constant(expr.exponent) else None
         functions = self._by_functions(expr, context)
         if functions and exponent in REPEATED:
@@ -224,7 +224,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         return Chain((*links, again._replace(left=chain.result)), chain.result, "*")
 
     def _repeated(self, base: Any, times: int, context: Context) -> Chain:
-        """Return the product of calls that is written for a complex *base* to the power of *times*."""
+        """Return the product, by function calls, that Loopy writes for a complex *base* to the power of *times*."""
         result = self.inferred.number(base)
         if prim.is_constant(base):
             return self._leaf(base, context, result)
@@ -232,7 +232,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         return Chain((as_operand(self.chain(base, context), base, context), *[again] * (times - 1)), result)
 
     def map_comparison(self, expr: prim.Comparison, context: Context) -> Chain:
-        """Literals have the type that Loopy infers for the difference of both sides."""
+        """Literals take the type that Loopy infers for the difference of both sides."""
         left, right = cast("Any", expr.left), cast("Any", expr.right)
         inner = self.context(self.inferred(left - right))
         return replace(self._pair("compare", left, right, (inner, inner)), result=INT)
@@ -266,13 +266,13 @@ class GeneratedCode(Mapper[Chain, [Context]]):
     # {{{ conversions and choices
 
     def map_type_cast(self, expr: TypeCast, context: Context) -> Chain:
-        """Nothing is written for a conversion to the type that Loopy infers anyway; ``wrap_in_typecast``."""
+        """A cast to the type that Loopy infers anyway is not written; see ``wrap_in_typecast``."""
         if self.inferred(expr.child) == expr.type:
             return self.chain(expr.child, context)
         return self._leaf(expr, context, number_type(expr.type))
 
     def map_if(self, expr: prim.If, context: Context) -> Chain:
-        """Each side is converted to what Loopy infers for the whole, if it infers something else for the side."""
+        """A side is converted to the type inferred for the whole if its own inferred type differs."""
         inferred = self.inferred(expr)
         sides = [
             self.number(side, context) if self.inferred(side) == inferred else number_type(inferred)
@@ -301,10 +301,10 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         return self._variables[variable.name]
 
     def stands_for(self, name: str, context: Context) -> Any:
-        """Return what is written for the loop variable *name* outside of indices, if it is not its name.
+        """Return the expression written for loop variable *name* outside of indices; None if it is the variable itself.
 
-        One that is unrolled is a literal; one that runs in parallel is the number of a work-item or a group, to which
-        the literals in its first value are added.
+        An unrolled variable becomes a literal. A parallel one becomes the number of the work-item or group, plus the
+        literals of its first value.
         """
         if context == INDEX or name not in self.kernel.loopy_kernel.inames:
             return None
@@ -313,7 +313,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         return self._written[name]
 
     def map_call(self, expr: prim.Call, context: Context) -> Chain:
-        """Parameters are converted to what Loopy infers, unless it infers that of them: then C's own types choose."""
+        """The type is the inferred one. If all inferred types are double, C's overloads for the written types apply."""
         result = self.inferred.number(expr)
         if self._has_overloads and result == FLOATS["d"]:
             types = [self.number(*parameter) for parameter in self.parameters(expr)]
@@ -322,7 +322,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         return self._leaf(expr, context, result)
 
     def map_algebraic_leaf(self, expr: Any, context: Context) -> Chain:
-        """Loads, calls and members of structures have the type that Loopy infers."""
+        """Loads, calls and structure members have the type that Loopy infers."""
         return self._leaf(expr, context)
 
     handle_unsupported_expression = map_algebraic_leaf
@@ -332,5 +332,5 @@ class GeneratedCode(Mapper[Chain, [Context]]):
 
 
 def _chosen(function: NumberType, parameters: Iterable[NumberType]) -> NumberType:
-    """Return the type in which C++ and OpenCL call a *function* of doubles whose *parameters* may all be floats."""
+    """Return the type of the C++ or OpenCL overload of a *function* of doubles: float for float *parameters* only."""
     return FLOATS["f"] if all(each == FLOATS["f"] for each in parameters) else function

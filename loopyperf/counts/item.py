@@ -1,4 +1,4 @@
-"""What is counted: operations, accesses of memory, and what launching and waiting costs."""
+"""Counted items: operations, memory accesses and overheads of launches."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,12 +10,12 @@ Direction = Literal["load", "store"]
 
 
 class MemorySpace(Word):
-    """Where an array lives."""
+    """The memory that holds an array."""
 
     GLOBAL = "global"
     LOCAL = "local"
     PRIVATE = "private"
-    """the part of device memory that holds private arrays which are no registers"""
+    """device memory of private arrays that are not in registers: local (stack) memory in CUDA's terms"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +35,19 @@ class Access:
     direction: Direction
     """``"load"`` or ``"store"``"""
     space: MemorySpace
-    """the memory"""
+    """the accessed memory"""
     bits: int
-    """of a value"""
+    """size of a value"""
     stride: str
     """amortized stride fraction of a global access; empty for local memory"""
 
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """What a launch costs beside its instructions."""
+    """An overhead of a launch beyond its instructions."""
 
     kind: Literal["barriers", "work-groups", "launches"]
-    """of what"""
+    """kind of overhead"""
 
 
 WORK_GROUPS = Overhead("work-groups")

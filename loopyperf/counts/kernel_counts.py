@@ -1,4 +1,4 @@
-"""Everything that a kernel does, counted: one pass over its launches and instructions."""
+"""Counts of everything that a kernel does, in one walk over its launches and instructions."""
 
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping
@@ -39,19 +39,19 @@ from loopyperf.polyhedral.sets import Same
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A kernel's name, sizes and groups; without what Loopy knows of it, so that it can be kept."""
+    """Name, sizes and groups of a kernel, without Loopy objects, so that it can be stored."""
 
     name: str
-    """of the entry point"""
+    """name of the entry point"""
     assumptions: isl.BasicSet
-    """a set of parameters: those that the kernel takes, where their values are admitted"""
+    """the kernel's parameters and their admissible values"""
     group: Group
-    """what a group takes of a core, at least"""
+    """minimum resources of a core that a group occupies"""
     contiguous: frozenset[str] = frozenset()
-    """strides and offsets that it takes too, and that were given no value: its arrays are contiguous"""
+    """parameters that are strides or offsets without a given value: the arrays are contiguous"""
 
 
-# {{{ one pass over launches and instructions
+# {{{ one walk over launches and instructions
 
 
 OnUnknown = Literal["refuse", "report"]
@@ -66,47 +66,47 @@ class Tally:
     source: str
     """instruction id, barrier label or launch"""
     item: Item
-    """what is counted"""
+    """the counted item"""
     number: int | Fraction
-    """how many of them are in one execution"""
+    """items per execution"""
     executions: QuasiPolynomial
-    """how often it is executed, as a function of the sizes"""
+    """number of executions as a function of the sizes"""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What was not counted, and why."""
+    """An instruction that was not counted, with the reason."""
 
     source: str
     """instruction id"""
     reason: str
-    """why it has no count, in words"""
+    """why it has no count"""
     keyword: str | None
-    """what to state through ``typical`` to have it counted"""
+    """key of ``typical`` that makes it countable"""
 
 
 @dataclass(frozen=True)
 class KernelTallies:
-    """What a kernel does, as exact functions of its sizes, instruction by instruction."""
+    """Counts of a kernel as exact functions of its sizes, by instruction."""
 
     kernel: Signature
-    """its name, the sizes that it takes, how large its groups are"""
+    """name, sizes and groups of the kernel"""
     counting: Counting
     """``"executed"`` or ``"paper"``"""
     tallies: tuple[Tally, ...]
-    """what each instruction, barrier and launch does"""
+    """counts of each instruction, barrier and launch"""
     sub_group_size: int | None = None
-    """lanes that were counted as one"""
+    """lanes of the counted sub-groups; None if work-items are counted"""
     assumed: tuple[str, ...] = ()
-    """what the source does not tell and nobody stated: sentences"""
+    """assumptions about what neither the source nor ``typical`` determines, one sentence each"""
     left_out: tuple[LeftOut, ...] = ()
-    """instructions that were not counted; none unless they are asked to be reported"""
+    """instructions that were not counted; empty unless ``on_unknown`` is ``"report"``"""
     runs: Mapping[str, Executions] = field(default_factory=dict[str, Executions])
-    """instruction -> how often its loops run it; only where something was left out"""
+    """instruction -> executions of its loops; filled only if instructions were left out"""
 
     @cached_property
     def totals(self) -> Mapping[Item, tuple[tuple[QuasiPolynomial, int | Fraction], ...]]:
-        """Return for each item its distinct execution counts with their multiplicities."""
+        """Return the distinct execution counts of each item, with their multiplicities."""
         sums: dict[Item, dict[Same[QuasiPolynomial], int | Fraction]] = defaultdict(lambda: defaultdict(int))
         for tally in self.tallies:
             sums[tally.item][Same(tally.executions)] += tally.number
@@ -121,52 +121,52 @@ def count_kernel(
     sub_group_size: int | None = None,
     on_unknown: OnUnknown = "refuse",
 ) -> KernelTallies:
-    """Return everything that *kernel* does, counted exactly.
+    """Return the exact counts of everything that *kernel* does.
 
-    *typical* states what the source does not tell. *sub_group_size* counts sub-groups of so many lanes in place of
-    work-items. With *on_unknown* ``"report"`` an instruction that cannot be counted is left out and listed.
+    *typical* has values that the source does not determine. *sub_group_size* counts sub-groups of that many lanes
+    instead of work-items. With *on_unknown* ``"report"``, instructions that cannot be counted are left out and listed.
 
-    Raises :class:`UncountableError`, naming instruction, construct and keyword, for what has no exact count, and
-    :class:`ParameterError` for an option or a typical value that makes no sense.
+    Raises :class:`UncountableError` for a construct without an exact count, naming instruction, construct and keyword,
+    and :class:`ParameterError` for an invalid option or typical value.
     """
     check_options(counting, sub_group_size, on_unknown)
-    stated = Typical({}) if typical is None else typical
-    lanes = None if sub_group_size is None else int(sub_group_size)  # of NumPy, too
-    counted = _Pass(kernel, counting, stated, lanes, on_unknown).counted()
-    stated.check_all_used(kernel.name)
+    given = Typical({}) if typical is None else typical
+    lanes = None if sub_group_size is None else int(sub_group_size)  # also from NumPy integers
+    counted = _KernelCounter(kernel, counting, given, lanes, on_unknown).counted()
+    given.check_all_used(kernel.name)
     return counted
 
 
 def memory_references(kernel: Kernel, typical: Typical) -> list[tuple[Site, Reference]]:
-    """Return all loads and stores of *kernel*, each with where it happens."""
-    walk = _Pass(kernel, "executed", typical, None, "refuse")
+    """Return all loads and stores of *kernel* with their sites."""
+    walk = _KernelCounter(kernel, "executed", typical, None, "refuse")
     sightings = (sighting for launch in kernel.launches for sighting in walk.walked(launch))
     return [(each.site, each.event) for each in sightings if isinstance(each.event, Reference)]
 
 
 def check_options(counting: object, sub_group_size: object, on_unknown: object) -> None:
-    """Raise :class:`ParameterError` for an option that is none, whatever its type."""
+    """Raise :class:`ParameterError` for an invalid option, of any type."""
     if not isinstance(counting, str) or counting not in COUNTINGS:
         raise ParameterError(f"unknown counting {counting!r}; choose one of: {', '.join(COUNTINGS)}")
     if not isinstance(on_unknown, str) or on_unknown not in ("refuse", "report"):
-        raise ParameterError(f"unknown on_unknown {on_unknown!r}; choose one of: refuse, report")
+        raise ParameterError(f"on_unknown must be 'refuse' or 'report', got {on_unknown!r}")
     is_integer = isinstance(sub_group_size, (int, np.integer)) and not isinstance(sub_group_size, bool)
     is_number = is_integer and int(cast("int", sub_group_size)) > 0
     if sub_group_size is not None and not is_number:
-        raise ParameterError(f"sub_group_size is a number of lanes, 1 or more, received {sub_group_size!r}")
+        raise ParameterError(f"sub_group_size must be an integer >= 1, got {sub_group_size!r}")
 
 
 @dataclass(frozen=True)
 class _Sighting:
-    """An event of the walk, with where it happens."""
+    """An event of the walk with its site."""
 
     site: Site
     event: Event
     number: int | Fraction
 
 
-class _Pass:
-    """One counting of one kernel; what is shared between instructions lives here."""
+class _KernelCounter:
+    """One counting of one kernel, with the state that its instructions share."""
 
     def __init__(
         self, kernel: Kernel, counting: Counting, typical: Typical, sub_group_size: int | None, on_unknown: OnUnknown
@@ -201,7 +201,7 @@ class _Pass:
 
     @contextmanager
     def _refusals_of(self, source: str, prefix: str) -> Generator[None]:
-        """Begin the refusals of *source* with *prefix*, or leave *source* out of the counts."""
+        """Prepend *prefix* to refusals of *source*, or leave *source* out of the counts."""
         try:
             yield
         except UncountableError as error:
@@ -216,7 +216,7 @@ class _Pass:
         return self._refusals_of(name, f"instruction {name!r}")
 
     def walked(self, launch: Launch) -> Iterator[_Sighting]:
-        """Yield every operation and every reference of *launch*, with where it happens."""
+        """Yield every operation and every reference of *launch* with its site."""
         for guard in guards(self.kernel, launch):
             with self._of_instruction(guard.instruction.id):
                 events = self.walker.events_of_guard(guard)
@@ -236,7 +236,7 @@ class _Pass:
             yield _Sighting(Site(launch, inames - {at_once}, conditions, instruction.id), event, number)
 
     def _tally(self, sighting: _Sighting, classifier: StrideClassifier) -> Iterator[Tally]:
-        """Yield the tally of *sighting*, unless it never happens: then it has no stride class either."""
+        """Yield the tally of *sighting*; nothing if it never executes, since it has no stride class then."""
         site, event = sighting.site, sighting.event
         with self._of_instruction(site.source):
             executions = self.counter.executions(site, self.counting)
@@ -245,7 +245,7 @@ class _Pass:
                 yield _tally(site.launch, site.source, item, executions, sighting.number)
 
     def _runs(self) -> dict[str, Executions]:
-        """Return for each instruction how often its loops run it, those bounded by data once where nothing is known."""
+        """Return the executions of each instruction's loops; loops bounded by unknown data count as one iteration."""
         return {
             instruction.id: self._runs_of(launch, instruction)
             for launch in self.kernel.launches

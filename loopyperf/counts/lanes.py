@@ -1,13 +1,13 @@
-"""How an access moves from one work-item to the next.
+"""How the address of an access changes from one work-item to the next.
 
-Neighbouring work-items along ``l.0`` are the lanes of a sub-group. Most addresses are affine in the lane: each lane is
-as far from the next one as any other. Others wrap or stand still for some lanes; those lanes are enumerated, in a
-typical pass of the loops around: of several passes in the middle, the median by how far its lanes reach. So
-``a[(i+1) % n]``, which wraps in the last group of many, has the class of the others, and ``a[i % 8]``, which wraps in
-all of them, that of lanes that wrap. Where the address itself is data, nothing is known.
+Neighboring work-items along ``l.0`` are the lanes of a sub-group. Most addresses are affine in the lane, so neighboring
+lanes are equally far apart. Other addresses wrap or repeat for some lanes. These lanes are enumerated in a typical
+iteration of the surrounding loops: of several iterations in the middle, the one with the median span. So
+``a[(i+1) % n]``, which wraps only in the last of many groups, gets the class of the other groups, and ``a[i % 8]``,
+which wraps in every group, gets the class of lanes that wrap. If the address itself is data, nothing is known.
 
-As in the paper, all lanes are looked at with the same values of the loops around: in a loop that starts from the lane,
-as in ``i <= j < n``, these are not passes that the lanes make together.
+As in the paper, all lanes are compared at the same values of the surrounding loops. In a loop that starts from the
+lane, as in ``i <= j < n``, the lanes do not execute these iterations together.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,57 +33,57 @@ from loopyperf.kernel import Kernel
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 ENUMERATED = 32
-"""lanes"""
+"""most lanes that are enumerated"""
 ITERATIONS = 24
-"""of the loops around, one after another, so that what wraps in every second, third, fourth or eighth has its share"""
+"""consecutive iterations that are enumerated, so that wraps in every second, third, fourth or eighth are represented"""
 SEPARATE = 5
-"""elements: lanes further apart do not share what memory moves at once; the highest stride class is more than 4"""
+"""elements: lanes further apart do not share a memory transaction; the highest stride class is more than 4"""
 
 
 @dataclass(frozen=True, slots=True)
 class EvenLanes:
-    """Lanes that are all equally far apart."""
+    """Lanes at equal distances."""
 
     steps: tuple[int, ...]
-    """from one lane to the next, for each index"""
+    """step from one lane to the next, for each index"""
     stride: int
-    """elements from one lane's address to the next one's, without sign"""
+    """distance between the addresses of neighboring lanes in elements, without sign"""
 
     @property
     def density(self) -> Fraction:
-        """Return the share of the elements between lanes that some lane has."""
+        """Return the share of the elements between lanes that a lane accesses."""
         return Fraction(1, max(self.stride, 1))
 
 
 @dataclass(frozen=True, slots=True)
 class UnevenLanes:
-    """Lanes one by one."""
+    """Lanes given one by one."""
 
     addresses: tuple[int, ...]
-    """in elements"""
+    """address of each lane, in elements"""
     indices: tuple[tuple[int, ...], ...]
 
     @property
     def span(self) -> int:
-        """Return the elements that the lanes reach over, gaps between lanes that are far apart cut short."""
+        """Return the number of elements that the lanes span, with gaps between distant lanes cut short."""
         gaps = (after - before for before, after in pairwise(sorted(set(self.addresses))))
         return 1 + sum(min(gap, SEPARATE) for gap in gaps)
 
     @property
     def stride(self) -> int:
-        """Return how many elements a lane stands for: 0 where all have the same address."""
+        """Return the mean distance between lanes in elements, rounded up; 0 if all lanes have the same address."""
         return ceil(Fraction(self.span - 1, max(len(self.addresses) - 1, 1)))
 
     @property
     def density(self) -> Fraction:
-        """Return the share of the elements reached over that some lane has."""
+        """Return the share of the spanned elements that a lane accesses."""
         return Fraction(len(set(self.addresses)) - 1, max(self.span - 1, 1))
 
     @property
     def sharing(self) -> str:
-        """Return how lanes share elements, as the fraction of an element each and the lane at which they begin again.
+        """Return how lanes share elements: the number of elements per lane, and the lane at which the pattern repeats.
 
-        Empty where they share none, or all the same one.
+        Empty if they share none, or if all access the same one.
         """
         number = len(self.addresses)
         if len(set(self.addresses)) in (1, number):
@@ -95,7 +95,7 @@ class UnevenLanes:
 
 @dataclass(frozen=True, slots=True)
 class LanesByData:
-    """Lanes whose addresses are data."""
+    """Lanes whose addresses depend on data."""
 
 
 Lanes = EvenLanes | UnevenLanes | LanesByData
@@ -106,7 +106,7 @@ def lanes_of(
 ) -> Lanes | None:
     """Return how *ref* moves along ``l.0`` in the loops over *inames*, at the (large) *sizes*.
 
-    None where lanes have to be enumerated and none is active at *sizes*.
+    None if lanes have to be enumerated and none is active at *sizes*.
     """
     lanes = kernel.lane_inames(inames)
     if _differ_by_data(kernel, inames, loops, lanes, ref):
@@ -119,15 +119,15 @@ def lanes_of(
     return EvenLanes(known, abs(sum(map(mul, known, strides))))
 
 
-# {{{ lanes that are equally far apart
+# {{{ lanes at equal distances
 
 
 def _step(expression: Any, lanes: frozenset[str]) -> Any | None:
-    """Return what *expression* grows by from lane to lane, an expression; None where it is not affine in *lanes*."""
+    """Return the growth of *expression* from lane to lane, as an expression; None if it is not affine in *lanes*."""
     if not lanes & get_dependencies(expression):
         return 0
     try:
-        # Flattening drops products with zero, which the collector does not expect.
+        # Flattening drops products with zero, which the collector cannot handle.
         coefficients = CoefficientCollector(lanes)(flatten(_OffsetsByName(lanes)(expression)))
     except (ExpressionNotAffineError, UnsupportedExpressionError, RuntimeError):
         return None
@@ -135,7 +135,7 @@ def _step(expression: Any, lanes: frozenset[str]) -> Any | None:
 
 
 class _OffsetsByName(IdentityMapper[[]]):
-    """Writes a variable for whatever is not affine and is the same for all lanes."""
+    """Replaces parts that are not affine, and are the same for all lanes, by a variable."""
 
     def __init__(self, lanes: frozenset[str]) -> None:
         super().__init__()
@@ -152,13 +152,13 @@ class _OffsetsByName(IdentityMapper[[]]):
 # }}}
 
 
-# {{{ lanes told apart by data
+# {{{ lanes that differ by data
 
 
 def _differ_by_data(
     kernel: Kernel, inames: frozenset[str], loops: LoopPoints, lanes: frozenset[str], ref: Reference
 ) -> bool:
-    """Return whether an index of *ref* depends on data that differs between neighbouring lanes."""
+    """Return whether an index of *ref* depends on data that differs between neighboring lanes."""
     own = {loop for loop, data in loops.starts.items() if data & kernel.lane_variables}
     known = inames | kernel.parameters
     names = frozenset[str]().union(*map(get_dependencies, ref.index))
@@ -168,7 +168,7 @@ def _differ_by_data(
 
 
 def offsets_in_temporaries(kernel: Kernel) -> dict[str, Any]:
-    """Return what the integer temporaries stand for in which lanes have no data of their own."""
+    """Return the values of the integer temporaries whose data does not differ between lanes."""
     known = kernel.parameters | kernel.loopy_kernel.all_inames()
 
     def is_of_lanes(value: Any) -> bool:
@@ -180,9 +180,9 @@ def offsets_in_temporaries(kernel: Kernel) -> dict[str, Any]:
 
 
 def _data_moves_lanes(expression: Any, lanes: frozenset[str], known: frozenset[str]) -> bool:
-    """Return whether data tells how far apart *lanes* are: data that is no summand, which would move all alike.
+    """Return whether data determines the distance between *lanes*; a term that is only added moves all lanes equally.
 
-    Data is what depends on other names than *known* ones, and what functions return.
+    Data is what depends on names outside of *known*, and the results of functions.
     """
     if not _depends(expression, lanes) or not _is_data(expression, known):
         return False
@@ -232,11 +232,10 @@ class _Calls(WalkMapper[[]]):
 def _typical(
     points: isl.Set, lanes: frozenset[str], ref: Reference, strides: Sequence[int], sizes: Mapping[str, int]
 ) -> UnevenLanes | None:
-    """Return the lanes in a typical pass of the other loops.
+    """Return the lanes in a typical iteration of the other loops.
 
-    Of the passes looked at, those with fewer lanes than others, of a group cut short, are left out. Of the rest it is
-    the median by the elements that the lanes reach over, of equal ones by their addresses, of two in the middle the
-    lesser.
+    Iterations with fewer lanes than others, which belong to a partial group, are ignored. Of the others it is the
+    median by span, then by addresses; of two in the middle the lower one.
     """
     for name, (kind, place) in points.get_var_dict(PARAM).items():
         points = points.fix_val(kind, place, _val(sizes[name]))
@@ -255,10 +254,10 @@ def _typical(
 
 
 def _iteration(points: isl.Set, lane: str, number: int) -> Iterator[tuple[tuple[str, int], ...]]:
-    """Yield the first points of one of the PASSES in the middle, by its *number*, lane by lane.
+    """Yield the first points of iteration *number* of the :data:`ITERATIONS` in the middle, lane by lane.
 
-    Each loop goes on by one from pass to pass, from its last value to its first. Where it does not have that value, it
-    has the next lower one.
+    Each loop variable advances by one per iteration and wraps from its last value to its first. If the loop skips the
+    value, the next lower one is used.
     """
     names = points.get_var_names_not_none(SET)
     values: dict[str, int] = {}
@@ -282,7 +281,7 @@ def _val(value: int) -> isl.Val:
 
 
 class _AtPoint(EvaluationMapper[int]):
-    """Evaluates an index where what it does not know is the same for all lanes, and zero."""
+    """Evaluates an index; unknown parts are the same for all lanes and count as zero."""
 
     def map_variable(self, expr: prim.Variable) -> int:
         return self.context.get(expr.name, 0)

@@ -1,7 +1,7 @@
-"""The points that loops visit, those included whose bounds are loaded, and what code has in place of loop variables.
+"""The points that loops visit, including loops with loaded bounds, and the code that replaces loop variables.
 
-Loopy lets the bounds of a loop be variables that the kernel computes. Such loops are counted with what the user says is
-typical: the number of passes, where a loop stands for itself; else the values of the variables.
+Loopy allows loop bounds that the kernel computes. Such loops are counted with typical values from the user: the
+iteration count if the loop is independent of other loops, otherwise the values of the variables in its bounds.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -35,23 +35,23 @@ PARAM = isl.dim_type.param
 
 @dataclass(frozen=True, slots=True)
 class LoopPoints:
-    """Where loops run."""
+    """The points of a loop nest."""
 
     points: isl.Set
-    """over the inames; its parameters are the kernel's"""
+    """points over the inames; the parameters are the kernel's"""
     weight: Fraction = Fraction(1)
-    """of each point: one, unless a loop makes a fractional number of passes"""
+    """weight of each point: 1 unless a loop has a fractional iteration count"""
     shifted: frozenset[str] = frozenset()
-    """loops of which only the number of passes is known: their variables count from zero here"""
+    """loops of which only the iteration count is known; their variables start from zero here"""
     starts: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-    """loop -> the data that it starts from, for loops that start from data"""
+    """loop -> data that determines its first value"""
     by_data: frozenset[str] = frozenset()
-    """loops that data bounds"""
+    """loops with bounds that depend on data"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """A constraint of loops by data, a bound of one of them."""
+    """A constraint that bounds one of its loops by data."""
 
     loop: str
     data: frozenset[str]
@@ -61,42 +61,42 @@ class _Bound:
 def loop_points(kernel: Kernel, inames: frozenset[str], typical: Typical) -> LoopPoints:
     """Return the points that loops over exactly *inames* visit.
 
-    Raises :class:`UncountableError` where bounds are data of which nothing is stated.
+    Raises :class:`UncountableError` if bounds depend on data without a typical value.
     """
     points = kernel.domain(inames)
     data = _data(kernel, points)
     if not data:
         return LoopPoints(points)
     bounds = [bound for bound in _bounds(points, data) if _is_homed_by_data(kernel, bound)]
-    passes: dict[str, Fraction] = {}
+    iterations: dict[str, Fraction] = {}
     for loop in sorted({bound.loop for bound in bounds}):
         of_loop = [bound for bound in bounds if bound.loop == loop]
         number, points = _settled(points, loop, of_loop, typical)
-        passes.update(number)
+        iterations.update(number)
     for name in data:
         points = _without_parameter(points, name)
-    for loop, number in passes.items():
+    for loop, number in iterations.items():
         points = _iterating(points, loop, ceil(number))
-    weights = (number / ceil(number) if number else Fraction(1) for number in passes.values())
+    weights = (number / ceil(number) if number else Fraction(1) for number in iterations.values())
     starts = {bound.loop: bound.data for bound in bounds if bound.from_below}
     by_data = frozenset(bound.loop for bound in bounds)
-    return LoopPoints(points, reduce(mul, weights, Fraction(1)), frozenset(passes), starts, by_data)
+    return LoopPoints(points, reduce(mul, weights, Fraction(1)), frozenset(iterations), starts, by_data)
 
 
 def loops_bounded_by_data(kernel: Kernel, inames: frozenset[str]) -> frozenset[str]:
-    """Return those of *inames* whose loops are bounded by what the kernel loads or computes."""
+    """Return the *inames* whose loops are bounded by values that the kernel loads or computes."""
     points = kernel.domain(inames)
     found = _bounds(points, _data(kernel, points))
     return frozenset(bound.loop for bound in found if _is_homed_by_data(kernel, bound))
 
 
 def leaning_loops(kernel: Kernel, launch: Launch, points: isl.Set) -> frozenset[str]:
-    """Return the sequential loops of *points* that do not start from the same value in all work-items of a group.
+    """Return the sequential loops of *points* whose first value differs between the work-items of a group.
 
-    What starts from such a loop is one as well: when all are in the same pass of it, they are at different values.
-    Loops on the host are none, nor are unrolled ones: a pass, or a copy, of theirs has one value for all work-items.
-    Neither are those that Loopy bounds without the inames of the work-items, and has conditions inside: because these
-    are of other domains, or because all work-items have to meet a barrier inside.
+    A loop that starts from such a loop's variable is one as well: in the same iteration, work-items have different
+    values. The result has no loops on the host and no unrolled loops, whose iterations or copies have one value for all
+    work-items. It also has no loops that Loopy bounds without local inames, with conditions inside, because the bounds
+    are in other domains or because all work-items have to reach a barrier inside.
     """
     names = points.get_var_names_not_none(SET)
     axes = {name: kernel.hardware_axes.get(name) for name in names}
@@ -119,10 +119,10 @@ def leaning_loops(kernel: Kernel, launch: Launch, points: isl.Set) -> frozenset[
 
 
 def _starts_uniformly(points: isl.Set, loop: str, names: Collection[str]) -> bool:
-    """Return whether *loop* has the same first value in *points* whatever those of *names* are.
+    """Return whether the first value of *loop* in *points* is the same for all values of *names*.
 
-    Where it is bounded together with a loop inside it, no constraint says so: the first value is that of which there
-    is a pass of the inner loop.
+    If an inner loop bounds *loop*, no single constraint shows it: the first value is the first with an iteration of the
+    inner loop.
     """
     around = [name for name in points.get_var_names_not_none(SET) if name != loop]
     start = first_values(points, around, loop)
@@ -133,7 +133,7 @@ def _starts_uniformly(points: isl.Set, loop: str, names: Collection[str]) -> boo
 
 
 def first_values(points: isl.Set, around: Sequence[str], loop: str) -> isl.Map:
-    """Return the map from the values of the loops *around* to the first one that *loop* has there in *points*."""
+    """Return the map from values of the loops *around* to the first value of *loop* in *points*."""
     order = [*around, loop]
     places = ", ".join(f"x{order.index(name)}" for name in points.get_var_names_not_none(SET))
     outside = ", ".join(f"x{place}" for place in range(len(around)))
@@ -141,7 +141,7 @@ def first_values(points: isl.Set, around: Sequence[str], loop: str) -> isl.Map:
 
 
 def _bounds_from_below(points: isl.Set, loop: str) -> Iterator[frozenset[str]]:
-    """Yield which loops each constraint involves that *points* bound the values of *loop* with from below."""
+    """Yield the loops in each constraint of *points* that bounds *loop* from below."""
     place = points.get_var_names_not_none(SET).index(loop)
     for basic in points.get_basic_sets():
         for constraint in basic.get_constraints():
@@ -152,9 +152,9 @@ def _bounds_from_below(points: isl.Set, loop: str) -> Iterator[frozenset[str]]:
 
 
 def bounding_around(kernel: Kernel, names: Sequence[str], loop: str, inner: Collection[str]) -> list[str]:
-    """Return those of *names* that Loopy may bound *loop* with; *inner* are the loops inside it.
+    """Return the *names* that may occur in Loopy's bounds of *loop*: those of its domain and the domains around it.
 
-    They are in its domain or in a domain around that.
+    *inner* are the loops inside *loop*.
     """
     home = kernel.loopy_kernel.get_home_domain_index(loop)
     domains = (home, *kernel.loopy_kernel.all_parents_per_domain()[home])
@@ -167,9 +167,9 @@ def _data(kernel: Kernel, points: isl.Set) -> frozenset[str]:
 
 
 def _settled(points: isl.Set, loop: str, bounds: list[_Bound], typical: Typical) -> tuple[dict[str, Fraction], isl.Set]:
-    """Return the number of passes of *loop*, or *points* at the typical values of the data that bound it."""
+    """Return the iteration count of *loop*, or *points* at the typical values of the data that bound it."""
     data = sorted({name for bound in bounds for name in bound.data})
-    why = f"loop {loop} is bounded by data ({', '.join(data)}), which the source does not tell"
+    why = f"loop {loop} is bounded by data ({', '.join(data)})"
     stands_alone = _stands_alone(points, loop, data)
     if stands_alone and (typical.has(loop) or (len(data) > 1 and not all(map(typical.has, data)))):
         return {loop: typical.iterations(loop, why)}, points
@@ -179,7 +179,7 @@ def _settled(points: isl.Set, loop: str, bounds: list[_Bound], typical: Typical)
 
 
 def _stands_alone(points: isl.Set, loop: str, data: Iterable[str]) -> bool:
-    """Return whether nothing but *data*, and a first value, bounds *loop*, and it bounds no other loop."""
+    """Return whether only *data* and a constant first value bound *loop*, and *loop* bounds no other loop."""
     for name in data:
         points = _without_parameter(points, name)
     kind, place = points.get_var_dict()[loop]
@@ -205,7 +205,7 @@ def _bounds(points: isl.Set, data: frozenset[str]) -> Iterator[_Bound]:
 
 
 def _is_homed_by_data(kernel: Kernel, bound: _Bound) -> bool:
-    """Return whether it is *bound*'s loop that data bounds, and not only one around a loop that they do bound."""
+    """Return whether data bounds the loop of *bound* itself, not only a loop around or inside it."""
     home = kernel.loopy_kernel.domains[kernel.loopy_kernel.get_home_domain_index(bound.loop)]
     return bool(bound.data & frozenset(home.get_var_names_not_none(PARAM)))
 
@@ -226,32 +226,32 @@ def _fixed(points: isl.Set, name: str, value: int) -> isl.Set:
     return points if place is None else points.fix_val(*place, isl.Val(str(value))).project_out(*place, 1)
 
 
-def _iterating(points: isl.Set, loop: str, passes: int) -> isl.Set:
-    """Return *points* where *loop* makes so many *passes* from its first value, or from zero where that is data."""
+def _iterating(points: isl.Set, loop: str, iterations: int) -> isl.Set:
+    """Return *points* with this many *iterations* of *loop*, from its first value or, if that is data, from zero."""
     _, place = points.get_var_dict()[loop]
     known = points.dim_min_val(place)
     first = known if known.is_int() else isl.Val.zero(points.get_ctx())
-    return points.lower_bound_val(SET, place, first).upper_bound_val(SET, place, first + isl.Val(str(passes - 1)))
+    return points.lower_bound_val(SET, place, first).upper_bound_val(SET, place, first + isl.Val(str(iterations - 1)))
 
 
 # }}}
 
 
-# {{{ what code has in the place of a loop variable
+# {{{ code that replaces loop variables
 
 
 def written_iname(kernel: Kernel, iname: str) -> Any:
-    """Return what the code generator replaces *iname* by, None if by a variable.
+    """Return the expression that generated code has instead of *iname*; None if it is a variable.
 
-    ``generate_unroll_loop`` and ``set_up_hw_parallel_loops`` in ``loopy/codegen/loop.py``. An unrolled loop that does
-    not start from a number, or has no constant number of passes, is taken for one that is not unrolled.
+    See ``generate_unroll_loop`` and ``set_up_hw_parallel_loops`` in ``loopy/codegen/loop.py``. An unrolled loop without
+    a constant first value or a constant iteration count is treated as not unrolled.
     """
     loopy_kernel = kernel.loopy_kernel
     if loopy_kernel.iname_tags_of_type(iname, (UnrollTag, UnrolledIlpTag, VectorizeTag)):
         try:
             lower: Any = loopy_kernel.get_iname_bounds(iname, constants_only=True).lower_bound_pw_aff.coalesce()
             first = pw_aff_to_expr(static_value_of_pw_aff(lower, constants_only=False))
-        except (StaticValueFindingError, isl.Error):  # the latter where there is no constant bound
+        except (StaticValueFindingError, isl.Error):  # isl.Error: there is no constant bound
             return None
         return first if prim.is_constant(first) else None
     tag = kernel.hardware_axes.get(iname)
@@ -265,35 +265,35 @@ def written_iname(kernel: Kernel, iname: str) -> Any:
 # }}}
 
 
-# {{{ loops that run all at once, as vectors
+# {{{ loops executed at once, as vector operations
 
 
 NOT_IN_VECTORS = (AssertionError, NotImplementedError, UnsupportedExpressionError, UnvectorizableError, ValueError)
-"""what Loopy's checker raises, on purpose or not, where it sees no vector operation"""
+"""exceptions of Loopy's vectorizability checker, intended or not, for what is not a vector operation"""
 
 
 class VectorLoop:
-    """A loop that an instruction runs as one vector operation."""
+    """A loop that an instruction executes as one vector operation."""
 
     def __init__(self, kernel: Kernel, iname: str) -> None:
-        """Take the loop over *iname*."""
+        """Check the loop over *iname*."""
         self.iname = iname
         length: Any = kernel.loopy_kernel.get_constant_iname_length(iname)
         self.length = int(length)
-        """members of the vectors"""
+        """vector length"""
         self._is_vector = VectorizabilityChecker(kernel.loopy_kernel, iname, self.length)
 
     def is_vector(self, expression: Any) -> bool:
-        """Return whether *expression* has a member for each pass of the loop, or is the same number for all."""
+        """Return whether *expression* has a value for each iteration of the loop, or one value for all."""
         try:
             return self._is_vector(expression)
-        except NOT_IN_VECTORS:  # a call of a function, say, in a place where Loopy does not look
+        except NOT_IN_VECTORS:  # e.g. a function call at a place that Loopy's checker does not visit
             return True
 
     def stores(self, assignment: Assignment) -> bool:
         """Return whether Loopy writes *assignment* as one operation; raises any of :data:`NOT_IN_VECTORS`.
 
-        Loopy does not look at all operands, and may then write code that is none; here all are looked at.
+        Loopy does not check all operands and may then generate invalid code; this method checks all of them.
         """
         stores, computes = self._is_vector(assignment.assignee), self._is_vector(assignment.expression)
         for leaf in DependencyMapper(include_subscripts=True)(assignment.expression):
@@ -302,9 +302,9 @@ class VectorLoop:
 
 
 def vector_loop(kernel: Kernel, instruction: InstructionBase) -> VectorLoop | None:
-    """Return the loop that *instruction* runs as one vector operation; None if there is none.
+    """Return the loop that *instruction* executes as one vector operation; None if there is none.
 
-    Loopy's code generator unrolls the loop where it cannot compute in vectors, and where some passes are left out.
+    Loopy unrolls the loop if it cannot vectorize it, or if some iterations are skipped.
     """
     tagged = (name for name in instruction.within_inames if kernel.loopy_kernel.iname_tags_of_type(name, VectorizeTag))
     iname = next(tagged, None)
@@ -319,9 +319,9 @@ def vector_loop(kernel: Kernel, instruction: InstructionBase) -> VectorLoop | No
 
 
 def _is_whole(kernel: Kernel, inames: frozenset[str], iname: str) -> bool:
-    """Return whether each run of the loop over *iname* makes all of its passes.
+    """Return whether the loop over *iname* always executes all of its iterations.
 
-    In slabs, all but the last do; what the last one does member by member is taken as done in vectors.
+    With slabs, all but the last one do; the last one executes element by element but is counted as a vector operation.
     """
     if any(any(slabs) for slabs in kernel.loopy_kernel.iname_slab_increments.values()):
         return True

@@ -1,4 +1,4 @@
-"""Memory references: which element of which array, of how many bits, and how far apart its neighbours are."""
+"""Memory references: array, element, size in bits, and the distance between neighboring elements."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -25,39 +25,39 @@ CASES = (
     *(prim.FloorDiv, prim.Remainder, prim.Min, prim.Max, prim.If, prim.LeftShift, prim.RightShift),
     *(prim.BitwiseAnd, prim.BitwiseOr, prim.BitwiseXor, prim.BitwiseNot),
 )
-"""operations whose results may not be affine where their operands are"""
+"""operations whose result may not be affine even if their operands are"""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One load or store of an array element, as the source has it."""
+    """One load or store of an array element, as in the source."""
 
     direction: Direction
     space: MemorySpace
     array: str
     index: tuple[Any, ...]
-    """one expression for each axis; one alone where it counts elements in memory"""
+    """one expression for each axis, or a single one that counts elements in memory"""
     bits: int
     is_whole: bool = False
-    """it accesses all members of a vector"""
+    """whether it accesses all elements of a vector"""
     is_linear: bool = False
-    """the index counts elements in memory, whatever the axes"""
+    """whether the index counts elements in memory, regardless of the axes"""
     is_constant: bool = False
-    """the array stands in the program with its contents, and nothing writes it"""
+    """whether the array is initialized in the program and never written"""
     is_in_constant_memory: bool = False
-    """whose cache serves one address at a time to all lanes that want it"""
+    """whether the array is in constant memory, whose cache serves one address at a time to all lanes that need it"""
 
     def assumption(self, sentence: str) -> Assumption:
-        """Return an assumption on this access; see :class:`Assumption`."""
+        """Return an assumption about this access; see :class:`Assumption`."""
         return Assumption(sentence, self.array, f"{self.array}[{', '.join(map(str, self.index))}]")
 
 
 def reference(
     kernel: Kernel, name: str, index: tuple[Any, ...], direction: Direction, vector: str | None = None
 ) -> Reference | None:
-    """Return the reference to element *index* of *name*, None where that does not live in memory.
+    """Return the reference to element *index* of *name*; None if *name* is not in memory.
 
-    *vector* is the loop that the instruction runs all at once. Raises :class:`UncountableError` for images.
+    *vector* is the loop that the instruction executes at once. Raises :class:`UncountableError` for images.
     """
     array = kernel.arrays.get(name)
     if array is None:
@@ -83,7 +83,7 @@ def reference(
 
 
 class _Absolutes(IdentityMapper[[]]):
-    """Writes the absolute values of integers, which Loopy calls functions, as maxima."""
+    """Replaces absolute values of integers, which are function calls in Loopy, by maxima."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class _Absolutes(IdentityMapper[[]]):
 
 
 def linear_reference(kernel: Kernel, name: str, index: Any, direction: Direction) -> Reference | None:
-    """Return the reference to the element of *name* that lies *index* elements from its first one."""
+    """Return the reference to the element of *name* that is *index* elements from the first one."""
     found = reference(kernel, name, (index,), direction)
     array = kernel.arrays.get(name)
     if found is None or array is None or _is_contiguous_axis(array):
@@ -107,7 +107,7 @@ def linear_reference(kernel: Kernel, name: str, index: Any, direction: Direction
 
 
 def _is_contiguous_axis(array: ArrayBase) -> bool:
-    """Return whether counting elements of *array* and indexing it are the same."""
+    """Return whether an index of *array* is also the number of the element in memory."""
     tags = array.dim_tags
     return tags is None or (len(tags) == 1 and isinstance(tags[0], FixedStrideArrayDimTag) and tags[0].stride == 1)
 
@@ -115,7 +115,7 @@ def _is_contiguous_axis(array: ArrayBase) -> bool:
 def element_type(array: ArrayBase) -> LoopyType:
     """Return the type of an element of *array*."""
     dtype = array.dtype
-    assert isinstance(dtype, LoopyType), f"load_kernel lets no untyped array pass: {array.name}"
+    assert isinstance(dtype, LoopyType), f"load_kernel rejects untyped arrays: {array.name}"
     return dtype
 
 
@@ -123,7 +123,7 @@ def element_type(array: ArrayBase) -> LoopyType:
 
 
 def known_shape(kernel: Kernel, name: str) -> tuple[Any, ...] | None:
-    """Return the lengths of the axes of array *name*; None where one is unknown, as in ``shape=(None, 3)``."""
+    """Return the lengths of the axes of array *name*; None if one is unknown, as in ``shape=(None, 3)``."""
     array = kernel.arrays.get(name)
     shape: Any = None if array is None else array.shape
     lengths = cast("tuple[Any, ...]", shape) if isinstance(shape, tuple) else (None,)
@@ -131,7 +131,7 @@ def known_shape(kernel: Kernel, name: str) -> tuple[Any, ...] | None:
 
 
 def vector_axis(array: ArrayBase) -> int | None:
-    """Return the axis of *array* whose elements are the members of a vector, if there is one."""
+    """Return the axis of *array* along which it stores vectors; None if there is none."""
     tags = array.dim_tags or ()
     return next((axis for axis, tag in enumerate(tags) if isinstance(tag, VectorArrayDimTag)), None)
 
@@ -140,23 +140,23 @@ def _vector_length(array: ArrayBase, axis: int) -> int:
     shape = array.shape
     length = shape[axis] if isinstance(shape, tuple) else None
     if not isinstance(length, (int, np.integer)):
-        raise UncountableError(f"no count for accesses of {array.name!r}, vectors of {length} elements")
+        raise UncountableError(f"no count for accesses of {array.name!r}, whose vector length {length} is not constant")
     return int(length)
 
 
 def vector_bits(kernel: Kernel, array: ArrayBase, axis: int) -> int:
-    """Return how many bits the vectors along *axis* of *array* take, padding included."""
+    """Return the size in bits of the vectors along *axis* of *array*, including padding."""
     vector: Any = kernel.loopy_kernel.target.vector_dtype(element_type(array), _vector_length(array, axis))
     return 8 * vector.itemsize
 
 
 def numbers_of_vector(kernel: Kernel, array: ArrayBase, axis: int) -> int:
-    """Return how many numbers have room in a vector along *axis* of *array*: OpenCL stores three as four."""
+    """Return the number of elements that fit in a vector along *axis* of *array*: OpenCL stores three as four."""
     return vector_bits(kernel, array, axis) // (8 * element_type(array).itemsize)
 
 
 def symbolic_strides(kernel: Kernel, ref: Reference, sizes: Mapping[str, int]) -> tuple[Any, ...]:
-    """Return :func:`element_strides` with sizes by name, where an access is of one number; otherwise at *sizes*."""
+    """Return :func:`element_strides` with symbolic sizes if an access is of one element; otherwise at *sizes*."""
     array = kernel.arrays.get(ref.array)
     tags = None if array is None or ref.is_linear or ref.is_whole else array.dim_tags
     if tags is None or not all(isinstance(tag, FixedStrideArrayDimTag) for tag in tags):
@@ -165,13 +165,13 @@ def symbolic_strides(kernel: Kernel, ref: Reference, sizes: Mapping[str, int]) -
 
 
 def element_strides(kernel: Kernel, ref: Reference, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the distance between neighbours along each index of *ref*, at *sizes*, in units of what it accesses.
+    """Return the distance between neighbors along each index of *ref* at *sizes*, in units of the accessed size.
 
-    An axis along which the array is made of separate arrays has distance zero: nothing is a neighbour there.
+    The distance is zero along an axis that consists of separate arrays, where elements have no neighbors.
     """
     array = kernel.arrays.get(ref.array)
     assert array is not None
-    if ref.is_linear or array.dim_tags is None:  # of an array of unknown shape, elements are counted
+    if ref.is_linear or array.dim_tags is None:  # the index of an array of unknown shape counts elements
         return (1,) * len(ref.index)
     axis = vector_axis(array)
     members = 1 if axis is None or not ref.is_whole else numbers_of_vector(kernel, array, axis)
@@ -182,21 +182,21 @@ def element_strides(kernel: Kernel, ref: Reference, sizes: Mapping[str, int]) ->
         elif isinstance(tag, (VectorArrayDimTag, SeparateArrayArrayDimTag)):
             strides.append(1 if isinstance(tag, VectorArrayDimTag) and not ref.is_whole else 0)
         else:
-            raise UncountableError(f"no count for accesses of {ref.array!r}, whose axes are laid out as {tag}")
+            raise UncountableError(f"no count for accesses of {ref.array!r}, whose axis layout is {tag}")
     return tuple(strides)
 
 
 def position(kernel: Kernel, ref: Reference, sizes: Mapping[str, int]) -> Any:
-    """Return how far the element of *ref* lies from the first one of its array, in units of what it accesses."""
+    """Return the distance of the element of *ref* from the first one of its array, in units of the accessed size."""
     strides = element_strides(kernel, ref, sizes)
     return prim.flattened_sum([index * stride for index, stride in zip(ref.index, strides, strict=True) if stride])
 
 
 def in_elements(kernel: Kernel, ref: Reference, points: isl.Set, sizes: Mapping[str, int]) -> Reference:
-    """Return *ref* by one index that counts elements, where that is affine at *points*, or in their lanes, as none is.
+    """Return *ref* with one index that counts elements, if only that index is affine at *points* or in their lanes.
 
-    So ``x[(3*i + j)//6, (3*i + j) % 6]`` is element ``3*i + j``. *points* are those of its loops at *sizes*. Where the
-    indices are affine, and where axes are separate arrays, *ref* is returned as it is.
+    An example is ``x[(3*i + j)//6, (3*i + j) % 6]``, which is element ``3*i + j``. *points* are those of its loops at
+    *sizes*. If the indices are affine, or axes are separate arrays, *ref* is returned unchanged.
     """
     in_cases = _names_in_cases(*ref.index)
     if in_cases is None or not is_one_array(kernel, ref) or points.is_empty():
@@ -213,19 +213,19 @@ def in_elements(kernel: Kernel, ref: Reference, points: isl.Set, sizes: Mapping[
 
 
 def is_one_array(kernel: Kernel, ref: Reference) -> bool:
-    """Return whether all elements that the indices of *ref* may tell are at fixed distances in one array."""
+    """Return whether all elements that *ref* can access are at fixed distances in one array."""
     array = kernel.arrays.get(ref.array)
     tags = None if array is None or ref.is_linear else array.dim_tags
     return tags is None or not any(isinstance(tag, SeparateArrayArrayDimTag) for tag in tags)
 
 
 class _Cases(WalkMapper[[]]):
-    """Finds what makes expressions other than affine, data apart."""
+    """Finds operations, outside of data, that make expressions non-affine."""
 
     def __init__(self) -> None:
         super().__init__()
         self.names: set[str] | None = None
-        """in what is found; None where nothing is"""
+        """variables in these operations; None if there are none"""
 
     def visit(self, expr: Any) -> bool:
         if isinstance(expr, CASES):
@@ -234,7 +234,7 @@ class _Cases(WalkMapper[[]]):
 
 
 def _names_in_cases(*expressions: Any) -> frozenset[str] | None:
-    """Return the variables in those parts of *expressions* that are not affine; None where there are none."""
+    """Return the variables in the non-affine parts of *expressions*; None if there are no such parts."""
     finder = _Cases()
     for expression in expressions:
         finder(expression)
@@ -242,7 +242,7 @@ def _names_in_cases(*expressions: Any) -> frozenset[str] | None:
 
 
 def value_at(expression: Any, sizes: Mapping[str, int], what: str) -> int:
-    """Return *expression* at *sizes*; raises :class:`UncountableError` where *what* depends on something else."""
+    """Return *expression* at *sizes*; raises :class:`UncountableError` if *what* depends on anything else."""
     if isinstance(expression, int):
         return expression
     unknown = get_dependencies(expression) - sizes.keys()
@@ -254,25 +254,25 @@ def value_at(expression: Any, sizes: Mapping[str, int], what: str) -> int:
 # }}}
 
 
-# {{{ strides that are loaded
+# {{{ loaded strides
 #
-# Data multiplies a loop variable, as in ``x[base[c] + stride[i]*layer]``.
-# Neighbours along that loop are an unknown number of elements apart, unless ``typical`` states what the factor is.
+# Data multiplies a loop variable, as in ``x[base[c] + stride[i]*layer]``. The distance between neighbors along that
+# loop is unknown unless ``typical`` has a value for the factor.
 
 
 def resolved(
     kernel: Kernel, typical: Typical, index: tuple[Any, ...], temporaries: Mapping[str, Any]
 ) -> tuple[Any, ...]:
-    """Return *index* where data that multiplies loop variables has the value that is *typical*, if that is stated.
+    """Return *index* with data that multiplies loop variables replaced by its value in *typical*, if it has one.
 
-    *temporaries* are written as what they stand for.
+    *temporaries* are replaced by their values.
     """
-    write = _StatedFactors(kernel, typical)
+    write = _TypicalFactors(kernel, typical)
     return tuple(with_values(write(each), temporaries) for each in index)
 
 
 def scaled_by_data(kernel: Kernel, expressions: tuple[Any, ...]) -> dict[str, list[str]]:
-    """Return iname -> the names of the data that multiplies or divides it in *expressions*."""
+    """Return iname -> names of the data that multiplies or divides it in *expressions*."""
     found = _Scaled(kernel)
     for each in expressions:
         if _is_data(kernel, each):
@@ -281,7 +281,7 @@ def scaled_by_data(kernel: Kernel, expressions: tuple[Any, ...]) -> dict[str, li
 
 
 def check_length(kernel: Kernel, typical: Typical, ref: Reference) -> None:
-    """Ask *typical* how many elements the array of *ref* has, where neither its index nor its shape tells."""
+    """Look up the length of the array of *ref* in *typical* if neither its index nor its shape determines it."""
     if any(_is_data(kernel, index) for index in ref.index) and known_shape(kernel, ref.array) is None:
         typical.length(ref.array)
 
@@ -291,7 +291,7 @@ def _is_data(kernel: Kernel, expression: Any) -> bool:
 
 
 def _names_of_data(kernel: Kernel, expression: Any) -> Iterator[str]:
-    """Yield the names of arrays, functions and variables that *expression* takes its data from."""
+    """Yield the names of arrays, functions and variables that provide the data in *expression*."""
     for part in DependencyMapper(include_subscripts=True, include_calls=True)(expression):
         name = getattr(getattr(part, "aggregate", getattr(part, "function", part)), "name", str(part))
         value = kernel.integer_temporaries.get(name)
@@ -302,7 +302,7 @@ def _names_of_data(kernel: Kernel, expression: Any) -> Iterator[str]:
 
 
 class _Scaled(WalkMapper[[]]):
-    """Finds inames that data multiplies or divides."""
+    """Finds inames that are multiplied or divided by data."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__()
@@ -321,10 +321,10 @@ class _Scaled(WalkMapper[[]]):
     map_remainder = map_floor_div
 
     def map_subscript(self, expr: prim.Subscript) -> None:
-        """What is looked up is data, however its index is made."""
+        """A loaded value is data, whatever its index."""
 
     def map_call(self, expr: prim.Call) -> None:
-        """So is what a function returns."""
+        """The result of a function is data."""
 
     def _add(self, factor: Any, others: list[Any]) -> None:
         if _is_data(self.kernel, factor):
@@ -332,8 +332,8 @@ class _Scaled(WalkMapper[[]]):
                 self.found.setdefault(iname, []).extend(_names_of_data(self.kernel, factor))
 
 
-class _StatedFactors(IdentityMapper[[]]):
-    """Writes the stated value of data that multiplies inames."""
+class _TypicalFactors(IdentityMapper[[]]):
+    """Replaces data that multiplies inames by its typical value."""
 
     def __init__(self, kernel: Kernel, typical: Typical) -> None:
         super().__init__()

@@ -1,21 +1,21 @@
-"""The properties of one kernel: symbolic by name, evaluated together, and as a table to read.
+"""The properties of one kernel: symbolic counts by name, evaluated together, and shown as a table.
 
-A terminal shows plain text, a notebook HTML with the formulas in LaTeX, which Jupyter typesets between dollar signs.
+A terminal shows plain text; a notebook shows HTML with formulas in LaTeX.
 
-The properties of the unified model (Stevens and Klöckner, section 2), by name.
+The properties of the unified model (Stevens and Klöckner, section 2):
 
 =====================================================  ======================================================
 name                                                   counts
 =====================================================  ======================================================
-``f32 add``, ``f64 mul``, ``f32 div``, ``f32 pow``,    scalar floating-point operations, of the paper's two types and
-``f32 special``                                        any other; ``special`` is every other function (square roots,
-                                                       exponentials, ...)
+``f32 add``, ``f64 mul``, ``f32 div``, ``f32 pow``,    scalar floating-point operations of any type (the paper has f32
+``f32 special``                                        and f64); ``special`` is any other function (square root,
+                                                       exponential, ...)
 ``global load 32-bit stride 1``,                       accesses of global memory by size, direction and
 ``global store 64-bit stride 2/2``                     amortized stride fraction
-``global min(load, store) 32-bit stride 1``            the lesser of the kernel's total loads and stores of a class
+``global min(load, store) 32-bit stride 1``            the smaller of the kernel's total loads and stores of a class
 ``local load 32-bit``, ``local store 32-bit``          accesses of local memory (stores: the paper's future work)
 ``barriers``                                           barriers per work-item times work-items
-``work-groups``, ``launches``                          what launching costs
+``work-groups``, ``launches``                          overhead of launches
 =====================================================  ======================================================
 """
 
@@ -43,13 +43,13 @@ from loopyperf.polyhedral.sets import Same
 
 OPERATION_KINDS = frozenset({"add", "mul", "div", "pow", "special"})
 TYPES = ("f32", "f64")
-"""the paper's types of arithmetic"""
+"""arithmetic types of the paper"""
 BITS = (32, 64, 128)
-"""the paper's sizes of accesses"""
+"""access sizes of the paper"""
 
 
 def property_name(item: Item) -> str | None:
-    """Return the property that *item* belongs to; None where the unified model takes it as free."""
+    """Return the property that counts *item*; None if the item is free in the unified model."""
     match item:
         case Operation(kind=kind, dtype=dtype):
             return f"{dtype} {kind}" if kind in OPERATION_KINDS and dtype.startswith("f") else None
@@ -67,9 +67,9 @@ _GLOBAL = re.compile(r"global (?P<direction>load|store) (?P<bits>\d+)-bit stride
 
 
 def item_named(name: object) -> Item:
-    """Return the item that counts as the property *name*; raises :class:`ParameterError` for an unknown one."""
+    """Return the item that property *name* counts; raises :class:`ParameterError` if the name is unknown."""
     if not isinstance(name, str):
-        raise ParameterError(f"a property is named by a string, received {name!r}; e.g. 'f32 add'")
+        raise ParameterError(f"a property name must be a string such as 'f32 add', got {name!r}")
     found: Any
     if (found := _OPERATION.fullmatch(name)) and found["kind"] in get_args(Kind):
         return Operation(found["kind"], found["dtype"])
@@ -78,18 +78,18 @@ def item_named(name: object) -> Item:
     if (found := _GLOBAL.fullmatch(name)) and found["stride"] in STRIDE_CLASSES:
         return Access(found["direction"], MemorySpace.GLOBAL, int(found["bits"]), found["stride"])
     raise ParameterError(
-        f"no property {name!r} that code can have; e.g. 'f32 add', 'global load 32-bit stride 1', 'local store 64-bit'"
+        f"unknown property {name!r}; use e.g. 'f32 add', 'global load 32-bit stride 1' or 'local store 64-bit'"
     )
 
 
 BYTES_OF_AN_OPERATION = 32
-"""bytes moved that are as much work as one operation"""
+"""moved bytes that count as much work as one operation"""
 
 
 def work_of_one(name: str) -> float:
-    """Return how much work one count of the property *name* is, in operations: 1, or bytes moved / 32.
+    """Return the work of one count of property *name*, in operations: 1, or moved bytes / 32.
 
-    Minima of loads and stores, barriers, groups and launches are no work of their own.
+    It is 0 for minima of loads and stores, barriers, groups and launches.
     """
     if _OPERATION.fullmatch(name):
         return 1.0
@@ -98,14 +98,14 @@ def work_of_one(name: str) -> float:
 
 
 def minimum_name(item: Item) -> str | None:
-    """Return the name of the minimum of loads and stores that a global load takes part in, otherwise None."""
+    """Return the name of the minimum of loads and stores that includes the global load *item*; otherwise None."""
     if isinstance(item, Access) and item.space == MemorySpace.GLOBAL and item.direction == "load":
         return f"global min(load, store) {_size_and_stride(item)}"
     return None
 
 
 def matching_store(item: Access) -> Access:
-    """Return the store of the same size and stride class as the load *item*."""
+    """Return the store with the size and stride class of the load *item*."""
     return Access("store", item.space, item.bits, item.stride)
 
 
@@ -126,21 +126,21 @@ PAPER_PROPERTIES: tuple[str, ...] = (
     WORK_GROUPS.kind,
     LAUNCHES.kind,
 )
-"""every property of the paper's section 2; its local loads by size as well, and local stores, its future work"""
+"""all properties of section 2 of the paper, with local loads by size, and local stores, which are its future work"""
 
 
-# {{{ what counts cost at prices by property
+# {{{ costs of counts at given prices
 
 
 class Pricing:
-    """Prices in the order of a kernel's counts by source; counts of properties without a price are left out."""
+    """Prices in the order of a kernel's counts by source; properties without a price are ignored."""
 
     __slots__ = ("minima", "prices", "sums", "unpriced", "work")
 
     def __init__(
         self, names: Sequence[str], minima: Mapping[str, tuple[str, str]], prices: Mapping[str, float]
     ) -> None:
-        """Price counts of the properties *names*, and *minima* of two such properties each."""
+        """Set prices for counts of the properties *names*, and for *minima* of two of them."""
         self.prices = prices
         self.sums = [(prices[name], place) for place, name in enumerate(names) if name in prices]
         places = {
@@ -154,13 +154,13 @@ class Pricing:
         self.unpriced = [(work, at) for at, work in enumerate(self.work) if work and names[at] not in prices]
 
     def share_unpriced(self, counts: Sequence[int]) -> float:
-        """Return the share, from 0 to 1, of the work of *counts* that is of properties without a price."""
+        """Return the share, from 0 to 1, of the work of *counts* in properties without a price."""
         if not self.unpriced:
             return 0.0
         return sum(work * counts[at] for work, at in self.unpriced) / max(sum(map(mul, self.work, counts)), 1.0)
 
     def costs(self, counts: Sequence[int]) -> list[float]:
-        """Return price · count of each of *counts*; of a minimum, of those that are fewer together."""
+        """Return price · count for each of *counts*; a minimum has the counts of whichever side is smaller in total."""
         found = [price * counts[place] for price, place in self.sums]
         for price, left, right in self.minima:
             first, second = [counts[place] for place in left], [counts[place] for place in right]
@@ -175,7 +175,7 @@ Sizes = Mapping[str, int]
 
 
 class Countable(Protocol):
-    """A count that can be read."""
+    """A count that can be shown as text or LaTeX."""
 
     def __str__(self) -> str:
         """Return the formula as plain text."""
@@ -191,9 +191,9 @@ class Column:
     """The numbers of all properties at one size."""
 
     sizes: Sizes
-    """by name"""
+    """size name -> value"""
     numbers: Sequence[int]
-    """of each property, in the order of the formulas"""
+    """number of each property, in the order of the formulas"""
 
     @property
     def heading(self) -> str:
@@ -203,17 +203,17 @@ class Column:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CountTable(Shown):
-    """Properties with their counts; ``str`` gives it as text, a notebook shows it as HTML."""
+    """A table of counts by property; ``str`` returns text, a notebook shows HTML."""
 
     title: str
-    """what there is, in words"""
+    """title of the table"""
     formulas: Mapping[str, Countable]
     """property -> count as a function of the sizes"""
     columns: Sequence[Column]
-    """numbers at sizes that were asked for"""
+    """numbers at the given sizes"""
 
     def report_text(self) -> ReportText:
-        """Return the formulas, and the numbers beside them."""
+        """Return the table of formulas and numbers."""
         headings = ("property", "count", *(column.heading for column in self.columns))
         rows = [(name, Formula(str(count), count.latex()), *numbers) for name, count, numbers in self._rows()]
         return ReportText(self.title, tables=[Table(headings, rows, text=2)])
@@ -227,9 +227,9 @@ class CountTable(Shown):
 
 
 def each_size(several: Sequence[Sizes], named: Mapping[str, int | IntegerArray]) -> Iterator[Sizes]:
-    """Yield the sizes that a table is asked for: *several*, each with those *named*, of which any may be an array.
+    """Yield the sizes of the columns of a table: *several*, each combined with *named*, which may have arrays.
 
-    Raises :class:`ParameterError` where the arrays have shapes that do not broadcast together.
+    Raises :class:`ParameterError` if the arrays do not broadcast together.
     """
     arrays = broadcast(named)
     points = zip(*(array.ravel() for array in arrays), strict=True) if arrays else [()]
@@ -238,7 +238,7 @@ def each_size(several: Sequence[Sizes], named: Mapping[str, int | IntegerArray])
         yield from ({**one, **sizes} for one in several or ([{}] if sizes else []))
 
 
-# {{{ sums and minima, evaluated together
+# {{{ sums and minima with shared evaluation
 
 
 Key = TypeVar("Key", bound=Hashable)
@@ -247,10 +247,10 @@ Terms = Sequence[tuple[QuasiPolynomial, int | Fraction]]
 
 
 class Totals(Generic[Key]):
-    """Named sums of counts of one kernel, and minima of such sums; a count that several share is evaluated once."""
+    """Named sums of counts of one kernel, and minima of such sums; a shared count is evaluated only once."""
 
     def __init__(self, kernel: Signature, sums: Mapping[Key, Terms], minima: Mapping[Key, tuple[Key, Key]]) -> None:
-        """Sum *sums*; each of *minima* is the lesser of two of them."""
+        """Store *sums*; each of *minima* is the smaller of two sums."""
         self.kernel = kernel
         self.sums = sums
         self.minima = minima
@@ -258,7 +258,7 @@ class Totals(Generic[Key]):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Return the names of the sizes that are needed to evaluate."""
+        """Return the names of the sizes needed for evaluation."""
         return self._evaluator.parameters
 
     def at(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -270,7 +270,7 @@ class Totals(Generic[Key]):
         return self._evaluator.at_arrays(sizes)
 
     def weighted(self, weights: Sequence[float | None], sizes: Mapping[str, int | IntegerArray]) -> NDArray[np.float64]:
-        """Return Σ weight · value at arrays of sizes, *weights* in the order of the keys; those without are left out.
+        """Return Σ weight · value at arrays of sizes; *weights* are in the order of the keys, None means no weight.
 
         Raises :class:`ParameterError`.
         """
@@ -288,7 +288,7 @@ class Totals(Generic[Key]):
 
 
 def _total(terms: Terms, index: Mapping[Same[QuasiPolynomial], int]) -> Total:
-    """Return the sum of *terms*; *index* tells the place of each count."""
+    """Return the sum of *terms*; *index* maps each count to its position."""
     denominator = lcm(*(number.denominator for _, number in terms))
     return Total(tuple((index[Same(count)], int(number * denominator)) for count, number in terms), denominator)
 
@@ -301,22 +301,22 @@ def _total(terms: Terms, index: Mapping[Same[QuasiPolynomial], int]) -> Total:
 
 @dataclass(frozen=True)
 class LesserCount:
-    """The lesser of two counts, as a function of sizes."""
+    """The smaller of two counts, as a function of sizes."""
 
     left: QuasiPolynomial
     right: QuasiPolynomial
 
     @property
     def parameters(self) -> frozenset[str]:
-        """Return the names of the parameters that either count depends on."""
+        """Return the names of the parameters on which either count depends."""
         return self.left.parameters | self.right.parameters
 
     def __call__(self, /, **sizes: int) -> int:
-        """Return the lesser count at *sizes*; raises :class:`ParameterError`."""
+        """Return the smaller count at *sizes*; raises :class:`ParameterError`."""
         return self._evaluator.at(sizes)[0]
 
     def evaluate(self, /, **sizes: int | IntegerArray) -> IntegerArray:
-        """Return the lesser count at arrays of sizes; raises :class:`ParameterError`."""
+        """Return the smaller count at arrays of sizes; raises :class:`ParameterError`."""
         return self._evaluator.at_arrays(sizes)[0]
 
     @cached_property
@@ -327,7 +327,7 @@ class LesserCount:
 
     @cached_property
     def lesser(self) -> QuasiPolynomial | None:
-        """Return the count that is known to be the lesser at all admissible sizes, if any."""
+        """Return the count that is provably the smaller one at all admissible sizes; None if there is none."""
         if self.left.is_at_most(self.right):
             return self.left
         return self.right if self.right.is_at_most(self.left) else None
@@ -349,10 +349,10 @@ Count = QuasiPolynomial | LesserCount
 
 
 class PropertyVector(Shown, Mapping[str, Count]):
-    """Property name -> count; only properties that the kernel has are in it."""
+    """The properties of a kernel: a mapping from name to count, without properties that are zero."""
 
     def __init__(self, totals: Totals[str]) -> None:
-        """Name *totals*."""
+        """Wrap *totals*."""
         self.totals = totals
 
     # {{{ symbolic
@@ -378,11 +378,11 @@ class PropertyVector(Shown, Mapping[str, Count]):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Return the names of the sizes that are needed to evaluate."""
+        """Return the names of the sizes needed for evaluation."""
         return self.totals.parameters
 
     def evaluate(self, /, **sizes: int | IntegerArray) -> dict[str, int] | dict[str, IntegerArray]:
-        """Return all counts by property name: exact integers, or one array each where any size is an array.
+        """Return all counts by property name: exact integers, or arrays if any size is an array.
 
         Raises :class:`ParameterError` for missing, superfluous or inadmissible sizes.
         """
@@ -392,35 +392,35 @@ class PropertyVector(Shown, Mapping[str, Count]):
         return dict(zip(self.totals.keys, self.totals.at_arrays(sizes), strict=True))
 
     def weighted(self, weights: Mapping[str, float], /, **sizes: int | IntegerArray) -> NDArray[np.float64]:
-        """Return Σ weight · count at arrays of sizes, in their broadcast shape, of the properties that have a weight.
+        """Return Σ weight · count over properties with a weight, as an array of the sizes' broadcast shape.
 
-        They are added in their order, as ``sum(weights[name] * counts[name] for ...)`` of :meth:`evaluate` does, but
-        without an array for each. Raises :class:`ParameterError` as that does.
+        The order of summation is that of ``sum(weights[name] * counts[name] for ...)`` over :meth:`evaluate`, without
+        an array for each property. Raises :class:`ParameterError` as :meth:`evaluate` does.
         """
         return self.totals.weighted([weights.get(name) for name in self.totals.keys], sizes)
 
     # }}}
 
-    # {{{ reading
+    # {{{ tables
 
     def table(self, /, *several: Mapping[str, int], **sizes: int | IntegerArray) -> CountTable:
-        """Return the formulas as a table, with a column of numbers for each size given.
+        """Return the formulas as a table, with a column of numbers for each size.
 
-        Sizes are keywords, of which any may be an array, or *several* mappings. Raises :class:`ParameterError` for
-        missing, superfluous or inadmissible sizes.
+        Sizes are keywords, which may be arrays, or *several* mappings. Raises :class:`ParameterError` for missing,
+        superfluous or inadmissible sizes.
         """
         columns = [Column(point, self.totals.at(point)) for point in each_size(several, sizes)]
         return CountTable(f"{len(self)} properties", self, columns)
 
     def report_text(self) -> ReportText:
-        """Return the formulas."""
+        """Return the table of formulas."""
         return self.table().report_text()
 
     # }}}
 
 
 def unified_properties(counts: KernelTallies) -> PropertyVector:
-    """Return the unified model's properties of a counted kernel (see :mod:`loopyperf.counts.property_vector`)."""
+    """Return the unified model's properties of *counts*; see :mod:`loopyperf.counts.property_vector`."""
     sums: dict[str, list[tuple[QuasiPolynomial, int | Fraction]]] = {}
     for item, terms in counts.totals.items():
         name = property_name(item)
@@ -431,7 +431,7 @@ def unified_properties(counts: KernelTallies) -> PropertyVector:
 
 
 def _minima(item: Item, sums: Mapping[str, object]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the minimum that the global load *item* takes part in, if the kernel stores in the same class."""
+    """Yield the minimum that includes the global load *item*, if the kernel has stores of the same class."""
     name, load = minimum_name(item), property_name(item)
     if name is not None and load is not None and isinstance(item, Access):
         store = property_name(matching_store(item))

@@ -1,6 +1,6 @@
-"""The stride class of each global access: how its lanes move, and how densely the kernel fills what lies between them.
+"""Stride classes of global accesses: the distance between lanes, and the used share of the memory between them.
 
-Classes describe large problems (Stevens and Klöckner, section 2.1): they are taken at large admissible sizes.
+Classes describe large problems (Stevens and Klöckner, section 2.1), so they are computed at large admissible sizes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from loopyperf.errors import UncountableError
 from loopyperf.kernel.launches import NAME, SUBJECTS, Assumption
 
 EDGE = Fraction(1, 64)
-"""of a part: so little more than a half, a third or a quarter is the edge of an array, and tips no class"""
+"""excess over a half, a third or a quarter that is attributed to the edge of an array and does not change the class"""
 
 STRIDE_CLASSES = (
     "0",
@@ -42,14 +42,14 @@ STRIDE_CLASSES = (
 )
 """amortized stride fractions"""
 FAR_APART = "1/>4"
-"""the class of lanes whose addresses have nothing to do with each other"""
+"""class of lanes with unrelated addresses"""
 
 
 def stride_class(stride: int, density: Fraction) -> str:
     """Return the amortized stride fraction, e.g. ``"1"``, ``"2/3"``, ``"4/>4"``.
 
-    *density* is the used share of the cells between two lanes; it is rounded up to halves, thirds or quarters, save for
-    an EDGE, and is disregarded for strides 0 and 1.
+    *density* is the used share of the cells between two lanes. It is rounded up to halves, thirds or quarters, with a
+    tolerance of :data:`EDGE`, and ignored for strides 0 and 1.
     """
     if stride <= 1:
         return str(stride)
@@ -59,14 +59,14 @@ def stride_class(stride: int, density: Fraction) -> str:
 
 
 class StrideClassifier:
-    """Classifies the global accesses of one kernel; :attr:`assumed` says what it had to assume."""
+    """Classifies the global accesses of one kernel and collects its assumptions in :attr:`assumed`."""
 
     def __init__(self, counter: ExecutionCounter, references: Sequence[tuple[Site, Reference]]) -> None:
-        """Take all *references* of the kernel, each with where it happens."""
+        """Use all *references* of the kernel with their sites."""
         self.counter = counter
         self.references = references
         self.assumed: dict[Assumption, None] = {}
-        """in the order in which they were made"""
+        """assumptions in the order in which they were made"""
         self._footprints: dict[tuple[str, bool, int, tuple[int, ...]], Footprint] = {}
         self._classes: dict[tuple[frozenset[str], Conditions, Reference], str] = {}
         self._elements: dict[Any, Reference] = {}
@@ -83,15 +83,15 @@ class StrideClassifier:
     def _classified(self, site: Site, ref: Reference) -> str:
         sizes = self._large_sizes
         form, lanes = self._lanes(site, ref, sizes)
-        if lanes is None:  # a loop from m to n, say, where all sizes are equally large
+        if lanes is None:  # e.g. a loop from m to n, which is empty if all sizes are equally large
             sizes = spacious_sizes(self.counter.kernel, self.counter.points(site))
             form, lanes = self._lanes(site, ref, sizes)
-        assert lanes is not None, f"what never happens has no tally: {ref}"
+        assert lanes is not None, f"an access that never executes has no tally: {ref}"
         match lanes:
             case LanesByData():
                 return self._class_by_data(ref, lanes)
             case UnevenLanes(stride=stride) if stride <= 1:
-                self._say_shared(ref, lanes)
+                self._note_shared(ref, lanes)
                 return stride_class(stride, Fraction(1))
             case EvenLanes(stride=stride) if stride <= 1:
                 return stride_class(stride, Fraction(1))
@@ -102,21 +102,21 @@ class StrideClassifier:
 
     def _class_by_data(self, ref: Reference, lanes: LanesByData) -> str:
         typical, scaled = self.counter.typical, scaled_by_data(self.counter.kernel, ref.index)
-        stated = typical.stride(ref.array, STRIDE_CLASSES, chain(*scaled.values()))
-        if stated is None:
+        given = typical.stride(ref.array, STRIDE_CLASSES, chain(*scaled.values()))
+        if given is None:
             self._assume(
                 ref,
-                f"addresses depend on data ({SUBJECTS}); neighbouring lanes are assumed far apart, stride {FAR_APART}, "
-                f"typical={{{NAME!r}: '1'}} states another",
+                f"addresses depend on data ({SUBJECTS}); neighboring lanes are assumed far apart (stride {FAR_APART}), "
+                f"typical={{{NAME!r}: '1'}} selects another stride",
             )
-        return stated or FAR_APART
+        return given or FAR_APART
 
-    def _say_shared(self, ref: Reference, lanes: UnevenLanes) -> None:
+    def _note_shared(self, ref: Reference, lanes: UnevenLanes) -> None:
         if lanes.sharing:
             self._assume(
                 ref,
-                f"neighbouring lanes share elements of {SUBJECTS} "
-                f"({lanes.sharing}), for which there is no class: taken as stride {lanes.stride}",
+                f"neighboring lanes share elements of {SUBJECTS} "
+                f"({lanes.sharing}), which has no stride class; assumed stride {lanes.stride}",
             )
 
     def _assume(self, ref: Reference, sentence: str) -> None:
@@ -125,7 +125,7 @@ class StrideClassifier:
     # {{{ forms
 
     def _lanes(self, site: Site, ref: Reference, sizes: Mapping[str, int]) -> tuple[Reference, Lanes | None]:
-        """Return *ref* in the form in which its array's cells are looked at, and how its lanes move."""
+        """Return *ref* in the form in which the cells of its array are analyzed, and how its lanes move."""
         kernel = self.counter.kernel
         form = self._by_element(site, ref, sizes)
         if not form.is_linear and is_one_array(kernel, ref) and self._is_by_element(ref, sizes):
@@ -133,44 +133,44 @@ class StrideClassifier:
         return form, lanes_of(kernel, site.inames, self.counter.loops(site.inames), form, sizes)
 
     def _is_by_element(self, ref: Reference, sizes: Mapping[str, int]) -> bool:
-        """Return whether an access of the array of *ref* is looked at by the element."""
+        """Return whether an access to the array of *ref* is analyzed by element number."""
         key = (ref.array, ref.bits, tuple(sizes.values()))
         if key not in self._arrays_by_element:
-            alike = (each for each in self.references if (each[1].array, each[1].bits) == (ref.array, ref.bits))
-            self._arrays_by_element[key] = any(self._by_element(*each, sizes).is_linear for each in alike)
+            same_array = (each for each in self.references if (each[1].array, each[1].bits) == (ref.array, ref.bits))
+            self._arrays_by_element[key] = any(self._by_element(*each, sizes).is_linear for each in same_array)
         return self._arrays_by_element[key]
 
     def _by_element(self, site: Site, ref: Reference, sizes: Mapping[str, int]) -> Reference:
-        """Return *ref* by the element that it accesses, where that is simpler than an index for each axis."""
+        """Return *ref* with a single element index, if that is simpler than an index for each axis."""
         key = (site.inames, ref, tuple(sizes.values()))
         if key not in self._elements:
             self._elements[key] = ref
-            with suppress(UncountableError):  # that of loops is raised where these are counted
-                # Lanes that conditions leave out are neighbours all the same.
+            with suppress(UncountableError):  # counting the loops raises the same error
+                # Lanes disabled by conditions still count as neighbors.
                 points = fixed_parameters(self.counter.loops(site.inames).points, sizes)
                 self._elements[key] = in_elements(self.counter.kernel, ref, points, sizes)
         return self._elements[key]
 
     # }}}
 
-    # {{{ by density
+    # {{{ classes by density
 
-    def _say_unused(self, ref: Reference, why: str) -> None:
-        self._assume(ref, f"{why} ({SUBJECTS}); what lies between their lanes is assumed unused")
+    def _note_unused(self, ref: Reference, why: str) -> None:
+        self._assume(ref, f"{why} ({SUBJECTS}); memory between their lanes is assumed unused")
 
     def _class_of_uneven(
         self, site: Site, ref: Reference, form: Reference, lanes: UnevenLanes, sizes: Mapping[str, int]
     ) -> str:
         reached = self._footprint(form, sizes).share_reached(lanes.indices)
         if reached is None or self._footprint(ref, sizes).touched(site, ref) is None:
-            self._say_unused(ref, "addresses are no affine functions of loops")
+            self._note_unused(ref, "addresses are not affine in loop variables")
         return stride_class(lanes.stride, reached or lanes.density)
 
     def _class_of_even(self, site: Site, ref: Reference, form: Reference, lanes: EvenLanes) -> str:
         footprint = self._footprint(form, self._large_sizes)
         touched = footprint.touched(site, form)
         if touched is None:
-            self._say_unused(ref, "addresses are no affine functions of loops")
+            self._note_unused(ref, "addresses are not affine in loop variables")
             return stride_class(lanes.stride, lanes.density)
         if density := footprint.density(touched, lanes):
             return stride_class(lanes.stride, density)
@@ -180,20 +180,20 @@ class StrideClassifier:
         return self._class_of_few_lanes(site, ref, alone)
 
     def _class_of_few_lanes(self, site: Site, ref: Reference, alone: str | None) -> str:
-        """Return the stride class of an access without neighbouring lanes where all sizes are equally large.
+        """Return the stride class of an access that has no neighboring lanes if all sizes are equally large.
 
-        Where no lane has a neighbour anywhere, it is that of the lanes *alone* at these sizes, if there are any.
+        If no lane has a neighbor at any size, it is the class *alone* of the lanes at these sizes, if there are any.
         """
         sizes = spacious_sizes(self.counter.kernel, self.counter.points(site))
         form, lanes = self._lanes(site, ref, sizes)
-        if isinstance(lanes, UnevenLanes):  # there are cases that sizes which are equally large leave out
+        if isinstance(lanes, UnevenLanes):  # equally large sizes exclude some cases
             return alone or self._class_of_uneven(site, ref, form, lanes, sizes)
-        assert isinstance(lanes, EvenLanes), "data moves lanes at one size as at another"
+        assert isinstance(lanes, EvenLanes), "whether data moves lanes does not depend on sizes"
         if lanes.stride <= 1:
             return str(lanes.stride)
         footprint = self._footprint(form, sizes)
         touched = footprint.touched(site, form)
-        assert touched is not None, "cells are known at one size as at another"
+        assert touched is not None, "whether cells are known does not depend on sizes"
         density = footprint.density(touched, lanes)
         if density is None and alone is not None:
             return alone
@@ -206,12 +206,12 @@ class StrideClassifier:
     def _footprint(self, form: Reference, sizes: Mapping[str, int]) -> Footprint:
         key = (form.array, form.is_linear, form.bits, tuple(sizes.values()))
         if key not in self._footprints:
-            alike = [
+            same_array = [
                 (site, self._by_element(site, other, sizes) if form.is_linear else other)
                 for site, other in self.references
                 if (other.array, other.bits) == (form.array, form.bits) and (form.is_linear or not other.is_linear)
             ]
-            self._footprints[key] = Footprint(self.counter, alike, sizes, form.is_linear)
+            self._footprints[key] = Footprint(self.counter, same_array, sizes, form.is_linear)
         return self._footprints[key]
 
     # }}}

@@ -1,8 +1,8 @@
 """Sub-groups (warps, wavefronts): work-items that execute an instruction together.
 
-A sub-group executes what at least one of its work-items executes, so it is active work-items that are counted: points
-of the loops whose work-items lie in one sub-group, and which are in the same pass of every loop, are one execution.
-The work-items of a group are numbered along its first axis first.
+A sub-group executes what at least one of its work-items executes. All points of the loops whose work-items are in one
+sub-group, and that are in the same iteration of every loop, are one execution. The work-items of a group are numbered
+along its first axis first.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,14 +29,14 @@ def sub_groups(
 ) -> isl.Set:
     """Return the executions of sub-groups of *size* lanes whose work-items execute *points*.
 
-    *loops* tells what points the loops over some inames visit. *idle_axes* are local axes along which all work-items
-    execute all points, with their extents. Raises :class:`UncountableError` where the numbering of work-items depends
-    on a size.
+    *loops* returns the points of the loops over some inames. *idle_axes* maps local axes along which all work-items
+    execute all points to their extents. Raises :class:`UncountableError` if the numbering of work-items depends on a
+    size.
     """
     names = points.get_var_names_not_none(SET)
     tags = {place: kernel.hardware_axes.get(name) for place, name in enumerate(names)}
     places = {tag.axis: place for place, tag in tags.items() if isinstance(tag, LocalInameTag)}
-    # Loopy numbers the work-items of an axis from the first point of its loop.
+    # Loopy numbers the work-items of an axis from the first value of its loop.
     firsts = {axis: _first(kernel, names[place]) for axis, place in places.items()}
     leaning = leaning_loops(kernel, launch, loops(frozenset(names)))
     points = _in_iterations(kernel, launch, points, loops, leaning)
@@ -53,7 +53,7 @@ def sub_groups(
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """A local axis: where points have it, its first value, and how far apart neighbours along it are numbered."""
+    """A local axis: its place in points, its first value, and the weight of its index in work-item numbers."""
 
     place: int
     first: int
@@ -61,17 +61,17 @@ class _Axis:
 
     @property
     def number(self) -> str:
-        """Return what the axis adds to the number of a work-item."""
+        """Return the term that the axis adds to the number of a work-item."""
         return f"{self.weight}*(x{self.place} - {self.first})"
 
 
 def _are_boxes(weights: Sequence[int], size: int) -> bool:
-    """Return whether all work-items of a group of some rows, or of a part of one row, make a sub-group of *size*."""
+    """Return whether every sub-group of *size* consists of whole rows of a group, or of a part of one row."""
     return all(size % weight == 0 or weight % size == 0 for weight in weights)
 
 
 def _numbered(points: isl.Set, axes: Sequence[_Axis], size: int) -> isl.Set:
-    """Return *points* with the number of the sub-group instead of work-items along *axes*."""
+    """Return *points* with the sub-group number in place of the axes *axes*."""
     before = ", ".join(f"x{place}" for place in range(points.dim(SET)))
     others = [f"x{place}" for place in range(points.dim(SET)) if place not in {axis.place for axis in axes}]
     number = f"floor(({' + '.join(axis.number for axis in axes)})/{size})"
@@ -79,10 +79,10 @@ def _numbered(points: isl.Set, axes: Sequence[_Axis], size: int) -> isl.Set:
 
 
 def _lane_by_lane(points: isl.Set, axes: Sequence[_Axis], ranges: Sequence[range], size: int) -> isl.Set:
-    """Return what :func:`_numbered` does, as a union over the lanes of each sub-group.
+    """Return the result of :func:`_numbered` as a union over the lanes of each sub-group.
 
-    Most lanes do what another does, or less. So where a sub-group ends inside a row this counts much faster, and in
-    shorter formulas, than a division of numbers does.
+    Most lanes execute the same points as another lane, or a subset. If sub-groups end inside a row, counting this union
+    is much faster, and gives shorter formulas, than counting with an integer division.
     """
     lanes: dict[int, isl.Set] = {}
     for values in product(*ranges):
@@ -102,7 +102,7 @@ def _lane_by_lane(points: isl.Set, axes: Sequence[_Axis], ranges: Sequence[range
 
 
 def _in_iterations(kernel: Kernel, launch: Launch, points: isl.Set, loops: Loops, leaning: frozenset[str]) -> isl.Set:
-    """Return *points* with the passes of *leaning* loops for their values: they do not start alike in all lanes."""
+    """Return *points* with the values of *leaning* loops, which start differently in lanes, as iteration numbers."""
     names = points.get_var_names_not_none(SET)
     if not leaning:
         return points
@@ -112,13 +112,13 @@ def _in_iterations(kernel: Kernel, launch: Launch, points: isl.Set, loops: Loops
     before = ", ".join(f"x{place}" for place in range(len(names)))
     after = ", ".join(f"y{place}" for place in range(len(starts)))
     numbers = {name: f"x{names.index(name)} - y{place}" for place, name in enumerate(sorted(leaning))}
-    passes = ", ".join(numbers.get(name, f"x{place}") for place, name in enumerate(names))
+    iterations = ", ".join(numbers.get(name, f"x{place}") for place, name in enumerate(names))
     started = together.intersect_domain(points).wrap()
-    return started.apply(isl.Map(f"{{ [[{before}] -> [{after}]] -> [{passes}] }}"))
+    return started.apply(isl.Map(f"{{ [[{before}] -> [{after}]] -> [{iterations}] }}"))
 
 
 def loop_start(kernel: Kernel, loops: Loops, names: Sequence[str], inner: Sequence[str], loop: str) -> isl.Map:
-    """Return the map from points over *names* to where *loop* starts there; *inner* are the loops inside it."""
+    """Return the map from points over *names* to the first value of *loop* there; *inner* are the loops inside it."""
     around = bounding_around(kernel, names, loop, inner)
     everything = ", ".join(f"x{place}" for place in range(len(names)))
     outside = ", ".join(f"x{names.index(name)}" for name in around)
@@ -129,17 +129,17 @@ def loop_start(kernel: Kernel, loops: Loops, names: Sequence[str], inner: Sequen
 def _first(kernel: Kernel, iname: str) -> int:
     first = kernel.domain([iname]).dim_min_val(0)
     if not first.is_int():
-        raise UncountableError(f"sub-groups cannot be counted, because where {iname} starts depends on a size")
+        raise UncountableError(f"cannot count sub-groups: the first value of {iname} depends on a size")
     return first.to_python()
 
 
 def _with_axis(points: isl.Set, extent: isl.PwAff) -> isl.Set:
-    """Return the points with a last dimension that runs from zero up to *extent*."""
+    """Return *points* with an additional last dimension from zero up to, but without, *extent*."""
     return points.flat_product(isl.Set.from_pw_aff(extent).apply(isl.Map("{ [extent] -> [x]: 0 <= x < extent }")))
 
 
 def _weights(launch: Launch, last: int) -> list[int]:
-    """Return for each local axis up to *last* how far apart neighbours along it are numbered."""
+    """Return the difference of work-item numbers between neighbors along each local axis up to *last*."""
     weights = [1]
     for axis in range(last):
         weights.append(weights[-1] * _extent(launch, axis))
@@ -151,7 +151,7 @@ def _extent(launch: Launch, axis: int) -> int:
         return 1
     if not _is_constant(launch, axis):
         raise UncountableError(
-            f"sub-groups cannot be counted, because the extent of l.{axis} depends on a size: {launch.local_axes[axis]}"
+            f"cannot count sub-groups: the extent of l.{axis} depends on a size: {launch.local_axes[axis]}"
         )
     return launch.local_axes[axis].max_val().to_python()
 

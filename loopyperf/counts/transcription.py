@@ -1,7 +1,7 @@
-"""A counted kernel written down as JSON, and read back exactly.
+"""Kernel counts as JSON, with an exact round trip.
 
-Polynomials and assumptions are in isl's notation. Whatever occurs often stands in a table once, and the tallies refer
-to it by its place, so that counts that were shared before are shared again.
+Polynomials and assumptions are in isl's notation. Repeated values are stored once in a table and referenced by index,
+so that shared counts are shared again after reading.
 """
 
 import re
@@ -21,28 +21,28 @@ from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 from loopyperf.polyhedral.sets import Same
 
 SCHEMA = 3
-"""of what is written; nothing else is read"""
+"""schema version of the format; no other version is read"""
 LONGEST = 2**20
-"""letters of a set or a polynomial in isl's notation"""
+"""most characters of a set or polynomial in isl's notation"""
 DEEPEST = 100
-"""brackets within each other in it, which isl reads by recursion"""
+"""most nested brackets; isl parses them by recursion"""
 GREATEST = 64
-"""power of a size in it, which isl multiplies out"""
+"""highest power of a size; isl expands powers"""
 
 Value = TypeVar("Value")
 
 
 class TranscriptError(LoopyperfError):
-    """What is no transcript of a counted kernel, or was written by another version."""
+    """Data that is not a transcript of kernel counts, or was written by another version."""
 
 
-# {{{ what is written
+# {{{ format
 
 
 Place = Annotated[int, msgspec.Meta(ge=0)]
-"""in a table: from its end, nothing is counted"""
+"""index into a table; negative indices are invalid"""
 Ratio = Annotated[str, msgspec.Meta(pattern="^-?[0-9]{1,4000}(/[1-9][0-9]{0,4000})?$")]
-"""an exact number"""
+"""exact number"""
 
 
 class _Tally(msgspec.Struct, frozen=True, array_like=True):
@@ -70,11 +70,11 @@ class _Transcript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     assumed: tuple[str, ...]
     left_out: tuple[LeftOut, ...]
     names: tuple[str, ...]
-    """of launches and sources"""
+    """names of launches and sources"""
     operations: tuple[Operation, ...]
     accesses: tuple[Access, ...]
     overheads: tuple[Overhead, ...]
-    """items are numbered through these three"""
+    """items are numbered through operations, accesses and overheads"""
     polynomials: tuple[Annotated[str, msgspec.Meta(max_length=LONGEST)], ...]
     tallies: tuple[_Tally, ...]
     runs: tuple[_Run, ...]
@@ -91,11 +91,11 @@ def counts_as_json(counted: KernelTallies) -> bytes:
 
 
 def read_counts(transcript: bytes) -> KernelTallies:
-    """Return the counted kernel that was :func:`counts_as_json`; raises :class:`TranscriptError` for anything else."""
+    """Return the counts that :func:`counts_as_json` wrote; raises :class:`TranscriptError` for anything else."""
     try:
         return _restored(_decoder.decode(transcript))
     except (msgspec.MsgspecError, isl.Error, ValueError, ArithmeticError, IndexError, RecursionError) as error:
-        raise TranscriptError(f"not the transcript of a counted kernel: {error!s:.300}") from error
+        raise TranscriptError(f"not a transcript of kernel counts: {error!s:.300}") from error
 
 
 # {{{ writing
@@ -149,7 +149,7 @@ def _places(values: Iterable[Value]) -> dict[Value, int]:
 
 def _restored(transcript: _Transcript) -> KernelTallies:
     if transcript.schema != SCHEMA:
-        raise ValueError(f"schema {transcript.schema}, where {SCHEMA} is read")
+        raise ValueError(f"schema {transcript.schema}, expected {SCHEMA}")
     names = transcript.names
     items: tuple[Item, ...] = (*transcript.operations, *transcript.accesses, *transcript.overheads)
     _check_notation((transcript.assumptions, *transcript.polynomials))
@@ -173,9 +173,9 @@ TOKEN = re.compile(r"(?P<open>[(\[{])|(?P<close>[)\]}])|(?:\^|\*\*)\s*(?P<power>
 
 
 def _check_notation(texts: Iterable[str]) -> None:
-    """Raise :class:`ValueError` for what isl would take for ever to read, or would not survive."""
+    """Raise :class:`ValueError` for text that isl would parse too slowly or crash on."""
     for text in texts:
-        within, closed = [1], 1  # the power of each open bracket, and of the one before, whose own power may follow
+        within, closed = [1], 1  # highest power in each open bracket; in the last closed one, whose power may follow
         for token in TOKEN.finditer(text):
             if token["open"]:
                 within.append(1)
@@ -186,14 +186,14 @@ def _check_notation(texts: Iterable[str]) -> None:
                 base = closed if text[max(0, token.start() - 9) : token.start()].rstrip().endswith(")") else 1
                 within[-1] = max(within[-1], base * int(token["power"][:9]))
             if len(within) > DEEPEST or within[-1] > GREATEST:
-                raise ValueError(f"brackets are deeper than {DEEPEST}, or a power is above {GREATEST}: {text:.80}")
+                raise ValueError(f"brackets nested deeper than {DEEPEST}, or a power above {GREATEST}: {text:.80}")
 
 
 def _count(text: str, assumptions: isl.BasicSet) -> QuasiPolynomial:
-    """Return the count that *text* is: of the sizes that *assumptions* are of, and a number at all of them."""
+    """Return the count written as *text*; it must be over the sizes of *assumptions* and finite."""
     count = QuasiPolynomial.read(text, assumptions)
     if not count.polynomial.get_domain_space().is_equal(assumptions.get_space()) or "NaN" in text or "infty" in text:
-        raise ValueError(f"no count of {assumptions}: {text:.80}")
+        raise ValueError(f"not a count over {assumptions}: {text:.80}")
     return count
 
 

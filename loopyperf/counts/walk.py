@@ -1,4 +1,4 @@
-"""One walk over an instruction: every operation and memory reference, with the conditions under which it runs."""
+"""Walk over an instruction: all operations and memory references, with the conditions under which they execute."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -42,19 +42,19 @@ from loopyperf.kernel.launches import SUBJECTS, Assumption
 
 Event = Item | Reference
 Events = dict[tuple[Conditions, Event, str | None], int | Fraction]
-"""with the loop that is run all at once, if each happens once for all of its passes, and how often in one execution"""
+"""(conditions, event, loop executed at once as a vector or None) -> number per execution of the instruction"""
 
 
 class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
-    """Walks instructions of one kernel; an unknown construct is refused by name."""
+    """Collects operations and references in instructions of one kernel; raises for an unknown construct."""
 
     def __init__(self, kernel: Kernel, typical: Typical) -> None:
-        """Walk instructions of *kernel*; *typical* tells what foreign code costs, and whatever else has no count."""
+        """Walk instructions of *kernel*; *typical* has costs of foreign code and other constructs without a count."""
         super().__init__()
         self.kernel = kernel
         self.typical = typical
         self.assumed: dict[Assumption, None] = {}
-        """in the order in which they were made"""
+        """assumptions in the order in which they were made"""
         self._code = GeneratedCode(kernel)
         self._events: Events = {}
         self._vector: VectorLoop | None = None
@@ -62,14 +62,14 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
     # {{{ instructions
 
     def events(self, instruction: InstructionBase) -> Events:
-        """Return how many operations and memory references one execution of *instruction* has.
+        """Return the number of each operation and memory reference in one execution of *instruction*.
 
-        What its predicates do is not among them. Raises :class:`UncountableError` naming the construct.
+        Its predicates are not included. Raises :class:`UncountableError` naming the construct.
         """
         return self._recorded(instruction, self._visit, instruction)
 
     def events_of_guard(self, guard: Guard) -> Events:
-        """Return what one evaluation of a predicate does, under the conditions around it; see :meth:`events`."""
+        """Return the events in one evaluation of a predicate, under the conditions around it; see :meth:`events`."""
         return self._recorded(guard.instruction, self._visit_guard, guard)
 
     def _recorded(self, instruction: InstructionBase, visit: Callable[..., None], *arguments: Any) -> Events:
@@ -77,8 +77,8 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
         self._vector = vector_loop(self.kernel, instruction)
         try:
             visit(*arguments)
-        except (LoopyError, NotImplementedError, UnsupportedExpressionError) as error:  # of Loopy's type inference
-            raise UncountableError(f"Loopy cannot tell its types ({type(error).__name__}: {error})") from error
+        except (LoopyError, NotImplementedError, UnsupportedExpressionError) as error:  # from type inference
+            raise UncountableError(f"Loopy cannot infer its types ({type(error).__name__}: {error})") from error
         return self._events
 
     def _visit(self, instruction: InstructionBase) -> None:
@@ -123,7 +123,7 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
     def _record(
         self, event: Event | None, conditions: Conditions, number: int | Fraction = 1, at_once: bool = False
     ) -> None:
-        """Record *event*; *at_once* tells whether it happens once for all members of a vector, if there are any."""
+        """Record *event*; *at_once* tells whether it executes once for all elements of a vector, if there is one."""
         if event is not None:
             key = conditions, event, self._vector.iname if at_once and self._vector else None
             self._events[key] = self._events.get(key, 0) + number
@@ -151,7 +151,7 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
     # {{{ leaves
 
     def map_constant(self, expr: Any, conditions: Conditions, context: Context) -> None:
-        """A literal costs nothing."""
+        """A literal is free."""
 
     map_nan = map_constant
     map_literal = map_constant
@@ -202,7 +202,7 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
             self._record_cost(str(expr), str(refusal), conditions)
 
     def map_logical_and(self, expr: prim.LogicalAnd | prim.LogicalOr, conditions: Conditions, context: Context) -> None:
-        """A child is evaluated where those before it have not decided."""
+        """A child is evaluated only if the children before it have not determined the result."""
         self._record_operations(expr, self._code.chain(expr, context).links, conditions)
         decisive = isinstance(expr, prim.LogicalOr)
         for place, child in enumerate(expr.children):
@@ -276,7 +276,7 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
 
 
 def combining(callee: ArgExtOpCallable | SegmentOpCallable) -> Kind:
-    """Return the kind of operation that combines two values in a reduction to a value and an index or a flag."""
+    """Return the kind of operation that combines two values in a reduction with an index or a flag."""
     if isinstance(callee, ArgExtOpCallable):
         return "min/max"
     reduction: Any = callee.name
@@ -284,35 +284,35 @@ def combining(callee: ArgExtOpCallable | SegmentOpCallable) -> Kind:
 
 
 _NOTHING = re.compile(r"(\s|;|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-"""C code that does nothing: white space, comments and empty statements"""
+"""C code without effect: white space, comments and empty statements"""
 
 
 def does_nothing(instruction: InstructionBase) -> bool:
-    """Return whether *instruction* is there for the sake of the schedule alone, or is C code without a statement."""
+    """Return whether *instruction* exists only for the schedule, or is C code without a statement."""
     if isinstance(instruction, CInstruction):
         return _NOTHING.fullmatch(cast("str", instruction.code)) is not None
     return isinstance(instruction, NoOpInstruction)
 
 
 def foreign_code(kernel: Kernel, instruction: InstructionBase) -> tuple[str, str] | None:
-    """Return what to state the cost of, and why, where Loopy does not read the code that *instruction* runs.
+    """Return the keyword and the reason for a cost from the user, if Loopy does not parse the code of *instruction*.
 
-    It is C code, or calls a function with arrays, such as one of BLAS; None for other instructions.
+    Such code is C code or a call of a function with array arguments, e.g. from BLAS. None for other instructions.
     """
     if not isinstance(instruction, MultiAssignmentBase):
-        return instruction.id, f"no count for a {type(instruction).__name__}, whose text Loopy does not read"
+        return instruction.id, f"no count for a {type(instruction).__name__}, whose code Loopy does not parse"
     expression: Any = instruction.expression
     passed = (*getattr(expression, "parameters", ()), *instruction.assignees)
     if not any(isinstance(each, SubArrayRef) for each in passed):
         return None
     function: Any = expression.function
     name = kernel.callables[function.name].name if isinstance(function, ResolvedFunction) else function
-    return str(name), f"no count for a call of {name}, whose code Loopy does not read"
+    return str(name), f"no count for a call of {name}, whose code Loopy does not parse"
 
 
 def on_collisions(instruction: object) -> Iterator[Assumption]:
-    """Yield what is not in the cost of *instruction*, a statement's, where it is an atomic update."""
+    """Yield the assumption about collisions if *instruction* is an atomic update."""
     if isinstance(instruction, Assignment) and instruction.atomicity:
         for name in sorted(instruction.assignee_var_names()):
-            sentence = f"atomic updates of {SUBJECTS} are counted without what it costs when work-items collide"
+            sentence = f"atomic updates of {SUBJECTS} are counted without the cost of collisions between work-items"
             yield Assumption(sentence, name, name)

@@ -1,8 +1,8 @@
-"""What is known of a device: how much of everything it has, how long instructions take, where memory is.
+"""Published parameters of a device: its resources, instruction latencies and memory levels.
 
 Symbols: λ is the issue latency of a warp instruction (the inverse of its throughput on one core), Λ its completion
-latency, both in cycles (Lemeire, sections 1 and 4.3). A core is what NVIDIA calls a streaming multiprocessor and AMD a
-compute unit, a warp what AMD calls a wavefront, a group a work-group, local memory what NVIDIA calls shared memory.
+latency, both in cycles (Lemeire, sections 1 and 4.3). A core is a streaming multiprocessor (NVIDIA) or a compute unit
+(AMD), a warp is also a wavefront (AMD), a group is a work-group, and local memory is NVIDIA's shared memory.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ from loopyperf.units import UNBROKEN, number_of
 LatencyField = Literal["issue", "completion"]
 LATENCY_FIELDS: tuple[LatencyField, ...] = get_args(LatencyField)
 
-# The names of numbers, by which those are asked for that must be known: test_description.py holds them to the fields.
+# Names of the numbers, for the type of `needed`; test_description.py compares them with the fields.
 Limit = Literal[
     "warps",
     "groups",
@@ -69,33 +69,33 @@ DeviceNumber = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class CoreLimits(DescriptionTable[Limit, Never]):
-    """What may reside on a core at once, and in which portions it is allocated."""
+    """Maximum numbers of resident warps and groups, and sizes and allocation granularities of a core's resources."""
 
     warps: int | None = count_field("warps", "warps resident on a core")
     groups: int | None = count_field("groups", "groups resident on a core")
     groups_of_one_warp: int | None = count_field(
-        "groups", "groups of a single warp resident on a core, where these are more"
+        "groups", "groups of a single warp resident on a core, if that limit is higher"
     )
     work_items_per_group: int | None = count_field("work-items", "work-items of a group")
     registers: int | None = count_field("registers", "32-bit registers of a core")
     registers_per_group: int | None = count_field("registers", "32-bit registers of a group")
     registers_per_work_item: int | None = count_field("registers", "32-bit registers of a work-item")
-    register_unit: int | None = count_field("registers", "32-bit registers that are allocated together")
-    partitions: int | None = count_field("partitions", "parts of the register file; a warp's registers lie in one")
+    register_unit: int | None = count_field("registers", "allocation granularity of 32-bit registers")
+    partitions: int | None = count_field("partitions", "parts of the register file; a warp's registers are in one part")
     warp_unit: int | None = count_field(
-        "warps", "warps that are allocated together, where registers are allocated to groups"
+        "warps", "allocation granularity of warps, if registers are allocated to groups"
     )
     local_memory: int | None = count_field("B", "local memory of a core")
     local_memory_per_group: int | None = count_field("B", "local memory of a group")
-    local_memory_unit: int | None = count_field("B", "local memory that is allocated together")
+    local_memory_unit: int | None = count_field("B", "allocation granularity of local memory")
     local_memory_reserved: int | None = count_field(
-        "B", "local memory that the system takes for itself from each group's share", may_be_zero=True
+        "B", "local memory that the system reserves for itself in each group", may_be_zero=True
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Throughput(DescriptionTable[Never, Row]):
-    """How many results a core delivers in a cycle; the rows of the vendors' tables."""
+    """Results per cycle of one core; the rows of the vendors' tables."""
 
     f32: float | None = number_field("results/cycle", "single-precision additions, multiplications, multiply-adds")
     f64: float | None = number_field("results/cycle", "double-precision additions, multiplications, multiply-adds")
@@ -112,58 +112,72 @@ class Throughput(DescriptionTable[Never, Row]):
 
 @dataclass(frozen=True, kw_only=True)
 class InstructionTiming(DescriptionTable[Never, LatencyField]):
-    """How long an instruction takes, measured; called by kind and type, e.g. ``"mul f32"``, ``"load global b32"``."""
+    """Measured latencies of an instruction, named by kind and type, e.g. ``"mul f32"``, ``"load global b32"``."""
 
     issue: float | None = number_field("cycles", "issue latency λ of a warp instruction on one core")
     completion: float | None = number_field("cycles", "completion latency Λ")
 
     @property
     def name(self) -> str:
-        """Return what the instruction is called."""
+        """Return the name of the instruction."""
         return self.place.removeprefix("instructions.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryLevel(DescriptionTable[LevelCount, LevelNumber]):
-    """A memory: local memory, a cache, or the device's own."""
+    """A memory level: local memory, a cache, or device memory."""
 
     per: Per
-    """what there is one of it for; :attr:`size` is of one"""
+    """whether each core or the whole device has one; :attr:`size` is that of one"""
     holds_local_memory: bool = False
-    """what groups take as local memory is taken from this cache, and its size includes that"""
+    """whether local memory is allocated in this cache; its size then includes local memory"""
 
     size: int | None = count_field("B", "capacity")
-    line: int | None = count_field("B", "what a tag is for")
-    sector: int | None = count_field("B", "what is moved at once")
-    latency: float | None = number_field(
-        "cycles", "from a load to the use of what it loads, one dependent load after the other"
+    line: int | None = count_field("B", "cache line, the unit of tags")
+    sector: int | None = count_field("B", "sector, the unit of transfers")
+    latency: float | None = number_field("cycles", "load-to-use latency, measured with dependent loads")
+    bandwidth: float | None = number_field("B/s", "published peak bandwidth of the whole device")
+    sustained_bandwidth: float | None = number_field("B/s", "measured bandwidth of the whole device")
+    bandwidth_per_core: float | None = number_field("B/cycle", "bandwidth of one core")
+    departure_delay: float | None = number_field(
+        "cycles", "delay between two memory transactions of a core, GPUPerf's Δ"
     )
-    bandwidth: float | None = number_field("B/s", "of the whole device, published peak")
-    sustained_bandwidth: float | None = number_field("B/s", "of the whole device, measured")
-    bandwidth_per_core: float | None = number_field("B/cycle", "of one core")
-    departure_delay: float | None = number_field("cycles", "between two memory transactions of a core, GPUPerf's Δ")
     lines_per_cycle: float | None = number_field(
-        "lines/cycle", "that a core's cache looks up, of one access; 1 if not stated"
+        "lines/cycle", "lines of one access that a core's cache looks up; 1 if not given"
     )
-    partitions: int | None = count_field("partitions", "parts of a cache, each with a copy of what its cores load")
+    partitions: int | None = count_field(
+        "partitions", "parts of a cache, each with copies of the data that its cores load"
+    )
     banks: int | None = count_field("banks", "banks, each of which serves one word at a time")
-    bank_width: int | None = count_field("B", "word of a bank")
+    bank_width: int | None = count_field("B", "width of a bank's word")
 
     @property
     def name(self) -> str:
-        """Return what the level is called, e.g. ``"L2"``."""
+        """Return the name of the level, e.g. ``"L2"``."""
         return self.place.removeprefix("memory.")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Device(Shown, DescriptionTable[DeviceCount, DeviceNumber]):
-    """A device. Its numbers are in base units (Hz, B, s); one that nobody has published is None.
+    """Published parameters of a device, in base units (Hz, B, s); a number without a published value is None.
 
-    :meth:`needed` is for those that must be known.
+    :meth:`needed` returns a number, or raises an error that says how to add it. :func:`loopyperf.load_device` returns a
+    device by its name.
+
+    Examples
+    --------
+    >>> import loopyperf as lpp
+    >>> device = lpp.load_device("nvidia-titan-v")
+    >>> device.cores, device.limits.warps, device.level("L2").size
+    (80, 64, 4718592)
+    >>> print(device.source("clock"))
+    1,348 MHz
+    >>> device.issue_latency("fma", "f64"), device.completion_latency("fma", "f64")
+    (1.0, 8)
     """
 
     name: str
-    """its full name, e.g. ``"NVIDIA Tesla V100 PCIe"``"""
+    """full name, e.g. ``"NVIDIA Tesla V100 PCIe"``"""
     vendor: str
     """e.g. ``"NVIDIA"``"""
     architecture: str
@@ -171,56 +185,54 @@ class Device(Shown, DescriptionTable[DeviceCount, DeviceNumber]):
     target: str = ""
     """compute capability, or the compiler's name of the architecture"""
     also_called: tuple[str, ...] = ()
-    """names that drivers and people use"""
+    """other names, as used by drivers and people"""
     note: str = ""
-    """what a reader of the numbers should know"""
+    """remark on the numbers"""
     register_allocation: RegisterAllocation = RegisterAllocation.WARP
-    """what registers are allocated to"""
+    """unit to which registers are allocated"""
     lanes: Lanes = Lanes.TOGETHER
     """how the work-items of a warp execute"""
     pipelines: tuple[tuple[str, SharedPipeline], ...] = ()
-    """subsystem, and the one whose pipeline executes its instructions too"""
+    """pairs of a subsystem and the pipeline that executes its instructions"""
     scheduling: Scheduling | None = None
-    """which warp issues where several could; None where nobody has published it"""
+    """policy that selects among the warps that can issue; None if unpublished"""
     limits: CoreLimits
-    """what may reside on a core"""
+    """resources of a core"""
     throughput: Throughput
-    """how much a core does in a cycle, by kind of instruction"""
+    """results per cycle of a core, by kind of instruction"""
     instructions: tuple[InstructionTiming, ...] = ()
-    """latencies that were measured, in cycles"""
+    """measured latencies, in cycles"""
     memory: tuple[MemoryLevel, ...] = ()
-    """the nearest to the core first"""
+    """memory levels, nearest to the core first"""
 
     cores: int | None = count_field("cores", "cores of the device")
-    clock: float | None = number_field("Hz", "clock of the cores under load; all cycles are its")
-    boost_clock: float | None = number_field("Hz", "clock of the published peaks, where that is another one")
+    clock: float | None = number_field("Hz", "clock of the cores under load, to which all cycles refer")
+    boost_clock: float | None = number_field("Hz", "clock of the published peaks, if different")
     warp_size: int | None = count_field("work-items", "work-items of a warp")
     schedulers: int | None = count_field("schedulers", "warp schedulers of a core")
     issue_limit: float | None = number_field("warp instructions/cycle", "warp instructions that a core issues, IL")
     load_store_units: int | None = count_field(
-        "units", "addresses that a core takes in a cycle, one for each work-item"
+        "units", "addresses that a core processes in a cycle, one for each work-item"
     )
-    group_start: float | None = number_field(
-        "cycles", "from the end of a group until the one that takes its place executes"
-    )
-    group_rate: float | None = number_field("groups/cycle", "groups that the device begins in a cycle of its cores")
-    launch_overhead: float | None = number_field("s", "from one launch to the next of kernels that do nothing")
+    group_start: float | None = number_field("cycles", "time from the end of a group until its successor executes")
+    group_rate: float | None = number_field("groups/cycle", "groups that the device starts in a cycle of its cores")
+    launch_overhead: float | None = number_field("s", "time from one launch to the next of empty kernels")
     peak_f32: float | None = number_field("flop/s", "published peak of single-precision arithmetic")
     peak_f64: float | None = number_field("flop/s", "published peak of double-precision arithmetic")
 
     @property
     def parts(self) -> "tuple[AnyPart, ...]":
-        """Return everything that has numbers, the device itself first."""
+        """Return the device itself and its parts, i.e. everything that has numbers."""
         return (self, self.limits, self.throughput, *self.memory, *self.instructions)
 
     @property
     def table(self) -> Table:
-        """Return every number that is known, with its unit, what it is of, and who states it."""
+        """Return a table of all known numbers, with unit, meaning and source."""
         rows = [(each.number, _in_words(each), each.meaning, each.source) for each in self._stated()]
         return Table(("number", "value", "meaning", "source"), rows, last=2)
 
     def report_text(self) -> ReportText:
-        """Return what it is, its own numbers, and where those of its parts are."""
+        """Return a summary: name, architecture and the device's own numbers."""
         some = (str(quantity) for quantity in map(self.source, ("cores", "clock")) if quantity)
         own = [(each.number, _in_words(each), each.meaning) for each in self.statements]
         numbers = number_of(len(self._stated()), "number")
@@ -228,7 +240,7 @@ class Device(Shown, DescriptionTable[DeviceCount, DeviceNumber]):
             question=self.slug,
             answer=", ".join([self.name, self.architecture, *some]),
             tables=[Table(("number", "value", "meaning"), own, last=1)] if own else [],
-            remarks=[f"all in all {numbers}: .table has them with their sources, `loopyperf devices show` prints that"],
+            remarks=[f"{numbers} in total: see .table or `loopyperf devices show` for all, with sources"],
             notes=[self.note] if self.note else [],
         )
 
@@ -239,19 +251,19 @@ class Device(Shown, DescriptionTable[DeviceCount, DeviceNumber]):
         return [each for part in self.parts for each in part.statements]
 
     def level(self, name: str) -> MemoryLevel:
-        """Return the memory called *name*, e.g. ``"L2"``; raises :class:`MissingNumberError` if none is described."""
+        """Return the memory level *name*, e.g. ``"L2"``; raises :class:`MissingNumberError` if the device has none."""
         for level in self.memory:
             if level.name == name:
                 return level
         raise MissingNumberError(
-            f"the description of {self.slug!r} has no memory {name!r}, only {_listed(x.name for x in self.memory)}; "
-            f"to add it, give the path of a description of your own with a table [memory.{name}]"
+            f"device {self.slug!r} has no memory level {name!r}, only {_listed(x.name for x in self.memory)}; "
+            f"add a table [memory.{name}] to your own copy of {self.slug}.toml, and use device=PATH"
         )
 
     def pipeline(self, subsystem: str) -> str:
-        """Return the pipeline that executes the instructions of *subsystem*: its own, unless another is stated.
+        """Return the pipeline that executes the instructions of *subsystem*: its own, unless another is specified.
 
-        That of :attr:`Pipeline.INTEGER` is :attr:`Pipeline.ALU` then.
+        The default for :attr:`Pipeline.INTEGER` is :attr:`Pipeline.ALU`.
         """
         stated = dict(self.pipelines).get(subsystem)
         if stated:
@@ -260,7 +272,7 @@ class Device(Shown, DescriptionTable[DeviceCount, DeviceNumber]):
 
     @property
     def scheduler(self) -> Policy:
-        """Return the policy of the warp schedulers: each warp in turn where nobody has published another."""
+        """Return the policy of the warp schedulers; round-robin if unpublished."""
         return self.scheduling.policy if self.scheduling else Policy.ROUND_ROBIN
 
     # {{{ latencies of instructions
@@ -268,9 +280,9 @@ class Device(Shown, DescriptionTable[DeviceCount, DeviceNumber]):
     def issue_latency(self, kind: str, dtype: str = "") -> float:
         """Return λ of a warp instruction on one core, in cycles.
 
-        It is what was measured for it, or for another instruction of the same row of the vendor's throughput table (a
-        multiplication tells of additions); else the warp size over the results that a core delivers in a cycle. Raises
-        :class:`MissingNumberError` where neither is known.
+        λ is the measured value for this instruction, or for another instruction in the same row of the vendor's
+        throughput table (such as a multiplication for an addition); otherwise the warp size divided by the throughput
+        of a core. Raises :class:`MissingNumberError` if neither is known.
         """
         measured = self._measured(kind, dtype, "issue")
         if measured is not None:
@@ -281,9 +293,9 @@ class Device(Shown, DescriptionTable[DeviceCount, DeviceNumber]):
         return self.needed("warp_size") / self.throughput.needed(row)
 
     def completion_latency(self, kind: str, dtype: str = "") -> float:
-        """Return Λ of a warp instruction, in cycles: measured for it, or for another of the same row of the table.
+        """Return Λ of a warp instruction, in cycles, measured for it or for another one in the same row of the table.
 
-        Raises :class:`MissingNumberError` where it is not known.
+        Raises :class:`MissingNumberError` if it is not known.
         """
         measured = self._measured(kind, dtype, "completion")
         if measured is None:
@@ -291,7 +303,7 @@ class Device(Shown, DescriptionTable[DeviceCount, DeviceNumber]):
         return measured.needed("completion")
 
     def resting_on(self, field: LatencyField, kind: str, dtype: str = "") -> Quantity | None:
-        """Return the number that :meth:`issue_latency` or :meth:`completion_latency` rests on; None where none does."""
+        """Return the number behind :meth:`issue_latency` or :meth:`completion_latency`; None if there is none."""
         measured = self._measured(kind, dtype, field)
         if measured is not None:
             return measured.source(field)
@@ -299,34 +311,33 @@ class Device(Shown, DescriptionTable[DeviceCount, DeviceNumber]):
         return self.throughput.source(row) if row and field == "issue" else None
 
     def _measured(self, kind: str, dtype: str, field: LatencyField) -> InstructionTiming | None:
-        name, row, alike = f"{kind} {dtype}".strip(), throughput_row(kind, dtype), None
+        name, row, similar = f"{kind} {dtype}".strip(), throughput_row(kind, dtype), None
         for each in self.instructions:
             if getattr(each, field) is not None:
                 if each.name == name:
                     return each
-                if alike is None and row is not None and _row_of_named(each.name) == row:
-                    alike = each
-        return alike
+                if similar is None and row is not None and _row_of_named(each.name) == row:
+                    similar = each
+        return similar
 
     def _no_latency(self, kind: str, dtype: str, field: LatencyField) -> MissingNumberError:
         name = f"{kind} {dtype}".strip()
         return MissingNumberError(
-            f"the description of {self.slug!r} does not state how long {name!r} takes ({field}, in cycles), nor any "
-            f"instruction like it; there are {_listed(each.name for each in self.instructions)}. To add it, give the "
-            f'path of a description of your own with a table [instructions."{name}"] that has in it: '
+            f"device {self.slug!r} lacks the {field} latency of {name!r} (in cycles), and of similar instructions; "
+            f'add [instructions."{name}"] to your own copy of {self.slug}.toml, and use device=PATH: '
             f'{field} = {{ value = ..., unit = "cycles", source = "..." }}'
         )
 
     # }}}
 
     def peak_flops(self, dtype: Literal["f32", "f64"]) -> float:
-        """Return the flop/s of all cores at multiply-adds of *dtype*, 2 flop each, at the boost clock if stated."""
+        """Return the peak flop/s of *dtype* multiply-adds (2 flop each), at the boost clock if known."""
         clock = self.needed("clock") if self.boost_clock is None else self.boost_clock
         return 2 * self.needed("cores") * clock * self.throughput.needed(dtype)
 
 
 AnyPart = Device | CoreLimits | Throughput | InstructionTiming | MemoryLevel
-"""what has numbers"""
+"""a part with numbers"""
 
 
 def _in_words(stated: PublishedNumber) -> str:
@@ -335,7 +346,7 @@ def _in_words(stated: PublishedNumber) -> str:
 
 @lru_cache(maxsize=256)
 def _row_of_named(name: str) -> Row | None:
-    """Return the row of the throughput table that an instruction is in, e.g. one called ``"add f32"``."""
+    """Return the row of the throughput table for an instruction name such as ``"add f32"``."""
     kind, _, dtype = name.rpartition(" ")
     return throughput_row(kind, dtype) if kind else throughput_row(name, "")
 

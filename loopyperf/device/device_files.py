@@ -1,4 +1,4 @@
-"""Devices as TOML files: each number with its value, unit and source on one line.
+"""Device files: TOML files with the value, unit and source of each number on one line.
 
 cores = { value = 80, unit = "cores", source = "AnandTech Titan V review, specifications" }
 """
@@ -34,16 +34,16 @@ from loopyperf.errors import DeviceFileError, later_schema
 from loopyperf.files import os_reason, read_bytes
 
 SUFFIX = ".toml"
-"""of the names of descriptions"""
+"""extension of device files"""
 OF_FILES = (SUFFIX, ".json", ".py")
-"""what no device's name ends with, but a file's"""
+"""extensions that distinguish a path from a device name"""
 
 
 @lru_cache(maxsize=1024)
 def device_slug(name: str) -> str:
     """Return the device *name* as a folder name, e.g. ``"nvidia-titan-v"`` for ``"NVIDIA TITAN V"``.
 
-    PoCL prefixes a processor's name with ``pthread-`` (``cpu-`` from version 4 on), which becomes ``pocl-``.
+    PoCL prefixes the name of a processor with ``pthread-`` (``cpu-`` since version 4), which becomes ``pocl-``.
     """
     plain = re.sub(r"\((r|tm|c)\)", " ", name.strip().lower())
     words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
@@ -51,30 +51,30 @@ def device_slug(name: str) -> str:
 
 
 def is_path(name: str) -> bool:
-    """Return whether *name* is the path of a file, and not what a device is called: ``./mine.toml``, ``mine.toml``."""
+    """Return whether *name* is a path such as ``./mine.toml`` or ``mine.toml``, rather than a device name."""
     return name.startswith((".", "~", "/")) or name.endswith(OF_FILES)
 
 
 def is_processor(slug: str) -> bool:
-    """Return whether the device with this short name is a machine's processor, by way of PoCL."""
+    """Return whether the device *slug* is a CPU, used through PoCL."""
     return slug.startswith("pocl-")
 
 
-# {{{ Device descriptions as TOML files: each number with its value, unit and source on one line
+# {{{ reading
 #
 #     cores = { value = 80, unit = "cores", source = "AnandTech Titan V review, specifications" }
 #
-# Numbers at the top are the device's own; those of its parts stand in tables: ``[limits]``, ``[throughput]``,
-# ``[memory.L2]``, ``[instructions."mul f32"]``. ``docs/devices.md`` says it all.
+# Numbers at the top are the device's own; those of its parts are in tables: ``[limits]``, ``[throughput]``,
+# ``[memory.L2]``, ``[instructions."mul f32"]``. ``docs/devices.md`` documents the format.
 
 
 SCHEMA = 1
-"""version of the files' form"""
+"""version of the file format"""
 
 MOST = 4 * 2**20
-"""bytes of a description"""
+"""maximum size of a device file in bytes"""
 LEAST, LARGEST = 1e-18, 1e18
-"""magnitudes of numbers in base units, such as Hz, B/s and cycles: what is published lies far within"""
+"""range of numbers in base units, such as Hz, B/s and cycles; published values are far from both ends"""
 
 Table = dict[str, Any]
 Described = TypeVar("Described", bound=AnyPart)
@@ -82,7 +82,7 @@ AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
 
 
 class DeviceWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a description says in words."""
+    """The fields of a device file that are not numbers."""
 
     name: Words
     vendor: Words
@@ -97,46 +97,44 @@ class DeviceWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class LevelWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the table of a memory says in words."""
+    """The fields of a memory level that are not numbers."""
 
     per: Per
     holds_local_memory: bool = False
 
 
 def load_description(path: str | os.PathLike[str]) -> Device:
-    """Return the device that the file at *path* describes; its short name is the file's.
+    """Return the device in the file at *path*; the name of the file is its short name.
 
-    Raises :class:`DeviceFileError`, which names the file and the field: there is no such file, it is not TOML, it has a
-    field that no description has, or a number without unit or source, in a unit of something else, negative, infinite,
-    or a fraction where there are only whole ones.
+    Raises :class:`DeviceFileError`, which names the file and the field, if the file is missing or not TOML, or has an
+    unknown field, or a number without unit or source, in a wrong unit, out of range, or fractional where only integers
+    are valid.
     """
     source = Path(path)
     try:
         return _described(source, read_bytes(source, MOST).decode())
     except OSError as error:
-        raise DeviceFileError(f"cannot read the device description {source}: {os_reason(error)}") from error
+        raise DeviceFileError(f"cannot read the device file {source}: {os_reason(error)}; check the path") from error
     except UnicodeDecodeError as error:
-        raise DeviceFileError(f"the device description {source} is not TOML: {error!s:.300}; mend it there") from error
+        raise DeviceFileError(f"the device file {source} is not TOML: {error!s:.300}; fix the file") from error
 
 
 @lru_cache
 def _described(source: Path, text: str) -> Device:
-    """Return the device that *text*, all of the file *source*, describes: parsed once, which takes a millisecond."""
+    """Return the device in *text*, the contents of the file *source*; cached, since parsing takes a millisecond."""
     return _Reader(source).device(_document(source, text))
 
 
 def _document(source: Path, text: str) -> Table:
     try:
         document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # of integers with too many digits, and of nesting, as well
-        raise DeviceFileError(f"the device description {source} is not TOML: {error!s:.300}; mend it there") from error
+    except (ValueError, RecursionError) as error:  # also raised for integers with too many digits, and deep nesting
+        raise DeviceFileError(f"the device file {source} is not TOML: {error!s:.300}; fix the file") from error
     schema = document.pop("schema", None)
     if type(schema) is int and schema > SCHEMA:
         raise DeviceFileError(later_schema(source, schema, SCHEMA))
     if schema != SCHEMA:
-        raise DeviceFileError(
-            f"{source} is not a device description: it must begin with schema = {SCHEMA}, has {schema!r}"
-        )
+        raise DeviceFileError(f"{source} is not a device file: it must begin with schema = {SCHEMA}, got {schema!r}")
     return document
 
 
@@ -176,22 +174,22 @@ class _Reader:
     # {{{ tables
 
     def table(self, document: Table, name: str) -> Table:
-        """Take the table called *name* out of *document*; empty if there is none."""
+        """Remove the table *name* from *document* and return it; empty if there is none."""
         found = document.pop(name, {})
         if not isinstance(found, dict):
-            raise self.error(name, f"must be a table, is {found!r}")
+            raise self.error(name, f"must be a table, got {found!r}")
         return cast("Table", found)
 
     def tables(self, document: Table, name: str) -> list[tuple[str, Table]]:
-        """Take the tables inside the table called *name* out of *document*."""
+        """Remove the table *name* from *document* and return the tables in it, with their names."""
         outer = self.table(document, name)
         return [(inner, self.table({inner: table}, inner)) for inner, table in outer.items()]
 
     def words(self, kind: type[AnyStruct], place: str, table: Table) -> AnyStruct:
-        """Take what *table* says in words out of it."""
-        said = {name: table.pop(name) for name in kind.__struct_fields__ if name in table}
+        """Remove the fields that are not numbers from *table* and return them."""
+        found = {name: table.pop(name) for name in kind.__struct_fields__ if name in table}
         try:
-            return msgspec.convert(said, kind)
+            return msgspec.convert(found, kind)
         except msgspec.ValidationError as error:
             raise self.error(place, str(error)) from error
 
@@ -200,7 +198,7 @@ class _Reader:
     # {{{ numbers
 
     def part(self, kind: type[Described], place: str, table: Table, **words: Any) -> Described:
-        """Return the part of which *table* states numbers, and nothing else."""
+        """Return a part with the numbers in *table*, which must contain nothing else."""
         declared = kind.declared()
         for name in table:
             if name not in declared:
@@ -214,51 +212,51 @@ class _Reader:
             quantity = msgspec.convert(stated, Quantity)
         except msgspec.ValidationError as error:
             form = f'{name} = {{ value = ..., unit = "{number.unit}", source = "..." }}'
-            raise self.error(field, f"{error}; it is written {form}") from error
+            raise self.error(field, f"{error}; write {form}") from error
         if base_unit(quantity.unit) != number.unit:
             raise self.error(
-                field, f"is in {quantity.unit!r}; it must be in one of {', '.join(multiples(number.unit))}"
+                field, f"has unit {quantity.unit!r}; it must be one of {', '.join(multiples(number.unit))}"
             )
         value = self.bounded(field, number, quantity)
         if number.is_whole and value != int(value):
-            raise self.error(field, f"must be a whole number of {number.unit}, is {quantity}")
+            raise self.error(field, f"must be a whole number of {number.unit}, got {quantity}")
         return quantity
 
     def bounded(self, field: str, number: Number, quantity: Quantity) -> int | float:
-        """Return the number in its base unit, of a size that arithmetic on it does not overflow."""
+        """Return the number in its base unit, checked for a range in which arithmetic does not overflow."""
         try:
             value = in_base_unit(quantity)
             is_finite = math.isfinite(value)
-        except OverflowError:  # of an integer beyond floats
+        except OverflowError:  # an integer beyond the range of floats
             value, is_finite = math.inf, False
         if is_finite and ((value == 0 and number.may_be_zero) or LEAST <= value <= LARGEST):
             return value
-        least = "0 or more" if number.may_be_zero else "above 0"
-        beyond = f", and between {LEAST:g} and {LARGEST:g} {number.unit}" if 0 < value < math.inf else ""
-        raise self.error(field, f"must be a number, {least}{beyond}, is {quantity.value!s:.30}")
+        least = ">= 0" if number.may_be_zero else "> 0"
+        beyond = f", between {LEAST:g} and {LARGEST:g} {number.unit}" if 0 < value < math.inf else ""
+        raise self.error(field, f"must be a number {least}{beyond}, got {quantity.value!s:.30}")
 
     def unknown(self, name: str, declared: Iterable[str]) -> str:
         near = difflib.get_close_matches(name, list(declared), n=1, cutoff=0)
-        return f"has a field {name!r} that no description has; the nearest known field is {near[0]!r}"
+        return f"has an unknown field {name!r}; the nearest known field is {near[0]!r}"
 
     # }}}
 
     def error(self, field: str, what: str) -> DeviceFileError:
         where = f"{self.source}: {field:.200}" if field else f"{self.source}:"
-        return DeviceFileError(f"{where} {what:.400}. docs/devices.md says what a description holds")
+        return DeviceFileError(f"{where} {what:.400} (docs/devices.md documents the format)")
 
 
 # }}}
 
 
-# {{{ a device as the text of its description
+# {{{ writing
 
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def description_text(device: Device) -> str:
-    """Return *device* as TOML; its short name is that of the file that the text is saved to."""
+    """Return *device* as the text of a device file; the name of the file that it is saved to becomes its short name."""
     paragraphs = [
         [f"schema = {SCHEMA}", *_words(device)],
         _numbers(device),
@@ -287,7 +285,7 @@ def _words(device: Device) -> Iterator[str]:
 
 
 def _table(name: str, lines: Iterable[str]) -> list[list[str]]:
-    """Return a table as a list of one paragraph; an empty list if there is nothing in it."""
+    """Return a list with the table as its only paragraph; an empty list if the table is empty."""
     inside = list(lines)
     return [[f"[{name}]", *inside]] if inside else []
 
@@ -297,8 +295,8 @@ def _level(per: str, holds_local_memory: bool) -> list[str]:
 
 
 def _fact(fact: SharedPipeline | Scheduling) -> str:
-    said = (f"{name} = {_text(getattr(fact, name))}" for name in fact.__struct_fields__)
-    return f"{{ {', '.join(said)} }}"
+    fields = (f"{name} = {_text(getattr(fact, name))}" for name in fact.__struct_fields__)
+    return f"{{ {', '.join(fields)} }}"
 
 
 def _numbers(part: AnyPart) -> list[str]:
@@ -314,7 +312,7 @@ def _key(*names: str) -> str:
 
 
 def _text(words: str) -> str:
-    # JSON's strings are TOML's, but for the one control character that JSON leaves as it is.
+    # JSON strings are valid in TOML, except for one control character that JSON does not escape.
     return json.dumps(words, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

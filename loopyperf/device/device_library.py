@@ -1,6 +1,6 @@
-"""Which devices are described, and where: a person's own descriptions beat the bundled ones.
+"""Lookup of device files by name: the user's own files take precedence over the bundled ones.
 
-The description of a device lies at ``<folder>/<device slug>.toml``.
+The file of a device is ``<folder>/<device slug>.toml``.
 """
 
 import difflib
@@ -18,20 +18,20 @@ from loopyperf.files import below_home, file_names, is_there, user_data, user_da
 from loopyperf.units import listed
 
 BUNDLED = Path(__file__).parent / "catalog"
-"""the folder of the descriptions that come with loopyperf"""
+"""folder of the device files that come with loopyperf"""
 PROCESSOR = Path(__file__).parent / "processor.toml"
 DeviceChoice = Device | str | os.PathLike[str]
-"""a description of a device, its name, or the path of one"""
+"""a device, its name, or the path of a device file"""
 
 NEAREST = 3
-"""names that are told to who asks for a device that there is not"""
+"""number of similar names in the error for an unknown device"""
 BRANDS = frozenset({"nvidia", "amd", "geforce", "quadro", "tesla", "radeon", "instinct"})
-"""words of names that tell no device from another"""
+"""parts of names that do not distinguish devices"""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownDescription:
-    """A description that can be found by the device's name."""
+    """A device file that can be found by the device's name."""
 
     slug: str
     path: Path
@@ -39,31 +39,54 @@ class KnownDescription:
 
 
 def user_descriptions() -> Path:
-    """Return the folder of a person's own descriptions; it need not exist."""
+    """Return the folder of the user's device files; it may not exist."""
     return user_data() / "devices"
 
 
 def known_descriptions() -> tuple[KnownDescription, ...]:
-    """Return the descriptions that can be found by name, one for each device, in alphabetical order."""
+    """Return the device files that can be found by name, one for each device, in alphabetical order."""
     found = {known.slug: known for known in (*_listed(BUNDLED, "bundled"), *_listed(user_descriptions(), "user"))}
     return tuple(known for _, known in sorted(found.items()))
 
 
 def load_device(name: str | os.PathLike[str]) -> Device:
-    """Return the device called *name*, or described by the TOML file at the path *name*.
+    """Return the published parameters of a device, by name or from a device file.
 
-    A name is a short one (``"nvidia-titan-v"``), one that becomes it (``"NVIDIA TITAN V"``), the full name, or one that
-    the description says the device is called too; vendor and brand may be left out (``"TITAN V"``). A person's own
-    description, in the folder ``devices`` of the user data, beats the bundled one. Raises :class:`UnknownDeviceError`,
-    which names those that are called alike, and :class:`DeviceFileError` for a file of that short name, or at that
-    path, that is not a description; one of another name is passed over.
+    A name may be the short name (``"nvidia-titan-v"``), a name that converts to it (``"NVIDIA TITAN V"``), the full
+    name, or one of the other names in the device file. Vendor and brand may be omitted (``"TITAN V"``). The user's own
+    device files, in the folder ``devices`` of the user data, take precedence over the bundled ones.
+
+    Parameters
+    ----------
+    name : str or path
+        Name of the device, or path of its TOML file.
+
+    Returns
+    -------
+    Device
+        Parameters of the device, in base units (Hz, B, s).
+
+    Raises
+    ------
+    UnknownDeviceError
+        No device has this name; the message lists similar names.
+    DeviceFileError
+        The file at the path, or the file with this short name, is not a valid device file. Invalid files with other
+        names are ignored.
+
+    Examples
+    --------
+    >>> import loopyperf as lpp
+    >>> device = lpp.load_device("nvidia-titan-v")
+    >>> device.name, device.cores, device.clock
+    ('NVIDIA TITAN V', 80, 1348000000.0)
+    >>> lpp.load_device("TITAN V") == device
+    True
     """
     try:
         words = os.fspath(name)
     except TypeError as error:
-        raise UnknownDeviceError(
-            f"the name of a device or the path of its description is needed, received {name!r}"
-        ) from error
+        raise UnknownDeviceError(f"a device must be a name or the path of a device file, received {name!r}") from error
     if isinstance(name, os.PathLike):
         return load_description(words)
     if is_path(words):
@@ -76,15 +99,15 @@ def load_device(name: str | os.PathLike[str]) -> Device:
 
 
 def unread() -> str:
-    """Return which descriptions, any of which may be of a device that is not found, cannot be read, as a sentence."""
+    """Return a note about device files that cannot be read, one of which may be the missing device."""
     found = (_read(each) for each in known_descriptions())
-    return "".join(f". Not looked at: {one_line(each)}" for each in found if isinstance(each, DeviceFileError))
+    return "".join(f". Skipped: {one_line(each)}" for each in found if isinstance(each, DeviceFileError))
 
 
 def _called(slug: str) -> Device | None:
-    """Return the description of that short name, else the first, of a person's own first, that has it among its names.
+    """Return the device with that short name, else the first device (the user's own first) with it as another name.
 
-    Raises :class:`DeviceFileError` for a file of that short name that is not a description.
+    Raises :class:`DeviceFileError` if the file with that short name is invalid.
     """
     for folder in (f"{user_data_name()}/devices", str(BUNDLED)):
         path = f"{folder}/{slug}{SUFFIX}"
@@ -106,12 +129,12 @@ def _read(known: KnownDescription) -> Device | DeviceFileError:
 
 
 def given_device(device: DeviceChoice) -> Device:
-    """Return *device*, or the one of that name; raises what :func:`load_device` raises."""
+    """Return *device*, or load the device of that name; raises the errors of :func:`load_device`."""
     return device if isinstance(device, Device) else load_device(device)
 
 
 def description_or_none(name: str) -> Device | None:
-    """Return the description of the device called *name*; None where there is none that can be read."""
+    """Return the device called *name*; None if there is no readable device file for it."""
     try:
         return _called(device_slug(name))
     except DeviceFileError:
@@ -119,37 +142,37 @@ def description_or_none(name: str) -> Device | None:
 
 
 def listed_as(slug: str) -> str:
-    """Return the short name of the description of the device that is called *slug*, else *slug*."""
+    """Return the short name of the device file for *slug*; *slug* itself if there is none."""
     device = description_or_none(slug)
     return device.slug if device else slug
 
 
 def is_one_device(one: str, other: str) -> bool:
-    """Return whether two short names are of one device: what a driver calls it, and what its description does."""
+    """Return whether two short names, such as a driver's and a device file's, denote the same device."""
     return one == other or listed_as(one) == listed_as(other)
 
 
 def slug_of(name: str) -> str:
-    """Return the short name of the device called *name*, or described by the file at that path.
+    """Return the short name of the device *name*, which may be the path of a device file.
 
-    Raises :class:`DeviceFileError` if that file is not a description.
+    Raises :class:`DeviceFileError` if that file is invalid.
     """
     return load_device(name).slug if is_path(name) else device_slug(name)
 
 
 def _of_description(path: str) -> Path:
-    """Return *path*; raises :class:`DeviceFileError` where it is one of something else."""
+    """Return *path*; raises :class:`DeviceFileError` if it is not the path of a device file."""
     if not path.endswith(SUFFIX):
         raise DeviceFileError(
-            f"{path} is not a device description, whose name must end with {SUFFIX}: give the path of one, or the "
-            "short name of a device, as `loopyperf devices` lists them"
+            f"{path} is not a device file (*{SUFFIX}); pass the path of a device file, or a name that "
+            "`loopyperf devices` lists"
         )
     return below_home(path)
 
 
 @cache
 def a_processor() -> Device:
-    """Return what fits are made of for processors, whatever the processor: the units that weights are multiples of."""
+    """Return the reference device for fits on any processor, whose parameters the fitted weights scale."""
     return load_description(PROCESSOR)
 
 
@@ -159,7 +182,7 @@ def _listed(folder: Path, origin: Literal["user", "bundled"]) -> list[KnownDescr
 
 
 def names_without_brand(device: Device) -> set[str]:
-    """Return what *device* is called, each name as a short one without vendor and brand."""
+    """Return all names of *device* as short names without vendor and brand."""
     return {without_brand(device_slug(name)) for name in (device.slug, device.name, *device.also_called)}
 
 
@@ -169,7 +192,7 @@ def without_brand(slug: str) -> str:
 
 
 def nearest_to(asked: str, known: Sequence[str]) -> str:
-    """Return those of the *known* short names that are most like what was *asked* for, whatever brand is left out."""
+    """Return the *known* short names most similar to *asked*, with and without brand."""
 
     def likeness(slug: str) -> float:
         names = ((asked, slug), (without_brand(asked), without_brand(slug)))
@@ -180,7 +203,6 @@ def nearest_to(asked: str, known: Sequence[str]) -> str:
 
 def _no_such_device(slug: str, known: Sequence[str]) -> str:
     return (
-        f"no device called {slug!r} is described; nearest to it: {nearest_to(slug, known)}. "
-        "`loopyperf devices` lists all; to add one, write a description (docs/devices.md) and give its path, or put it "
-        f"into the folder {user_descriptions()}"
+        f"no device called {slug!r}; nearest: {nearest_to(slug, known)}; see `loopyperf devices`, or write a device "
+        f"file (docs/devices.md) and pass its path, or save it in {user_descriptions()}"
     )

@@ -1,7 +1,7 @@
-"""How long a warp instruction takes on a pipeline: its issue and its completion latency.
+"""Issue and completion latency of a warp instruction.
 
-λ, the issue latency, is the time until the pipeline takes the next instruction (its inverse throughput); Λ, the
-completion latency, the time until the result may be used (Lemeire, sections 1 and 3.1.3).
+λ, the issue latency, is the time until the pipeline accepts the next instruction (its inverse throughput); Λ, the
+completion latency, the time until the result can be used (Lemeire, sections 1 and 3.1.3).
 """
 
 from dataclasses import dataclass
@@ -20,56 +20,56 @@ class Lambdas:
     """The two latencies of a warp instruction, in cycles."""
 
     issue: Cycles
-    """λ: until the pipeline takes another one"""
+    """λ: time until the pipeline accepts another instruction"""
     completion: Cycles
-    """Λ: until what waits for the result may issue"""
+    """Λ: time until a dependent instruction can issue"""
 
     def __post_init__(self) -> None:
         for name, cycles in (("issue", self.issue), ("completion", self.completion)):
             if not isfinite(cycles) or cycles < 0:
-                raise GraphError(f"the {name} latency is {cycles}: it must be a number of cycles, 0 or more")
+                raise GraphError(f"the {name} latency must be >= 0 cycles, got {cycles}")
 
     def with_conflicts(self, degree: Cycles) -> "Lambdas":
-        """Return the latencies where *degree* further accesses of the same banks are served one after the other.
+        """Return the latencies with bank conflicts, i.e. *degree* further accesses to the same banks, served serially.
 
         Λ' = Λ + D·λ and λ' = (1 + D)·λ (Lemeire, section 6.3).
         """
         return Lambdas((1 + degree) * self.issue, self.completion + degree * self.issue)
 
 
-# {{{ how long accesses of memory take (Lemeire's mapper g)
+# {{{ latencies of memory accesses (Lemeire's mapper g)
 #
-# Global memory: Lemeire, section 6.3, mixes DRAM and one cache by the share R that a profiler tells. Here there are any
-# number of levels, each a pipeline with a λ of its own, and what each moves is told by what the kernel touches
-# (:mod:`loopyperf.models.traffic`); Λ is the mean over the levels that serve
+# Global memory: Lemeire, section 6.3, mixes DRAM and one cache by a ratio R from a profiler. Here there are any
+# number of levels, each a pipeline with its own λ. The bytes that each level moves follow from the footprint of the
+# kernel (:mod:`loopyperf.models.traffic`); Λ is the mean over the levels that serve the access
 # (:mod:`loopyperf.models.timing`). Local memory: :meth:`loopyperf.device.lambdas.Lambdas.with_conflicts`.
 #
-# A level's Λ is its latency, its λ the time that a core's share of its bandwidth takes to move the bytes. Contention
-# needs no term of its own: requests queue for the pipeline.
+# Λ of a level is its latency; λ is the number of bytes over a core's share of its bandwidth. Contention needs no term
+# of its own, since requests queue for the pipeline.
 
 
 DRAM = "DRAM"
 COALESCED = "load global b32"
-"""the instruction of descriptions, of which each lane moves :data:`BYTES`"""
+"""name in device files of the load of which each lane moves :data:`BYTES`"""
 BYTES = 4
 LOAD_LOCAL = ("load local", "b32")
 BANDWIDTHS = ("bandwidth_per_core", "sustained_bandwidth", "bandwidth")
-"""numbers that tell a bandwidth, the first that is stated before others: measured before published"""
+"""bandwidth fields in order of preference: measured before published"""
 
 
 def global_levels(device: Device) -> list[MemoryLevel]:
-    """Return the levels that serve global memory, the nearest first.
+    """Return the levels that serve global memory, nearest to the core first.
 
-    Raises :class:`MissingNumberError` where the device's description has none.
+    Raises :class:`MissingNumberError` if the device has none.
     """
     return [level for level in device.memory if level.name != "local"] or [device.level(DRAM)]
 
 
 def level_issue(device: Device, level: str, moved: Cycles) -> Cycles:
-    """Return λ, in cycles, of a warp instruction for which *level* serves *moved* bytes.
+    """Return λ, in cycles, of a warp instruction for which *level* moves *moved* bytes.
 
-    For DRAM without a latency of its own in the description, it is λ as measured for a coalesced load of 32 bits.
-    Raises :class:`MissingNumberError` where the device's description states no bandwidth.
+    For DRAM without a latency in the device file, λ is that of a measured coalesced 32-bit load, scaled by the bytes.
+    Raises :class:`MissingNumberError` if no bandwidth is known.
     """
     measured = _stand_in(device, level)
     if measured is not None:
@@ -78,38 +78,38 @@ def level_issue(device: Device, level: str, moved: Cycles) -> Cycles:
 
 
 def level_latency(device: Device, level: str) -> float:
-    """Return Λ of any such access, in cycles; raises :class:`MissingNumberError` where it is not stated."""
+    """Return Λ of an access to *level*, in cycles; raises :class:`MissingNumberError` if it is not known."""
     measured = _stand_in(device, level)
     return device.level(level).needed("latency") if measured is None else measured.needed("completion")
 
 
 def latency_rests_on(device: Device, level: str) -> Quantity | None:
-    """Return the number that :func:`level_latency` is; None where that is not stated."""
+    """Return the number behind :func:`level_latency`; None if it is not known."""
     measured = _stand_in(device, level)
     return device.level(level).source("latency") if measured is None else measured.source("completion")
 
 
 def _stand_in(device: Device, level: str) -> InstructionTiming | None:
-    """Return the measured load that stands for DRAM, where *level* is that and has no latency of its own."""
+    """Return the measured load used for DRAM if *level* is DRAM without a latency of its own, else None."""
     if level != DRAM or device.level(level).latency is not None:
         return None
     return next((each for each in device.instructions if each.name == COALESCED), None)
 
 
 def is_timed(device: Device) -> bool:
-    """Return whether loads from DRAM were timed, and stand for its bandwidth."""
+    """Return whether loads from DRAM were measured, so that they replace its bandwidth."""
     return any(each.name == COALESCED and each.issue is not None for each in device.instructions)
 
 
 def bandwidth(memory: MemoryLevel) -> Quantity | None:
-    """Return the number that the bandwidth of *memory* rests on; None where its description states none."""
+    """Return the number behind the bandwidth of *memory*; None if it is not known."""
     return next(filter(None, map(memory.source, BANDWIDTHS)), None)
 
 
 def bytes_per_cycle(device: Device, memory: MemoryLevel) -> float:
-    """Return the bytes that *memory* gives one core in a cycle, all cores asking: measured if stated, else the peak.
+    """Return B/cycle from *memory* to each core if all cores use it: measured if known, else the published peak.
 
-    Raises :class:`MissingNumberError` where the description states no bandwidth at all.
+    Raises :class:`MissingNumberError` if no bandwidth is known.
     """
     if memory.bandwidth_per_core is not None:
         return memory.bandwidth_per_core

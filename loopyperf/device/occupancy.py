@@ -1,19 +1,19 @@
-"""How many groups reside on a core at once, and what keeps more of them out.
+"""Occupancy: the number of groups resident on a core, and the resource that limits it.
 
-Each of four resources limits the groups: warps, groups, registers, local memory. What a group takes of them is rounded
-up to what the hardware allocates together. NVIDIA, by the CUDA Toolkit's occupancy calculator and the header
-``cuda_occupancy.h`` that it ships (``cudaOccMaxBlocksPerSMWarpsLimit``, ``...SmemLimit``, ``...RegsLimit``):
+Four resources limit the groups: warps, groups, registers, local memory. What a group needs is rounded up to the
+allocation granularity. NVIDIA, according to the CUDA Toolkit's occupancy calculator and its header ``cuda_occupancy.h``
+(``cudaOccMaxBlocksPerSMWarpsLimit``, ``...SmemLimit``, ``...RegsLimit``):
 
     registers of a warp  R = ⌈registers of a work-item · warp size⌉ to multiples of the register unit
     warps that fit         = ⌊registers of a partition / R⌋ · partitions
     groups that fit        = ⌊warps that fit / warps of the group⌋
 
-since a warp's registers lie in one of the partitions. Compute capability 1.x allocates registers to the group as a
-whole. AMD, by LLVM's ``AMDGPUBaseInfo.cpp`` (``getNumWavesPerEUWithNumVGPRs``, ``getMaxWorkGroupsPerCU``): the same in
-other units, and groups of a single warp, which need no barrier, have a limit of their own.
+since the registers of a warp are in one partition. Compute capability 1.x allocates registers to the group as a whole.
+AMD, according to LLVM's ``AMDGPUBaseInfo.cpp`` (``getNumWavesPerEUWithNumVGPRs``, ``getMaxWorkGroupsPerCU``): the same
+with other granularities; groups of a single warp, which need no barrier, have a limit of their own.
 
-Not modelled: for eight counts of registers (21, 22, 29, ...) the header allocates 128 registers at a time on compute
-capability 2.x, where the calculator has 64, as here; and scalar registers of AMD devices.
+Not modeled: for eight register counts (21, 22, 29, ...) the header has a granularity of 128 registers on compute
+capability 2.x, whereas the calculator has 64, as here; and scalar registers of AMD devices.
 """
 
 from collections.abc import Iterator
@@ -31,65 +31,90 @@ Resource = Literal["warps", "groups", "registers", "local memory"]
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a core has of a resource, and what a group takes of it."""
+    """Capacity of a core for one resource, and the amount that a group needs."""
 
     resource: Resource
-    """of what"""
+    """name of the resource"""
     available: int
-    """how much a core has, in :attr:`unit`"""
+    """capacity of a core, in :attr:`unit`"""
     taken: int
-    """how much of it a group is allocated, in :attr:`unit`"""
+    """amount allocated to a group, in :attr:`unit`"""
     unit: str
-    """in words"""
+    """unit, as displayed"""
 
     @property
     def groups(self) -> int:
-        """Return for how many groups there is room."""
+        """Return the number of groups for which the resource suffices."""
         return self.available // self.taken
 
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """What resides on one core at once."""
+    """Groups and warps resident on one core."""
 
     warps_per_group: int
-    """warps of a group; work-items that fill none take a whole one"""
+    """warps of a group, including a partly filled one"""
     warp_slots: int
-    """warps that a core has room for"""
+    """maximum number of resident warps of a core"""
     rooms: tuple[Room, ...]
-    """one for each resource that the group takes of"""
+    """one entry for each resource that the group needs"""
 
     @property
     def groups(self) -> int:
-        """Return how many groups reside on a core."""
+        """Return the number of groups resident on a core."""
         return min(room.groups for room in self.rooms)
 
     @property
     def warps(self) -> int:
-        """Return how many warps reside on a core (ω)."""
+        """Return the number of warps resident on a core (ω)."""
         return self.groups * self.warps_per_group
 
     @property
     def share(self) -> float:
-        """Return the occupancy: warps that reside on a core over those that it has room for."""
+        """Return the occupancy: resident warps divided by warp slots, from 0 to 1."""
         return self.warps / self.warp_slots
 
     @property
     def bound_by(self) -> tuple[Resource, ...]:
-        """Return the resources that have no room for another group."""
+        """Return the resources that limit the number of groups."""
         return tuple(room.resource for room in self.rooms if room.groups == self.groups)
 
 
 def occupancy(device: DeviceChoice, work_items: int, registers: int | None = None, local_memory: int = 0) -> Occupancy:
-    """Return how many groups of *work_items* reside on a core of *device* at once, and which resource binds.
+    """Return how many groups of *work_items* are resident on a core of *device*, and the limiting resource.
 
-    The answer's ``groups`` and ``warps`` are numbers on one core, ``share`` is the share of the core's warp slots that
-    these warps take, from 0 to 1, and ``bound_by`` names the resources that leave no room for another group.
-    *registers* are the 32-bit registers of a work-item; None where they are not known, and taken not to limit.
-    *local_memory* is that of a group, in bytes.
+    Parameters
+    ----------
+    device : Device, str or path
+        A device, its name, or the path of a device file.
+    work_items : int
+        Work-items per group.
+    registers : int, optional
+        32-bit registers per work-item; None if unknown, assumed not to limit.
+    local_memory : int, optional
+        Local memory per group, in bytes.
 
-    Raises :class:`OccupancyError` where not one group fits, which says of what there is too much and how much,
-    :class:`MissingNumberError` for the limits that are not described, and what :func:`loopyperf.load_device` raises.
+    Returns
+    -------
+    Occupancy
+        ``groups`` and ``warps`` resident on one core, ``share`` (resident warps divided by warp slots, from 0 to 1),
+        and ``bound_by``, the limiting resources.
+
+    Raises
+    ------
+    OccupancyError
+        Not even one group fits; the message names the resource.
+    MissingNumberError
+        The device lacks a limit.
+    UnknownDeviceError, DeviceFileError
+        See :func:`loopyperf.load_device`.
+
+    Examples
+    --------
+    >>> import loopyperf as lpp
+    >>> resident = lpp.occupancy("nvidia-titan-v", work_items=256, registers=40, local_memory=20_000)
+    >>> resident.groups, resident.warps, resident.share, resident.bound_by
+    (4, 32, 0.5, ('local memory',))
     """
     group = _Group(given_device(device), work_items, registers or 0, local_memory)
     group.check()
@@ -102,13 +127,13 @@ def occupancy(device: DeviceChoice, work_items: int, registers: int | None = Non
 
 
 GRAIN = 8
-"""registers that are allocated together, of a work-item"""
+"""granularity of the registers of a work-item"""
 
 
 def register_steps(device: Device, work_items: int, local_memory: int, most: int) -> tuple[int, ...]:
-    """Return the numbers of registers, in ascending order and up to *most*, beyond which fewer groups reside on a core.
+    """Return the register counts, ascending up to *most*, beyond which fewer groups are resident on a core.
 
-    A work-item may as well have so many as less.
+    Fewer registers than such a count do not increase the occupancy.
     """
     found: dict[int, int] = {}
     for registers in (most, *range((most - 1) // GRAIN * GRAIN, 0, -GRAIN)):
@@ -120,16 +145,16 @@ def register_steps(device: Device, work_items: int, local_memory: int, most: int
 
 
 def check_fits(group: Group, device: Device) -> None:
-    """Raise :class:`OccupancyError` for a *group* that fits on no core of *device*."""
+    """Raise :class:`OccupancyError` if *group* does not fit on a core of *device*."""
     try:
         occupancy(device, group.work_items, local_memory=group.local_memory)
-    except MissingNumberError:  # what is not described limits nobody
+    except MissingNumberError:  # unknown limits are not enforced
         return
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """A group, and the device that it is to reside on."""
+    """A group, and the device on which it is to be resident."""
 
     device: Device
     work_items: int
@@ -156,10 +181,10 @@ class _Group:
     def allocated_local_memory(self) -> int:
         return _ceil(self.taken_local_memory, self.device.limits.needed("local_memory_unit"))
 
-    # {{{ what a core has room for
+    # {{{ resources of a core
 
     def needed(self) -> Iterator[Limit]:
-        """Yield the names of the limits that say what a core has room for."""
+        """Yield the names of the limits that determine the occupancy."""
         yield from ("warps", self._slots)
         if self.shares_registers:
             yield "warp_unit"
@@ -202,34 +227,35 @@ class _Group:
 
     # }}}
 
-    # {{{ what a group may have
+    # {{{ limits of a group
 
     def check(self) -> None:
-        """Raise :class:`OccupancyError` for a group that no core of the device would take, however empty."""
+        """Raise :class:`OccupancyError` if the group exceeds the limits of a single group."""
         if self.work_items < 1 or self.registers < 0 or self.local_memory < 0:
             raise OccupancyError(
-                "a group has 1 work-item or more, and no negative registers or local memory; received "
+                "a group must have at least 1 work-item, and registers and local memory >= 0; received "
                 f"{self.work_items} work-items, {self.registers} registers, {self.local_memory} B of local memory"
             )
-        for what, most, has, unit in self._shares():
-            if most is not None and has > most:
-                raise self.too_much(what, has, most, unit)
+        for resource, most, needed, unit in self._shares():
+            if most is not None and needed > most:
+                raise self.too_much(resource, needed, most, unit)
 
     def _shares(self) -> Iterator[tuple[str, int | None, int, str]]:
-        """Yield of what a group has a share, its limit if that is known, how much it has, and in which unit."""
+        """Yield for each resource its name, its limit per group if known, the amount needed, and the unit."""
         limits = self.device.limits
         yield "work-items", limits.work_items_per_group, self.work_items, "work-items"
         yield "registers", limits.registers_per_work_item, self.registers, "registers of a work-item"
         if self.registers and not self.shares_registers and limits.partitions and limits.register_unit:
-            # The hardware checks as if warps were spread evenly over all partitions.
+            # The hardware's check assumes that warps are spread evenly over all partitions.
             registers = _ceil(self.warps, limits.partitions) * self._registers_of_a_warp
             yield "registers", limits.registers_per_group, registers, "registers of a group"
         yield "local memory", limits.local_memory_per_group, self.local_memory, "B of local memory"
 
-    def too_much(self, what: str, has: int, most: int, unit: str) -> OccupancyError:
+    def too_much(self, resource: str, needed: int, most: int, unit: str) -> OccupancyError:
+        remedy = {"registers": " or fewer registers", "local memory": " or less local memory"}.get(resource, "")
         return OccupancyError(
-            f"a group of {self} fits on no core of {self.device.slug!r}: {has:,} {unit} where there may "
-            f"be {most:,}; take smaller groups{'' if what in ('work-items', 'warps') else ', or less of it'}"
+            f"a group of {self} does not fit on a core of {self.device.slug!r}: {needed:,} {unit}, at most {most:,}; "
+            f"use smaller groups{remedy}"
         )
 
     def __str__(self) -> str:
@@ -242,54 +268,54 @@ class _Group:
 
 
 def _ceil(number: int, unit: int) -> int:
-    """Return the least multiple of *unit* that is not below *number*."""
+    """Return *number* rounded up to a multiple of *unit*."""
     return -(-number // unit) * unit
 
 
-# {{{ what one core executes
+# {{{ workload of one core
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What one core executes."""
+    """Workload of one core."""
 
     warps_per_group: int
     """|γ|"""
     concurrent_groups: int
-    """γ: groups that reside on the core at once"""
+    """γ: groups resident on the core at once"""
     total_groups: int
-    """N: groups that the core executes, one after the other where there is no room"""
+    """N: groups that the core executes in total"""
 
     def __post_init__(self) -> None:
         if self.concurrent_groups < 1:
             raise OccupancyError(
-                f"the occupancy is {self.concurrent_groups} groups: none would ever run; let at least 1 group reside "
-                "on the core, by smaller groups or fewer registers or less local memory of each"
+                f"at least 1 group must be resident on a core, got {self.concurrent_groups}; "
+                "use smaller groups, fewer registers or less local memory"
             )
         if self.warps_per_group < 1 or self.total_groups < 1:
             raise SimulationError(
-                "a core executes at least 1 group of at least 1 warp; received "
+                "a core must execute at least 1 group of at least 1 warp; received "
                 f"warps_per_group={self.warps_per_group}, total_groups={self.total_groups}"
             )
 
     @property
     def concurrent_warps(self) -> int:
-        """Return ω, the warps that reside on the core at once while there are groups enough."""
+        """Return ω, the warps resident on the core at once, while enough groups are left."""
         return self.warps_per_group * min(self.concurrent_groups, self.total_groups)
 
     @property
     def total_warps(self) -> int:
-        """Return Ω, the warps that the core executes."""
+        """Return Ω, the warps that the core executes in total."""
         return self.warps_per_group * self.total_groups
 
 
 def execution_on(occupancy: Occupancy, groups: int, cores: int) -> Execution:
-    """Return what the core with most groups executes, of *groups* dealt out to *cores*, N = ⌈groups / cores⌉ of them.
+    """Return the workload of the core with most groups, N = ⌈groups / cores⌉ of *groups* on *cores*.
 
-    Raises :class:`SimulationError` where there are no groups or no cores.
+    Raises :class:`SimulationError` if there are no groups or no cores.
     """
     if groups < 1 or cores < 1:
-        raise SimulationError(f"groups are dealt out to cores, at least 1 of each; received {groups=}, {cores=}")
+        raise SimulationError(f"groups and cores must be at least 1; received {groups=}, {cores=}")
     return Execution(occupancy.warps_per_group, occupancy.groups, -(-groups // cores))
 
 

@@ -1,4 +1,4 @@
-"""The parts of a device, each a plain record: numbers with a unit and a source, and facts in words."""
+"""The parts of a device as plain records: numbers with unit and source, and enumerated properties."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -14,14 +14,14 @@ Words = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class Quantity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A published number: its value, its unit, and where it stands."""
+    """A published number with its unit and its source."""
 
     value: int | float
-    """in :attr:`unit`"""
+    """value in :attr:`unit`"""
     unit: Words
-    """one of :data:`UNITS`, or one without multiples, e.g. ``"cycles"``"""
+    """one of :data:`UNITS`, or a unit without multiples, e.g. ``"cycles"``"""
     source: Words
-    """the document, and after a comma where in it"""
+    """document and, after a comma, the place in it"""
 
     def __str__(self) -> str:
         """Return the value with its unit."""
@@ -29,31 +29,31 @@ class Quantity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Substitute(Quantity, frozen=True):
-    """A number that no description states; its source says what it is as, e.g. ``"as on nvidia-a40"``."""
+    """An assumed number; its source states the origin, e.g. ``"as on nvidia-a40"``."""
 
 
 Of = Literal["limit", "throughput", "latency of computation", "latency of memory"]
-"""what of a device was assumed: models that know no latencies, or none of computation, need not all of it"""
+"""kind of an assumed number; models without latencies, or without those of computation, do not need all kinds"""
 
 
 @dataclass(frozen=True, slots=True)
 class Substitution:
-    """A number that the description lacks, and what was assumed for it."""
+    """An assumption for a number that the device file lacks."""
 
     of: Of
-    """whether models that know no latencies, or none of computation, need it"""
+    """kind, which determines the models that need the number"""
     number: str
-    """with its name, e.g. ``"barrier 23 cycles"``"""
+    """name and value, e.g. ``"barrier 23 cycles"``"""
     as_what: str
-    """e.g. ``"as local memory here"``"""
+    """origin of the value, e.g. ``"as local memory"``"""
 
     def __str__(self) -> str:
-        """Return the number, and as what it is."""
+        """Return the number and its origin."""
         return f"{self.number} ({self.as_what})"
 
     @classmethod
     def made(cls, of: Of, name: str, number: Substitute) -> "Substitution":
-        """Return that the number called *name* was assumed."""
+        """Return the substitution of *number* for the quantity *name*."""
         if of == "limit":
             value = f"{number.value:,}"
         else:
@@ -79,16 +79,16 @@ UNITS: Mapping[str, tuple[str, float]] = {
     "Gflop/s": ("flop/s", 1e9),
     "Tflop/s": ("flop/s", 1e12),
 }
-"""unit -> the unit that it is a multiple of, and how often; what is not here has no multiples: cycles, warps"""
+"""unit -> its base unit and factor; units that are not listed, such as cycles and warps, have no multiples"""
 
 
 def base_unit(unit: str) -> str:
-    """Return the unit that *unit* is a multiple of, or itself."""
+    """Return the base unit of *unit*, which may be *unit* itself."""
     return UNITS.get(unit, (unit, 1))[0]
 
 
 def multiples(unit: str) -> tuple[str, ...]:
-    """Return the units that a number in *unit* may be stated in, *unit* first."""
+    """Return the units in which a number in the base unit *unit* may be given, *unit* first."""
     return (unit, *(name for name, (base, _) in UNITS.items() if base == unit and name != unit))
 
 
@@ -98,13 +98,13 @@ def in_base_unit(quantity: Quantity) -> int | float:
     return quantity.value * factor
 
 
-# {{{ facts in words, some with a source
+# {{{ enumerated properties, some with a source
 #
-# The words are enumerations whose members are equal to the strings that files have.
+# Members are equal to the strings in device files.
 
 
 class Policy(Word):
-    """Which warp issues where several could: :mod:`loopyperf.pipeline.scenario` has the rules."""
+    """Policy that selects among the warps that can issue, as defined in :mod:`loopyperf.pipeline.scenario`."""
 
     ROUND_ROBIN = "round-robin"
     GREEDY_THEN_OLDEST = "greedy-then-oldest"
@@ -114,33 +114,33 @@ class Policy(Word):
 
 
 class RegisterAllocation(Word):
-    """What registers are allocated to."""
+    """Unit to which registers are allocated."""
 
     WARP = "warp"
-    """each warp by itself"""
+    """each warp"""
     GROUP = "group"
-    """the group as a whole"""
+    """the whole group"""
 
 
 class Lanes(Word):
     """How the work-items of a warp execute."""
 
     TOGETHER = "together"
-    """always at once, as on GPUs"""
+    """simultaneously, as on GPUs"""
     IN_TURN = "in turn"
-    """the compiler makes loops over the work-items of a group, in which a warp is what vector instructions do at once,
-    where it can use them"""
+    """in loops over the work-items of a group that the compiler generates; a warp then corresponds to one vector
+    instruction, where the compiler can vectorize"""
 
 
 class Pipeline(Word):
-    """What executes instructions, beside memories, whose pipelines are called as they are; others may be described."""
+    """Pipelines that execute instructions, besides those of memory levels; a device file may define others."""
 
     ALU = "alu"
-    """arithmetic of up to 32 bits"""
+    """arithmetic with up to 32 bits"""
     INTEGER = "integer"
-    """of integers that are not multiplied, comparisons and logic: :attr:`ALU` on most devices"""
+    """comparisons, logic, and integer operations other than multiplication; executed by :attr:`ALU` on most devices"""
     FP64 = "fp64"
-    """arithmetic of double precision"""
+    """double-precision arithmetic"""
     SFU = "sfu"
     """special functions, divisions and conversions"""
     CONTROL = "control"
@@ -149,28 +149,28 @@ class Pipeline(Word):
 
 
 class Per(Word):
-    """What there is one of a memory for."""
+    """Unit that has one instance of a memory."""
 
     CORE = "core"
     DEVICE = "device"
 
 
 class SharedPipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which pipeline executes a subsystem's instructions."""
+    """The pipeline that executes the instructions of a subsystem."""
 
     pipeline: Words
     """name of the pipeline"""
     source: Words
-    """the document, and after a comma where in it"""
+    """document and, after a comma, the place in it"""
 
 
 class Scheduling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which warp issues where several could."""
+    """The scheduling policy of warps and its source."""
 
     policy: Policy
-    """its rule"""
+    """selection rule"""
     source: Words
-    """the document, and after a comma where in it"""
+    """document and, after a comma, the place in it"""
 
 
 # }}}
@@ -178,16 +178,16 @@ class Scheduling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 # {{{ rows of the vendors' throughput tables
 #
-# The rows are those of the CUDA C++ Programming Guide, "Arithmetic Instructions": the instructions of a row are
-# executed by the same units, so that they take as long as each other.
+# The rows are those of the CUDA C++ Programming Guide, "Arithmetic Instructions": the same units execute the
+# instructions of a row, so their latencies are equal.
 
 
 Row = Literal[
     "f32", "f64", "special", "integer_add", "integer_multiply", "shift", "compare", "logic", "convert"
 ]  # fmt: skip
-"""of :class:`loopyperf.device.description.Throughput`"""
+"""fields of :class:`loopyperf.device.description.Throughput`"""
 ARITHMETIC = frozenset({"add", "mul", "fma"})
-"""kinds of instructions that do the arithmetic a kernel is for, of floating-point types"""
+"""kinds of floating-point arithmetic instructions"""
 OF_ANY_TYPE: Mapping[str, Row] = {
     "special": "special",
     "mufu": "special",
@@ -203,7 +203,7 @@ OF_INTEGERS: Mapping[str, Row] = {"add": "integer_add", "mul": "integer_multiply
 
 
 def throughput_row(kind: str, dtype: str) -> Row | None:
-    """Return the name in :class:`loopyperf.device.description.Throughput`; None for instructions of no row.
+    """Return the field of :class:`loopyperf.device.description.Throughput` for an instruction; None if it has none.
 
     Divisions, powers and double-precision functions are sequences of instructions, and have no row.
     """
@@ -217,25 +217,25 @@ def throughput_row(kind: str, dtype: str) -> Row | None:
 # }}}
 
 
-# {{{ numbers, each declared once with its unit and meaning
+# {{{ numbers, each declared once with unit and meaning
 #
-# A number is a field in its base unit, None where nobody has published it. What a document states, with its unit and
-# where it stands, is beside it in :attr:`Part.sources`.
+# A number is a field in its base unit, None if unpublished. The published value, with its unit and source, is in
+# :attr:`DescriptionTable.sources`.
 
 
 TIMES = ("cycles", "s")
 NO_SOURCE = "no source given"
-"""the source of a number that was given in Python without one"""
+"""source of a number that was set in Python without one"""
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """What is declared of a number of a part."""
+    """Declaration of a numeric field of a part."""
 
     unit: str
-    """the base unit, e.g. ``"B"``"""
+    """base unit, e.g. ``"B"``"""
     meaning: str
-    """what the number is of"""
+    """description of the number"""
     is_whole: bool
     may_be_zero: bool
 
@@ -245,22 +245,22 @@ class Number:
         return int(value) if self.is_whole else value
 
     def __str__(self) -> str:
-        """Return the meaning with the unit."""
+        """Return the meaning and the unit."""
         return self.meaning if self.unit in self.meaning.split() else f"{self.meaning}, in {self.unit}"
 
 
 def number_field(unit: str, meaning: str) -> float | None:
-    """Declare a field of a part as a number in *unit*; only times may be 0."""
+    """Declare a field with a number in *unit*; only times may be 0."""
     return _field(Number(unit, meaning, is_whole=False, may_be_zero=unit in TIMES))
 
 
 def count_field(unit: str, meaning: str, *, may_be_zero: bool = False) -> int | None:
-    """Declare a field of a part as a whole number of *unit*."""
+    """Declare a field with a whole number of *unit*."""
     return _field(Number(unit, meaning, is_whole=True, may_be_zero=may_be_zero))
 
 
 def _field(declared: Number) -> None:
-    # Sources tell parts apart well enough for a hash.
+    # The sources are sufficient for the hash of a part.
     return field(default=None, hash=False, metadata={"number": declared})
 
 
@@ -270,28 +270,31 @@ NumberName = TypeVar("NumberName", bound=str)
 
 @dataclass(frozen=True, kw_only=True)
 class DescriptionTable(Generic[CountName, NumberName]):
-    """Some numbers of a device. *CountName* are the names of the whole ones, *NumberName* those of the others."""
+    """A group of numbers of a device, a table of its device file.
+
+    *CountName* are the names of integer fields, *NumberName* those of other numeric fields.
+    """
 
     slug: str
-    """the device's short name"""
+    """short name of the device"""
     place: str = ""
-    """the table of the description that the numbers stand in, e.g. ``"memory.L2"``; empty for the device's own"""
+    """table of the device file, e.g. ``"memory.L2"``; empty for the device's own numbers"""
     sources: tuple[tuple[str, Quantity], ...] = field(default=(), repr=False)
-    """name of a number, and what a document states of it, where one does"""
+    """pairs of the name of a number and its published quantity"""
 
     @classmethod
     @cache
     def declared(cls) -> Mapping[str, Number]:
-        """Return name -> declaration of the numbers that such a part may have."""
+        """Return name -> declaration of the numeric fields."""
         return {each.name: each.metadata["number"] for each in fields(cls) if "number" in each.metadata}
 
     def stating(self, **numbers: Quantity) -> Self:
-        """Return the part with these numbers, as documents state them, in place of those that it has."""
+        """Return a copy with the given numbers replaced by these published quantities."""
         values = {name: self.declared()[name].value(quantity) for name, quantity in numbers.items()}
         return replace(self, **values, sources=tuple((dict(self.sources) | numbers).items()))
 
     def source(self, name: str) -> Quantity | None:
-        """Return the number called *name* as a document states it; None where it is not known."""
+        """Return the number *name* as published; None if it is not known."""
         known = getattr(self, name)
         if known is None:
             return None
@@ -300,14 +303,14 @@ class DescriptionTable(Generic[CountName, NumberName]):
         return stated if stated and number.value(stated) == known else Quantity(known, number.unit, NO_SOURCE)
 
     def known(self) -> Iterator[tuple[str, Quantity]]:
-        """Yield the numbers that are known, with their names, as documents state them."""
+        """Yield the name and the published quantity of each known number."""
         for name in dict.fromkeys((*dict(self.sources), *self.declared())):
             if (quantity := self.source(name)) is not None:
                 yield name, quantity
 
     @property
     def statements(self) -> "tuple[PublishedNumber, ...]":
-        """Return the numbers that are known, in the units in which they are stated."""
+        """Return the known numbers in the units in which they were published."""
         return tuple(
             PublishedNumber(
                 number=".".join(filter(None, (self.place, name))),
@@ -324,14 +327,14 @@ class DescriptionTable(Generic[CountName, NumberName]):
     @overload
     def needed(self, name: NumberName) -> float: ...
     def needed(self, name: str) -> float:
-        """Return the number called *name*; raises :class:`MissingNumberError` where it is not known."""
+        """Return the number *name*; raises :class:`MissingNumberError` if it is not known."""
         known = getattr(self, name)
         if known is None:
             raise MissingNumberError(_missing(self.slug, self.place, {name: self.declared()[name]}))
         return known
 
     def check_known(self, names: Sequence[CountName | NumberName]) -> None:
-        """Raise one :class:`MissingNumberError` for all of *names* that are not known."""
+        """Raise one :class:`MissingNumberError` for all *names* that are not known."""
         missing = {str(name): self.declared()[name] for name in names if getattr(self, name) is None}
         if missing:
             raise MissingNumberError(_missing(self.slug, self.place, missing))
@@ -339,32 +342,31 @@ class DescriptionTable(Generic[CountName, NumberName]):
 
 @dataclass(frozen=True, slots=True)
 class PublishedNumber:
-    """A number that a description states, with all that is said of it."""
+    """A published number with name, unit, meaning and source."""
 
     number: str
-    """what it is called, with the part that it is of, e.g. ``"memory.L2.size"``"""
+    """full name, e.g. ``"memory.L2.size"``"""
     value: int | float
-    """as it is stated, in :attr:`unit`"""
+    """value in :attr:`unit`"""
     unit: str
     """e.g. ``"KiB"``"""
     meaning: str
-    """what the number is of"""
+    """description of the number"""
     source: str
-    """the document, and after a comma where in it"""
+    """document and, after a comma, the place in it"""
 
 
 def _missing(slug: str, place: str, numbers: Mapping[str, Number]) -> str:
-    table = f"the table [{place}]" if place else "the top"
+    table = f"in [{place}]" if place else "at the top"
     absent = (
         f"{'.'.join(filter(None, (place, name)))} ({number.meaning}, in {number.unit})"
         for name, number in numbers.items()
     )
     lines = (f'{name} = {{ value = ..., unit = "{number.unit}", source = "..." }}' for name, number in numbers.items())
-    it, has = ("it", "it has") if len(numbers) == 1 else ("them", "they have")
+    it = "it" if len(numbers) == 1 else "them"
     return (
-        f"the description of {slug!r} does not state {'; '.join(absent)}: nobody has published {it}, or {has} not "
-        f"been entered. To add {it}, give the path of a description of your own (begin with a copy of "
-        f"{slug}.toml) that has in {table}: {'; '.join(lines)}"
+        f"device {slug!r} lacks {'; '.join(absent)}; add {it} {table} of your own copy of {slug}.toml, and use "
+        f"device=PATH: {'; '.join(lines)}"
     )
 
 

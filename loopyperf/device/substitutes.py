@@ -1,10 +1,11 @@
-"""What is assumed where a description lacks a number that models need, and as what: never more than one step.
+"""Assumed values of device parameters that models need and a device file lacks; none is derived in more than one step.
 
-A number of the same device comes first, where the hardware has one reason for both (:data:`AS_HERE`); then that of the
-nearest relative that states it: of the vendor, with warps of that size, and of the nearest generation. A compute
-capability (``"8.6"``) or a name of LLVM's (``"gfx90a"``) is a number, and generations lie as far apart as these.
-Throughputs keep their ratio to ``f32``, and bandwidths of caches that all cores share theirs to ``DRAM``. What tells
-one product from the next is never assumed: its cores, its clock, ``throughput.f32`` and the bandwidth of ``DRAM``.
+A value of the same device comes first, if both have the same cause in the hardware (:data:`AS_HERE`); otherwise the
+value of the nearest relative that has one: a device of the same vendor and warp size, and of the nearest generation. A
+compute capability (``"8.6"``) or an LLVM name (``"gfx90a"``) is converted to a number, and differences of these numbers
+measure the distance between generations. Throughputs keep their ratio to ``f32``, and bandwidths of caches that all
+cores share keep theirs to ``DRAM``. Parameters that distinguish products are never assumed: cores, clock,
+``throughput.f32`` and the bandwidth of ``DRAM``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -35,7 +36,7 @@ from loopyperf.errors import MissingNumberError
 Completed = TypeVar("Completed", bound=AnyPart)
 LOCAL = "local"
 LIMITS: tuple[Limit, ...] = ("warps", "groups", "registers", "register_unit", "local_memory", "local_memory_unit")
-"""of a core, that every occupancy needs; beside these one that depends on what registers are allocated to"""
+"""limits of a core that the occupancy needs, besides ``warp_unit`` or ``partitions``"""
 ROWS: Mapping[Row, str] = {
     "f32": "add f32",
     "f64": "fma f64",
@@ -47,7 +48,7 @@ ROWS: Mapping[Row, str] = {
     "logic": "logic i32",
     "convert": "convert f32",
 }
-"""row of the throughput table -> the instruction that stands for it"""
+"""row of the throughput table -> its representative instruction"""
 AS_HERE: Mapping[str, str] = {
     "add i32": "add f32",
     "mul i32": "add f32",
@@ -56,7 +57,7 @@ AS_HERE: Mapping[str, str] = {
     "logic i32": "add f32",
     "convert f32": "special f32",
 }
-"""instruction -> the one of the same device whose Λ it has: other results of the same lanes"""
+"""instruction -> the instruction of the same device with the same Λ, since the same units execute both"""
 MADE_OF: Mapping[str, tuple[int, str]] = {
     "add i64": (2, "add i32"),
     "mul i64": (4, "mul i32"),
@@ -70,20 +71,20 @@ MADE_OF: Mapping[str, tuple[int, str]] = {
     "compare f64": (1, "add f64"),
     "min/max f64": (1, "add f64"),
 }
-"""instruction of no row of the throughput table -> how many of which it takes as long as"""
+"""instruction without a row in the throughput table -> number and name of the instructions that take as long"""
 BARRIER = "barrier"
 BARRIER_ISSUE = 1
 """cycles"""
 GEFORCE_BLACKWELL = 12.0
-"""compute capability of the successors of the GeForce cards of capability 8.9, and no relatives of 9.0 and 10.0"""
+"""compute capability of GeForce Blackwell, the successor of capability 8.9, not a relative of 9.0 and 10.0"""
 
 
 FOR_DOUBLES = (6.0, 7.0, 8.0, 9.0, 10.0, 10.3)
-"""compute capabilities of chips that are built for double precision: from Pascal on they are a line of their own"""
+"""compute capabilities of chips built for double precision, a product line of their own since Pascal"""
 
 
 def lacking(device: Device) -> tuple[str, ...]:
-    """Return what the description of *device* lacks that is never assumed: without it no model of a device answers."""
+    """Return the names of missing parameters that are never assumed, and without which no device model can predict."""
     dram = next((level for level in device.memory if level.name == DRAM), None)
     stated = {
         "cores": device.cores,
@@ -96,9 +97,9 @@ def lacking(device: Device) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def completed(device: Device) -> Device:
-    """Return *device* with what models need and its description lacks, as far as that can be assumed.
+    """Return *device* with assumed values, where possible, for missing parameters that models need.
 
-    Each number that is assumed is an :class:`Substitute` one, whose source says as what. A processor has no relatives.
+    Each assumed number is a :class:`Substitute`, whose source states the origin. Processors have no relatives.
     """
     return _Completion(device).device()
 
@@ -107,16 +108,16 @@ def completed(device: Device) -> Device:
 
 
 def relatives(device: Device) -> Iterator[Device]:
-    """Yield the bundled descriptions, the nearest to *device* first: of its vendor, its generation, its size."""
+    """Yield the bundled devices, nearest to *device* first, by vendor, generation and size."""
     position = _position(device)
 
     def distance(other: Device) -> tuple[bool, bool, bool, float, float, str]:
-        is_strange = other.vendor.casefold() != device.vendor.casefold()
-        is_wide = device.warp_size is not None and other.warp_size != device.warp_size
+        is_other_vendor = other.vendor.casefold() != device.vendor.casefold()
+        is_other_width = device.warp_size is not None and other.warp_size != device.warp_size
         there = _target(other.target)
-        apart = 0.0 if is_strange or position is None else abs(there - position)
-        is_other_line = not is_strange and (there in FOR_DOUBLES) is not (position in FOR_DOUBLES)
-        return is_strange, is_wide, is_other_line, apart, _sizes_apart(device, other), other.slug
+        apart = 0.0 if is_other_vendor or position is None else abs(there - position)
+        is_other_line = not is_other_vendor and (there in FOR_DOUBLES) is not (position in FOR_DOUBLES)
+        return is_other_vendor, is_other_width, is_other_line, apart, _sizes_apart(device, other), other.slug
 
     yield from sorted(_bundled(), key=distance)
 
@@ -127,17 +128,17 @@ def _bundled() -> tuple[Device, ...]:
 
 
 def _position(device: Device) -> float | None:
-    """Return where the generation of *device* lies among those of its vendor; None where nothing tells."""
-    told = _target(device.target)
-    if told < inf:
-        return told
+    """Return the generation of *device* as a number; None if it cannot be determined."""
+    generation = _target(device.target)
+    if generation < inf:
+        return generation
     same = [each for each in _bundled() if each.vendor.casefold() == device.vendor.casefold()]
     named = [each for each in same if each.architecture.casefold() == device.architecture.casefold()]
     return max((_target(each.target) for each in named or same), default=None)
 
 
 def _target(target: str) -> float:
-    """Return a compute capability, or LLVM's name of an AMD device, as a number; infinity for anything else."""
+    """Return a compute capability, or the LLVM name of an AMD device, as a number; infinity for anything else."""
     try:
         number = int(target[3:], 16) if target.startswith("gfx") else float(target)
     except ValueError:
@@ -146,7 +147,7 @@ def _target(target: str) -> float:
 
 
 def _sizes_apart(one: Device, other: Device) -> float:
-    """Return how many times as much arithmetic the larger of two devices does, as a logarithm; 0 if not known."""
+    """Return the absolute logarithm of the ratio of peak f32 performance; 0 if it is not known."""
     try:
         return abs(log(one.peak_flops("f32") / other.peak_flops("f32")))
     except MissingNumberError:
@@ -157,16 +158,16 @@ def _sizes_apart(one: Device, other: Device) -> float:
 
 
 class _Completion:
-    """Fills in the numbers of one device, part by part; later parts look at what the earlier ones have become."""
+    """Completes the numbers of one device part by part; later parts use the completed earlier ones."""
 
     def __init__(self, device: Device) -> None:
         self.given = device
         self.taken: dict[str, Device] = {}
-        """instruction -> the relative whose Λ it has"""
+        """instruction -> the relative that provided its Λ"""
 
     @cached_property
     def relatives(self) -> tuple[Device, ...]:
-        """Return other devices, the nearest first: read only where a number is looked up in them."""
+        """Return other devices, nearest first; loaded only if a number is needed from them."""
         return tuple(relatives(self.given)) if self.given.lanes == Lanes.TOGETHER else ()
 
     def device(self) -> Device:
@@ -212,7 +213,7 @@ class _Completion:
     # {{{ memory
 
     def _levels(self) -> list[MemoryLevel]:
-        """Return the levels of memory, the farthest completed first: no cache is assumed to be slower than the next."""
+        """Return the memory levels, completed from the farthest on: no cache is assumed to be slower than the next."""
         near = list(self.given.memory)
         if all(level.name != LOCAL for level in near):
             near.insert(0, MemoryLevel(slug=self.given.slug, place=f"memory.{LOCAL}", per=Per.CORE))
@@ -234,14 +235,14 @@ class _Completion:
         return self._of_all_cores(level)
 
     def _known_latency(self, level: MemoryLevel) -> float | None:
-        """Return the latency of a level of the device, as loads were timed where they were; None where nothing is."""
+        """Return the known latency of a level, preferably from measured loads; None if unknown."""
         try:
             return _latency(self.given, level)
         except MissingNumberError:
             return level.latency
 
     def _of_all_cores(self, level: MemoryLevel) -> MemoryLevel:
-        """Return *level*, which all cores share, with a bandwidth in the ratio to DRAM's that a relative has."""
+        """Return *level*, shared by all cores, with a bandwidth in the same ratio to DRAM's as on a relative."""
         here = self._first(lambda _: _of_dram(self.given))
         found = self._first(lambda other: _of_device(other, _like(other, level)) / _of_dram(other))
         if here is None or found is None:
@@ -254,16 +255,16 @@ class _Completion:
     # {{{ instructions
 
     def _complete(self, name: str) -> None:
-        """State the completion of the instruction called *name*, unless one of its row is."""
+        """Set the completion latency of the instruction *name*, unless one in its row has one."""
         kind, dtype = name.split()
         if self.given.resting_on("completion", kind, dtype):
             return
         here = AS_HERE.get(name)
         stated = self.given.resting_on("completion", *here.split()) if here else None
         if here and stated and not isinstance(stated, Substitute):
-            self._state(name, "completion", stated.value, f"as {here!r} here")
+            self._state(name, "completion", stated.value, f"as {here!r}")
             return
-        # What has one reason comes from one device.
+        # Latencies with the same cause come from the same device.
         others = [self.taken[here]] if here in self.taken else self.relatives
         found = self._first(lambda other: other.completion_latency(kind, dtype), others)
         if found is None and here and stated:
@@ -278,17 +279,17 @@ class _Completion:
         if not self.given.resting_on("completion", BARRIER):
             with suppress(MissingNumberError):
                 local = _latency(self.given, self.given.level(LOCAL))
-                self._state(BARRIER, "completion", local, "as local memory here")
+                self._state(BARRIER, "completion", local, "as local memory")
 
     def _make(self, name: str, times: int, other: str) -> None:
         for field in LATENCY_FIELDS:
             latency = self.given.issue_latency if field == "issue" else self.given.completion_latency
             if not self.given.resting_on(field, *name.split()):
                 with suppress(MissingNumberError):
-                    self._state(name, field, times * latency(*other.split()), f"{times} times {other!r} here")
+                    self._state(name, field, times * latency(*other.split()), f"{times} times {other!r}")
 
     def _state(self, name: str, field: LatencyField, value: float, as_what: str) -> None:
-        """State a latency of the instruction called *name*."""
+        """Set a latency of the instruction *name*."""
         others = [each for each in self.given.instructions if each.name != name]
         own = [each for each in self.given.instructions if each.name == name]
         one = own[0] if own else InstructionTiming(slug=self.given.slug, place=f"instructions.{name}")
@@ -297,14 +298,14 @@ class _Completion:
     # }}}
 
     def _stating(self, part: Completed, name: str, read: Callable[[Device], float]) -> Completed:
-        """Return *part* stating *name*: itself if it does, else as the nearest relative of which *read* finds it."""
+        """Return *part* with the number *name*, by *read* from the nearest relative that has it if *part* lacks it."""
         found = None if part.source(name) else self._first(read)
         return part if found is None else _with(part, name, found[0], f"as on {found[1].slug}")
 
     def _first(
         self, read: Callable[[Device], float], others: Iterable[Device] | None = None
     ) -> tuple[float, Device] | None:
-        """Return what *read* finds of the nearest relative, or of *others*, that states it, and which that is."""
+        """Return the value that *read* finds on the nearest relative (or the first of *others*), and that device."""
         for other in self.relatives if others is None else others:
             try:
                 return read(other), other
@@ -325,7 +326,7 @@ def _ratio(throughput: Throughput, row: Row) -> float:
 
 
 def _like(device: Device, level: MemoryLevel) -> MemoryLevel:
-    """Return the memory of *device* that is called as *level* is, else its nearest cache that as many cores share."""
+    """Return the level of *device* with the name of *level*, else its nearest cache shared by as many cores."""
     named = [each for each in device.memory if each.name == level.name]
     alike = [each for each in device.memory if each.per == level.per and each.name not in (LOCAL, DRAM)]
     found = named or ([] if level.name == LOCAL else alike)
@@ -333,27 +334,27 @@ def _like(device: Device, level: MemoryLevel) -> MemoryLevel:
 
 
 def _latency(device: Device, level: MemoryLevel) -> float:
-    """Return the latency on *device* of a level like *level*, as loads were timed where they were."""
+    """Return the latency on *device* of a level similar to *level*, preferably from measured loads."""
     if level.name == LOCAL and device.resting_on("completion", *LOAD_LOCAL):
         return device.completion_latency(*LOAD_LOCAL)
     return level_latency(device, _like(device, level).name)
 
 
 def _of_core(device: Device, level: MemoryLevel) -> float:
-    """Return B/cycle that a core of *device* has of a level like *level*, by a warp's loads where these were timed."""
+    """Return B/cycle of a core of *device* from a level similar to *level*, preferably from measured loads."""
     if level.name == LOCAL and device.resting_on("issue", *LOAD_LOCAL):
         return BYTES * device.needed("warp_size") / device.issue_latency(*LOAD_LOCAL)
     return bytes_per_cycle(device, _like(device, level))
 
 
 def _of_dram(device: Device) -> float:
-    """Return B/s of device memory: the published peak, which nearly all descriptions have, else what was measured."""
+    """Return B/s of device memory: the published peak, which nearly all devices have, else the measured value."""
     level = device.level(DRAM)
     return _of_device(device, level) if level.bandwidth is None else level.bandwidth
 
 
 def _of_device(device: Device, level: MemoryLevel) -> float:
-    """Return B/s that all cores have of *level*."""
+    """Return B/s of *level* for all cores together."""
     return bytes_per_cycle(device, level) * device.needed("cores") * device.needed("clock")
 
 

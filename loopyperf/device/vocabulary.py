@@ -1,4 +1,4 @@
-"""What engineers call the parts of a device: NVIDIA's words, AMD's, and those for processors."""
+"""Names of the parts of a device: NVIDIA's, AMD's, and those for processors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,34 +7,34 @@ from loopyperf.device.description import Device
 from loopyperf.device.parts import Lanes, Pipeline
 
 LOAD_STORE = "load/store"
-"""pipeline of local memory and the cache that it is a part of"""
+"""pipeline of local memory and the cache that contains it"""
 LOCAL_MEMORY = "local memory"
-"""pipeline of local memory alone, where it shares none with a cache"""
+"""pipeline of local memory if it is not part of a cache"""
 ISSUE = "issue"
-"""the issue limit, as one of the resources that are busy"""
+"""the issue limit, treated as a resource"""
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The words for one kind of device."""
+    """Names of parts for one kind of device."""
 
     warp: str
     """work-items that execute together"""
     core: str
-    """what executes groups"""
+    """unit that executes groups"""
     local: str
-    """memory of a group"""
+    """memory shared by a group"""
     sector: str
-    """the least that memory moves"""
+    """smallest transfer of a memory"""
     wavefronts: str = "wavefronts"
-    """what passes through the banks of a group's memory"""
+    """passes through the banks of local memory"""
     arithmetic: str = "f32 arithmetic"
-    """what computes in single precision"""
+    """units for single precision"""
     has_occupancy: bool = True
-    """whether several groups reside on a core at once"""
+    """whether several groups are resident on a core at once"""
 
     def resource(self, name: str) -> str:
-        """Return what pipeline or memory level *name* is called, e.g. ``"shared memory and L1"``."""
+        """Return the name of a pipeline or memory level, e.g. ``"shared memory and L1"``."""
         resources: Mapping[str, str] = {
             LOAD_STORE: f"{self.local} and L1",
             LOCAL_MEMORY: self.local,
@@ -49,9 +49,9 @@ class Vocabulary:
         return resources.get(name, name)
 
     def limit(self, name: str, of_local: float) -> str:
-        """Return what a kernel is bound by whose busiest resource is *name*, in the words of the field.
+        """Return the bound of a kernel whose busiest resource is *name*, e.g. ``"DRAM bandwidth"``.
 
-        *of_local* is the share of local memory in what that resource does.
+        *of_local* is the share of local memory in the work of that resource.
         """
         if name in (LOAD_STORE, LOCAL_MEMORY):
             return f"{self.local} bandwidth" if of_local > 1 / 2 else f"L1 throughput ({LOAD_STORE} units)"
@@ -61,7 +61,7 @@ class Vocabulary:
 
 
 def vocabulary(device: Device) -> Vocabulary:
-    """Return the words for *device*."""
+    """Return the names for *device*."""
     if device.lanes == Lanes.IN_TURN:
         return Vocabulary("vector", "core", "local memory", "cache line", "passes", "vector units", has_occupancy=False)
     if device.vendor == "AMD":

@@ -1,4 +1,4 @@
-"""What would make this kernel faster? Changes that are simulated, and GPUPerf's advice beside them."""
+"""Advice on making a kernel faster: simulated changes, and GPUPerf's potential benefits."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -30,17 +30,17 @@ from loopyperf.units import duration
 
 @dataclass(frozen=True, slots=True)
 class AppliedFinding:
-    """The kernel after a finding's change, which Loopy has made."""
+    """The estimate of the kernel after Loopy applied a finding's change."""
 
     change: str
-    """what was changed"""
+    """description of the change"""
     estimate: Estimate | None
-    """of the changed kernel; None where there is none"""
+    """estimate of the changed kernel; None if it could not be made or predicted"""
     refusal: str = ""
-    """why there is none"""
+    """error message that explains a missing estimate"""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain values that JSON can hold."""
+        """Return the estimate and the change as JSON-serializable values."""
         return {
             "change": self.change,
             "seconds": None if self.estimate is None else float(self.estimate),
@@ -50,26 +50,26 @@ class AppliedFinding:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AdviceOnKernel(Shown, Sequence[Advice]):
-    """What would make a kernel faster. As a sequence, it has what GPUPerf says of each launch."""
+    """What would make a kernel faster. As a sequence, it holds GPUPerf's advice on each launch."""
 
     kernel: str
     """name of the kernel"""
     sizes: Mapping[str, Any]
-    """values of its parameters, by name"""
+    """parameter values by name"""
     device: str
     """short name of the device, e.g. ``"nvidia-v100"``"""
     diagnosis: Diagnosis
-    """what limits the kernel"""
+    """what limits the kernel, and the findings"""
     launches: tuple[Advice, ...]
-    """by GPUPerf, one for each device program, in the order of the program; empty where the device lacks a number"""
+    """GPUPerf's advice on each launch, in program order; empty if the device lacks a required parameter"""
     variants: tuple[AppliedFinding, ...] = ()
-    """the kernel after each change that Loopy could make, where that was wanted"""
+    """estimates after each change that Loopy can apply; empty without ``apply=True``"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """what was stated of what the source does not tell"""
+    """the given typical iteration counts and condition shares, by name"""
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Return the changes that would help, each with the time after it, the greatest gain first."""
+        """Return the changes that would help, each with the resulting time, largest gain first."""
         return self.diagnosis.findings
 
     @overload
@@ -77,15 +77,15 @@ class AdviceOnKernel(Shown, Sequence[Advice]):
     @overload
     def __getitem__(self, place: slice) -> tuple[Advice, ...]: ...
     def __getitem__(self, place: int | slice) -> Advice | tuple[Advice, ...]:
-        """Return what GPUPerf says of the launch at *place*, or of those there."""
+        """Return GPUPerf's advice on the launch at *place*, or on a slice of launches."""
         return self.launches[place]
 
     def __len__(self) -> int:
-        """Return of how many launches GPUPerf says something."""
+        """Return the number of launches with advice from GPUPerf."""
         return len(self.launches)
 
     def report_text(self) -> ReportText:
-        """Return the cause, and what would help; below, what Loopy could make of it."""
+        """Return the cause, the suggested changes, and the estimates of the applied ones."""
         diagnosis = self.diagnosis
         tables = [bars(diagnosis.longest, diagnosis)] if diagnosis.launches else []
         tables += [findings_table(diagnosis.findings, diagnosis)] if diagnosis.findings else []
@@ -97,7 +97,7 @@ class AdviceOnKernel(Shown, Sequence[Advice]):
         )
 
     def _tried(self) -> Iterator[Table]:
-        """Yield the variants that Loopy could make, each with its estimate."""
+        """Yield a table of the applied changes with their estimates, if there are any."""
         rows = [
             (each.change, each.refusal, "", "")
             if each.estimate is None
@@ -113,7 +113,7 @@ class AdviceOnKernel(Shown, Sequence[Advice]):
             yield Table(("applied by Loopy", "", "time", "speedup"), rows, text=2)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the advice as plain values that JSON can hold."""
+        """Return the advice as JSON-serializable values."""
         return {
             "kernel": self.kernel,
             "sizes": plain(self.sizes),
@@ -136,18 +136,68 @@ def advise(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> AdviceOnKernel:
-    """Return what would make *program* faster: changes, each with the seconds that the kernel takes after it.
+    """Return changes that would make *program* faster, each with the run time after it.
 
-    Each is a change of this kernel, simulated by the model ``"pipeline"`` on *device*, or by *predictor* (see
-    :func:`loopyperf.predictor`): in ``findings``, the greatest gain first, with the reason, the lines that it concerns
-    and how to do it in Loopy. At most eight changed programs are simulated. With *apply*, changes that Loopy can make
-    by itself are made, and ``variants`` has the estimate of each changed kernel.
+    Each change is simulated by the ``"pipeline"`` model on *device*, or by *predictor*. At most eight changed programs
+    are simulated.
 
-    As a sequence, the answer has GPUPerf's advice on each launch (Sim, section 3). Sizes are single integers; other
-    options are those of :func:`loopyperf.estimate` with a model of a device.
+    Parameters
+    ----------
+    program : loopy.TranslationUnit
+        Kernel or program.
+    device : str, path or Device, optional
+        Name, parameter file or loaded device. The default is the one that ``LOOPYPERF_DEVICE`` names, or else this
+        machine's OpenCL device.
+    predictor : Predictor, optional
+        A predictor (see :func:`loopyperf.predictor`) to use instead of *device*.
+    apply : bool, optional
+        Whether to apply the changes that Loopy can make by itself, and to estimate each changed kernel.
+    typical : mapping, optional
+        Typical iteration counts of loops and shares of conditions that depend on data, by name.
+    parameters : mapping, optional
+        Sizes by name, for sizes that have the name of an option.
+    **sizes : int
+        Values of the kernel's integer parameters.
 
-    Raises :class:`KernelError`, :class:`UncountableError`, :class:`ParameterError`, :class:`UnknownDeviceError`,
-    :class:`MissingNumberError` and :class:`OccupancyError` as :func:`loopyperf.estimate` does.
+    Returns
+    -------
+    AdviceOnKernel
+        ``findings`` lists the changes, largest gain first, each with its reason, the affected lines and the Loopy calls
+        that make it. ``variants`` has the estimates of the changed kernels if *apply* is set. As a sequence, the result
+        holds GPUPerf's advice on each launch (Sim, section 3).
+
+    Raises
+    ------
+    KernelError
+        Loopy cannot prepare the kernel.
+    UncountableError
+        The kernel contains a construct without an exact count.
+    ParameterError
+        A size or an option is invalid.
+    UnknownDeviceError
+        The device is unknown, or *predictor* has no device parameters.
+    MissingNumberError
+        The device lacks a parameter that the model needs.
+    OccupancyError
+        The groups are too large for the device.
+
+    Examples
+    --------
+    >>> import loopy as lp, numpy as np, loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i, j]: 0 <= i, j < n}",
+    ...     "b[i, j] = 2*a[i, j]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n, n"), lp.ValueArg("n", np.int32)],
+    ...     name="doubled",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> knl = lp.tag_inames(knl, {"j": "g.1"})
+    >>> advice = lpp.advise(knl, device="nvidia-titan-v", n=4096)
+    >>> print(advice.findings[0].change)  # doctest: +ELLIPSIS
+    coalesce the accesses of a, b...
+    >>> advice.findings[0].speedup > 2
+    True
     """
     described = chosen_device(device) if predictor is None else _device_of(predictor)
     by = given_or_named(predictor, device=None if predictor else described, model=None if predictor else SIMULATED)
@@ -163,12 +213,14 @@ def advise(
 
 def _device_of(predictor: Predictor) -> Device:
     if predictor.device_parameters is None:
-        raise UnknownDeviceError(f"{predictor.device!r} has no device parameters; changes cannot be simulated on it")
+        raise UnknownDeviceError(
+            f"{predictor.device!r} has no device parameters; pass a predictor of a device that has them"
+        )
     return predictor.device_parameters
 
 
 def _variants(case: Case, diagnosis: Diagnosis, predictor: Predictor) -> Iterator[AppliedFinding]:
-    """Yield the kernel of *case* after each change that Loopy can make by itself."""
+    """Yield the estimate of *case* after each change that Loopy can make by itself."""
     for each in diagnosis.findings:
         if not each.recipe.calls:
             continue
@@ -182,11 +234,11 @@ def _variants(case: Case, diagnosis: Diagnosis, predictor: Predictor) -> Iterato
 Number = int | float
 _Written = tuple[str, Number, dict[str, Number], dict[str, Number], tuple[Benefit, ...], tuple[str, ...]]
 ADVICE: ResultKind[tuple[str, tuple[_Written, ...]]] = json_result_kind("advice", 256, tuple[str, tuple[_Written, ...]])
-"""the kernel's name, and the fields of each advice; of its analysis, the inputs that are stated and the parameters"""
+"""cached advice: the kernel's name and the fields of each :class:`Advice` with its inputs and parameters"""
 
 
 def advice_at(case: Case, device: Device) -> tuple[str, tuple[Advice, ...]]:
-    """Return the name of the kernel of *case*, and the advice on each of its launches; see :func:`advise`."""
+    """Return the name of the kernel of *case* and GPUPerf's advice on each of its launches."""
     kernel, launches = found_on_device(ADVICE, case, device, _written)
     return kernel, tuple(
         Advice(launch, clock, Analysis(Inputs(**inputs), Parameters(**parameters)), benefits, scattered)

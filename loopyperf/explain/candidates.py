@@ -1,8 +1,8 @@
-"""Changes that may make a launch faster, found by what it wastes: each with its evidence, and the launch after it.
+"""Candidate changes that may make a launch faster, each with its evidence and a way to build the changed launch.
 
-There is no candidate without evidence in the launch itself: accesses that take more sectors or wavefronts than their
-elements fill, registers that spill, warp slots that stay empty, cores that are idle, barriers that warps wait at.
-What a candidate gains is for a model to say: see :mod:`loopyperf.explain.findings`.
+Every candidate rests on evidence in the launch: accesses that need more sectors or wavefronts than their elements
+fill, spilled registers, empty warp slots, idle cores, or waiting at barriers. :mod:`loopyperf.explain.findings`
+simulates the candidates to find their gain.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,44 +20,44 @@ from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.units import Word
 
 BUSY = 0.5
-"""of its peak, from which on a pipeline may be what bounds"""
+"""utilization from which a pipeline may be the bottleneck"""
 WAITED = 0.1
-"""of all waiting, or of all instructions: what is less is not worth a change"""
+"""share of stall cycles, or of all instructions; a smaller share does not justify a change"""
 
 
 class ChangeClass(Word):
-    """What kind of change a finding is."""
+    """The kind of change in a finding."""
 
     COALESCE = "coalesce"
-    """neighboring work-items access neighboring elements"""
+    """neighboring work-items access neighboring elements, after a change of the inames' tags or of the layout"""
     TRANSPOSE = "transpose"
-    """the same of some arrays, where other accesses are coalesced already: by a tile in local memory"""
+    """a tile in local memory coalesces the accesses of some arrays; the others are coalesced already"""
     PAD = "pad"
-    """a row of a tile in local memory is longer, against bank conflicts"""
+    """longer rows of a tile in local memory avoid bank conflicts"""
     FEWER_VALUES = "fewer values"
-    """a work-item computes fewer values at once, so that they fit into registers"""
+    """a work-item computes fewer values at once, so that they fit in registers"""
     REGISTERS = "registers"
-    """what lives in local (stack) memory lives in registers"""
+    """values move from local (stack) memory to registers"""
     OCCUPANCY = "occupancy"
-    """more groups reside on a core"""
+    """more groups are resident on a core"""
     SMALLER_GROUPS = "smaller groups"
-    """groups are smaller and more, so that cores have equal parts"""
+    """more, smaller groups balance the load of the cores"""
     REDUCE_ONCE = "reduce once"
-    """work-items add up what they have once, not in each iteration"""
+    """work-items reduce their partial sums once instead of in each iteration"""
     DOUBLE_BUFFER = "double buffer"
-    """two tiles take turns, so that an iteration has one barrier"""
+    """two alternating tiles reduce the barriers to one per iteration"""
     WIDER_ROWS = "wider rows"
-    """a warp is one row of its group, so that its lanes share what rows load"""
+    """a warp is one row of its group, so that its lanes share the loads of that row"""
     REGISTER_TILE = "register tile"
-    """a work-item computes several elements, which share what it loads from local memory"""
+    """a work-item computes several elements, which share loads from local memory"""
     LARGER_TILE = "larger tile"
-    """a group loads larger tiles into local memory, each element of which serves more work-items"""
+    """a group loads larger tiles into local memory, and each loaded element serves more work-items"""
     VECTORS = "vectors"
-    """a lane loads or stores several neighbors at once, e.g. a ``float4``"""
+    """a lane loads or stores several neighboring elements at once, e.g. a ``float4``"""
     UNROLL = "unroll"
-    """the body of a loop is written out several times, which saves counting and tests"""
+    """unrolling a loop saves counter updates and branches"""
     CACHE_BLOCKS = "cache blocks"
-    """groups that run together share what they load from device memory"""
+    """concurrent groups share more of their loads in the last-level cache"""
 
 
 @dataclass(frozen=True)
@@ -66,63 +66,63 @@ class ChangeCandidate:
 
     kind: ChangeClass
     subject: tuple[str, ...]
-    """the arrays, loops or sizes that it is about"""
+    """names of the arrays, loops or sizes to change"""
     lines: tuple[str, ...]
-    """the instructions of the source that it concerns, those that cost most first"""
+    """ids of the affected source instructions, the most often executed first"""
     evidence: str
-    """what is wasted, in a clause with its numbers"""
+    """the waste, as a clause with numbers"""
     after: "Callable[[], TimedLaunch | MachineChange]" = field(repr=False)
-    """the launch after the change"""
+    """function that returns the launch after the change"""
     amount: int = 0
-    """the new number that it is about: work-items of a group, groups at once, parts"""
+    """new value of the changed quantity, e.g. work-items per group, concurrent groups or parts"""
     before: int = 0
-    """what that number is now"""
+    """its present value"""
     along: str = ""
-    """of uncoalesced accesses: the axis or loop along which elements are neighbors, e.g. ``"l.1"``, ``"k"``"""
+    """for uncoalesced accesses, the axis or loop with unit stride, e.g. ``"l.1"`` or ``"k"``"""
 
 
 @dataclass(frozen=True)
 class MachineChange:
-    """A launch that the compiler would make something else of: for which its program has to be timed once more."""
+    """A change of a launch that requires compiling or timing its program again."""
 
     compiled: Resources | None = None
-    """what the compiler would make of the launch"""
+    """registers and spills that the compiler would use, if they change"""
     concurrent_groups: int | None = None
-    """that reside on a core at once"""
+    """resident groups per core, if they change"""
     loop: str = ""
-    """an unrolled loop whose iterations are dealt to several work-items"""
+    """unrolled loop whose iterations are divided among several work-items; empty for none"""
     parts: int = 1
-    """to so many"""
+    """number of work-items that share the loop's iterations"""
 
 
 @dataclass(frozen=True)
 class LaunchSeen:
-    """A launch at all stages, and what limits it: where candidates are found."""
+    """A launch at all stages of the prediction, with its review: the input of the candidate finders."""
 
     profile: LaunchProfile
     machine: MachineLaunch
     launch: TimedLaunch
     review: LaunchReview
     rows: Mapping[str, int]
-    """array in local memory -> elements of a row"""
+    """array in local memory -> elements per row"""
 
     @cached_property
     def words(self) -> Vocabulary:
-        """Return what parts of the device are called."""
+        """Return the device's terms, e.g. "warp" or "wavefront"."""
         return vocabulary(self.launch.device)
 
     @property
     def graph(self) -> Idg:
-        """Return the machine graph of the warps of which there are most."""
+        """Return the machine graph of the most frequent warp class."""
         return self.machine.representative.graph
 
     def busy(self, *names: str) -> float:
-        """Return how busy the busiest of some pipelines and memory levels is, from 0 to 1."""
+        """Return the highest utilization among the given pipelines and memory levels, from 0 to 1."""
         return max((self.review.utilization.get(name, 0.0) for name in names), default=0.0)
 
 
 def lines(instructions: Iterable[Instruction]) -> tuple[str, ...]:
-    """Return the lines of the source that *instructions* are of, those that are executed most often first."""
+    """Return the source lines of *instructions*, the most often executed first."""
     often: dict[str, float] = {}
     for each in instructions:
         if each.source:

@@ -1,7 +1,7 @@
-"""Launches as they would be after a change of the kernel: what findings are simulated by.
+"""Modify timed launches, to simulate the changes of a kernel that findings suggest.
 
-Each function returns a launch in which one thing is different, and everything else as it was: what accesses ask of
-memory, which instructions a warp executes, how many groups reside on a core, or how large they are.
+Each function returns a launch with one change and everything else the same: the memory requests, the instructions of
+a warp, the number of resident groups, or their size.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -18,20 +18,20 @@ from loopyperf.models.program_timing import TimedOnce, times_of
 from loopyperf.models.timing import InstructionTimes
 from loopyperf.pipeline.timed_program import Request, Served, TimedLaunch, TimedWarps
 
-Asks = Callable[[Instruction, Request], Request]
-"""what an access asks of memory after a change; the same request where it does not change"""
+RequestChange = Callable[[Instruction, Request], Request]
+"""returns the memory request of an access after a change, or the same request"""
 
 
-# {{{ what accesses ask of memory
+# {{{ memory requests
 
 
-def with_requests(launch: TimedLaunch, asks: Asks) -> TimedLaunch:
-    """Return *launch* with what its accesses ask of memory changed by *asks*."""
+def with_requests(launch: TimedLaunch, change: RequestChange) -> TimedLaunch:
+    """Return *launch* with its memory requests changed by *change*."""
     timing, known = InstructionTimes(launch.device), TimedOnce()
 
     def changed(program: TimedWarps) -> TimedWarps:
         pairs = zip(program.graph.instructions, program.requests, strict=True)
-        requests = tuple([None if request is None else asks(each, request) for each, request in pairs])
+        requests = tuple([None if request is None else change(each, request) for each, request in pairs])
         times = [
             old if request == before else times_of(timing, launch.balance, launch.balances, known, each, request)
             for each, request, before, old in zip(
@@ -44,9 +44,9 @@ def with_requests(launch: TimedLaunch, asks: Asks) -> TimedLaunch:
 
 
 def coalesced(request: Request, sectors: float, lines: float) -> Request:
-    """Return *request* as if neighboring lanes accessed neighboring elements, in so many *sectors* and *lines*.
+    """Return *request* as if neighboring lanes accessed neighboring elements, in *sectors* and *lines* per request.
 
-    Farther levels move what they moved before, but no more than that: each sector is then used as a whole.
+    Levels beyond the nearest move at most the sectors that they moved before, because each sector is then used in full.
     """
     wavefronts = max(1.0, lines)
     if request.served is None or sectors >= request.sectors:
@@ -62,27 +62,27 @@ def coalesced(request: Request, sectors: float, lines: float) -> Request:
 # }}}
 
 
-# {{{ which instructions a warp executes
+# {{{ instructions of a warp
 
 
 def reusing(program: TimedWarps, instead: Mapping[int, int]) -> TimedWarps:
-    """Return *program* without some instructions, whose results others compute *instead*: what needs them uses those.
+    """Return *program* without the instructions in *instead*, and with their uses redirected to the mapped ones.
 
-    Both stand in the same loops, the other one first.
+    Both instructions are in the same loops, and the remaining one comes first.
     """
     edges = [replace(edge, source=instead.get(edge.source, edge.source)) for edge in program.graph.edges]
     return _kept(program, [place for place in _places(program) if place not in instead], edges)
 
 
 def without_instructions(program: TimedWarps, dropped: Collection[int]) -> TimedWarps:
-    """Return *program* without the instructions *dropped*; nothing waits for them, or for what they waited for."""
+    """Return *program* without the instructions *dropped* and without the dependences through them."""
     return _kept(program, [place for place in _places(program) if place not in dropped], program.graph.edges)
 
 
 def after_loop(program: TimedWarps, loop: Loop, moved: Collection[int]) -> TimedWarps:
-    """Return *program* with the instructions *moved* behind *loop*: they are executed once, not in each iteration.
+    """Return *program* with the instructions *moved* from *loop* to behind it, where they execute once.
 
-    Edges between these stay where they are of one iteration; others go.
+    Edges among them within one iteration are kept; their other edges are dropped.
     """
     graph = program.graph
     depth = next(len(around) for around in graph.loops_around if around and around[-1].number == loop.number)
@@ -129,13 +129,13 @@ def _places(program: TimedWarps) -> range:
 # }}}
 
 
-# {{{ how many groups reside on a core, and how large they are
+# {{{ number and size of resident groups
 
 
 def in_more_groups(launch: TimedLaunch, factor: int, warps: int) -> TimedLaunch:
-    """Return *launch* with *factor* times as many groups of so many *warps*, as many of which reside as have room.
+    """Return *launch* with *factor* times as many groups, each of *warps* warps.
 
-    All groups do the same work. A core has room for as many warps as before.
+    All groups do the same work, and a core has room for as many warps as before.
     """
     cores, every = launch.device.needed("cores"), launch.all_groups * factor
     smaller = launch.warps_per_group // warps
@@ -158,7 +158,7 @@ def in_more_groups(launch: TimedLaunch, factor: int, warps: int) -> TimedLaunch:
 
 
 def _starting(program: TimedWarps, factor: int) -> TimedWarps:
-    """Return *program* whose warps take *factor* times as long to start, each having so much more of its group."""
+    """Return *program* with *factor* times the start-up time per warp, since a group has fewer warps to share it."""
     start = program.start
     if start is None or start.shared is None:
         return program
@@ -170,16 +170,16 @@ def _starting(program: TimedWarps, factor: int) -> TimedWarps:
 
 
 def with_programs(launch: TimedLaunch, change: Callable[[TimedWarps], TimedWarps]) -> TimedLaunch:
-    """Return *launch* with each of its programs changed, equal ones once."""
+    """Return *launch* with *change* applied to each of its programs, once per distinct program."""
     made = {number: change(launch.programs[number]) for number in dict.fromkeys(launch.first.values())}
     return replace(launch, programs={program: made[first] for program, first in launch.first.items()})
 
 
-# {{{ how many values a work-item computes
+# {{{ values per work-item
 
 
 def in_parts(launch: LaunchProfile, loop: str, parts: int) -> LaunchProfile:
-    """Return *launch* as if a work-item executed one of so many equal *parts* of the unrolled *loop*."""
+    """Return *launch* as if a work-item executed 1/*parts* of the iterations of the unrolled *loop*."""
     if parts == 1:
         return launch
     classes = tuple(replace(each, graph=_in_parts(each.graph, loop, parts)) for each in launch.classes)
@@ -198,7 +198,7 @@ def _in_parts(graph: Idg, loop: str, parts: int) -> Idg:
 
 
 def _of_part(instruction: Instruction, trips: int, parts: int, share: Fraction) -> Instruction:
-    """Return *instruction* executed in a *share* of all cases, whose private arrays hold the values of one part."""
+    """Return *instruction* with executions scaled by *share*, and private arrays that hold the values of one part."""
 
     def shorter(element: Element | None) -> Element | None:
         is_split = element is not None and element.length % trips == 0
@@ -222,16 +222,16 @@ def _with_trips(body: Sequence[Item], loop: str, parts: int) -> Iterator[Item]:
 # }}}
 
 
-# {{{ kinds of instructions
+# {{{ classes of instructions
 
 
 TWICE = 2
 TREE = 3
-"""barriers in an iteration, from which on work-items add up what they have in a tree"""
+"""barriers per iteration from which a loop is assumed to contain a tree reduction"""
 VECTOR = 4
-"""elements that a lane may access at once"""
+"""elements per vector access"""
 CONTROL = (Opcode.INTEGER, Opcode.BRANCH, Opcode.COMPARE, Opcode.MOVE)
-"""what the control of loops is made of"""
+"""opcodes of loop control"""
 
 
 def is_local_load(instruction: Instruction) -> bool:
@@ -243,12 +243,12 @@ def is_local_store(instruction: Instruction) -> bool:
 
 
 def is_control(around: Sequence[Loop], instruction: Instruction) -> bool:
-    """Return whether *instruction* counts iterations of a loop around it, or tests whether there is another one."""
+    """Return whether *instruction* is loop control, i.e. updates a loop counter or tests for the end."""
     return bool(around) and not instruction.source and instruction.kind in CONTROL
 
 
 def barriers_each_time(graph: Idg, loop: Loop) -> float:
-    """Return how many barriers an iteration of *loop* of the source has, beside those of loops inside it."""
+    """Return the number of barriers per source iteration of *loop*, without those of inner loops."""
     items = [graph.instructions[item] for item in loop.body if not isinstance(item, Loop)]
     return sum(each.kind == Opcode.BARRIER for each in items) / max(1, loop.copies)
 
@@ -256,11 +256,11 @@ def barriers_each_time(graph: Idg, loop: Loop) -> float:
 # }}}
 
 
-# {{{ programs of warps after a change
+# {{{ programs after a change
 
 
 def every_second(program: TimedWarps, loop: str) -> Collection[int]:
-    """Return every second barrier in the iterations of *loop*."""
+    """Return every second barrier in the body of *loop*."""
     graph = program.graph
     inside = next((each for each in loops_in(graph.body) if each.name == loop), None)
     items = () if inside is None else inside.body
@@ -271,7 +271,10 @@ def every_second(program: TimedWarps, loop: str) -> Collection[int]:
 
 
 def sharing_loads(program: TimedWarps) -> TimedWarps:
-    """Return *program* with every second load from local memory of those that are alike: the one before serves two."""
+    """Return *program* with every second equivalent local load removed, as if each load served two results.
+
+    Barriers and the instructions that fill the tile execute half as often.
+    """
     before: dict[tuple[str, str, tuple[int, ...]], int] = {}
     instead: dict[int, int] = {}
     graph = program.graph
@@ -289,11 +292,11 @@ def sharing_loads(program: TimedWarps) -> TimedWarps:
     def is_of_tile(each: Instruction) -> bool:
         return each.kind == Opcode.BARRIER or (each.source in filled and not is_local_load(each))
 
-    return more_seldom(reusing(program, instead), is_of_tile)
+    return halved(reusing(program, instead), is_of_tile)
 
 
 def reduced_once(program: TimedWarps, loop: str) -> TimedWarps:
-    """Return *program* with what work-items do together in each iteration of *loop* done once, behind it."""
+    """Return *program* with the work-items' reduction moved from each iteration of *loop* to behind it."""
     graph = program.graph
     inside = next((each for each in loops_in(graph.body) if each.name == loop), None)
     if inside is None:
@@ -313,8 +316,8 @@ def reduced_once(program: TimedWarps, loop: str) -> TimedWarps:
 
 
 def _done_together(graph: Idg, places: Sequence[int]) -> set[int]:
-    """Return which of *places* work-items execute together: barriers, local memory, and what is made of its loads."""
-    together = {place for place in places if _is_met(graph.instructions[place])}
+    """Return the *places* of the reduction: barriers, local memory accesses, and what depends on local loads."""
+    together = {place for place in places if _is_shared(graph.instructions[place])}
     follows: dict[int, list[int]] = {}
     for edge in graph.edges:
         if edge.through in (Dependence.DATA, Dependence.MEMORY) and not edge.is_carried:
@@ -327,17 +330,17 @@ def _done_together(graph: Idg, places: Sequence[int]) -> set[int]:
     return together
 
 
-def more_seldom(program: TimedWarps, is_meant: Callable[[Instruction], bool]) -> TimedWarps:
-    """Return *program* with some instructions executed half as often."""
+def halved(program: TimedWarps, is_selected: Callable[[Instruction], bool]) -> TimedWarps:
+    """Return *program* with the selected instructions executed half as often."""
     instructions = [
-        replace(each, executions=Fraction(each.executions) / 2) if is_meant(each) else each
+        replace(each, executions=Fraction(each.executions) / 2) if is_selected(each) else each
         for each in program.graph.instructions
     ]
     return replace(program, graph=program.graph.changed(instructions))
 
 
 def wider(launch: TimedLaunch, program: TimedWarps, origins: Collection[int | None]) -> TimedWarps:
-    """Return *program* whose accesses move :data:`VECTOR` times as much, and are executed so many times more seldom."""
+    """Return *program* with the accesses *origins* vectorized: VECTOR times the data, executed 1/VECTOR as often."""
     timing, known = InstructionTimes(launch.device), TimedOnce()
     instructions, requests, times = list(program.graph.instructions), list(program.requests), list(program.times)
     for place, (each, request) in enumerate(zip(instructions, requests, strict=True)):
@@ -358,7 +361,7 @@ def without_control(program: TimedWarps) -> TimedWarps:
     return without_instructions(program, control)
 
 
-def _is_met(instruction: Instruction) -> bool:
+def _is_shared(instruction: Instruction) -> bool:
     return instruction.kind == Opcode.BARRIER or instruction.subsystem == MemorySpace.LOCAL
 
 

@@ -1,4 +1,4 @@
-"""Why a kernel takes so long on a device, in one sentence, and what would make it faster."""
+"""Diagnose a kernel on a device: the cause of its run time in one sentence, and what would make it faster."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ from loopyperf.stages.stages import stages_of
 from loopyperf.units import in_percent
 
 IDLE = 0.8
-"""of the time: where the mean core has work for less, cores are idle"""
+"""share of the time; if the mean core has work for less, cores count as idle"""
 NO_PIPELINES = (*LAUNCHING, LATENCY, START)
-"""columns of a fit that are no resource: launching, waiting, and the start of groups"""
+"""columns of a fit that are not resources: launch overhead, latency, and the start of groups"""
 TELLING = 0.05
-"""of the time: a finding that gains more tells the cause"""
-NOTHING = "no change that is modeled would make it 2 % faster"
+"""share of the time; a finding with a larger gain names the cause"""
+NOTHING = "no modeled change would make it 2 % faster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +37,20 @@ class Diagnosis:
     """What limits a kernel on a device, and what would make it faster."""
 
     model: str
-    """whose times these are"""
+    """model that predicted the times"""
     seconds: float
-    """of the kernel by that model"""
+    """predicted run time of the kernel"""
     cause: str
-    """why it takes so long, in a sentence without its period"""
+    """cause of the run time, as a sentence without its period"""
     launches: tuple[LaunchReview, ...]
-    """what limits each launch, in the order of the program"""
+    """what limits each launch, in program order"""
     findings: tuple[Finding, ...]
-    """what would make it faster, the greatest gain first"""
+    """suggested changes, largest gain first"""
     words: Vocabulary
-    """what parts of the device are called"""
+    """the device's terms, e.g. "warp" or "wavefront\""""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain values that JSON can hold."""
+        """Return the diagnosis as JSON-serializable values."""
         return {
             "model": self.model,
             "seconds": self.seconds,
@@ -61,7 +61,7 @@ class Diagnosis:
 
     @property
     def longest(self) -> LaunchReview:
-        """Return the launch that takes longest."""
+        """Return the longest launch."""
         return max(self.launches, key=lambda launch: launch.seconds)
 
 
@@ -76,13 +76,13 @@ def _plain(review: LaunchReview) -> dict[str, Any]:
 
 
 def diagnosed(case: Case, device: Device, predictor: Predictor, *, findings: bool = True) -> Diagnosis:
-    """Return what limits *case* on *device* by *predictor*, or by the simulator where that knows no pipelines.
+    """Return what limits *case* on *device*, by *predictor* or, if that does not model pipelines, by the simulator.
 
-    Without *findings*, no change is simulated. Raises :class:`LoopyperfError` where the kernel has no answer.
+    Without *findings*, no change is simulated. Raises :class:`LoopyperfError` if the kernel cannot be predicted.
     """
     by = _on_pipelines(predictor, device)
-    asked = *by.depends_on, device, case.typical, case.sizes, findings
-    return found_once(DIAGNOSIS, case.kernel, asked, lambda: _diagnosed(case, device, by, findings))
+    key = *by.depends_on, device, case.typical, case.sizes, findings
+    return found_once(DIAGNOSIS, case.kernel, key, lambda: _diagnosed(case, device, by, findings))
 
 
 def _diagnosed(case: Case, device: Device, by: DevicePredictor, findings: bool) -> Diagnosis:
@@ -101,7 +101,7 @@ def _diagnosed(case: Case, device: Device, by: DevicePredictor, findings: bool) 
 
 
 def _on_pipelines(predictor: Predictor, device: Device) -> DevicePredictor:
-    """Return *predictor* if it knows the pipelines of *device*, else the simulator."""
+    """Return *predictor* if it models the pipelines of *device*, else the simulator."""
     if isinstance(predictor, DevicePredictor):
         return predictor
     return DevicePredictor(SIMULATED, device.slug, parameters=device)
@@ -112,7 +112,7 @@ def _timing(predictor: DevicePredictor) -> Callable[[TimedProgram], float]:
 
 
 def _seen(answer: ModelTime) -> tuple[float, Mapping[str, float] | None]:
-    """Return the seconds of a launch without what launching costs, and how busy each pipeline is by a fit's weights."""
+    """Return the seconds of a launch without launch overhead, and each pipeline's utilization by a fit's weights."""
     seconds = answer.executing
     if answer.columns != "pipelines":
         return seconds, None
@@ -124,18 +124,18 @@ def _seen(answer: ModelTime) -> tuple[float, Mapping[str, float] | None]:
     return seconds, {name: shares[name] for name in sorted(shares, key=lambda name: -shares[name])}
 
 
-# {{{ the cause in a sentence
+# {{{ the cause of the run time
 
 
 def _cause(reviews: Sequence[LaunchReview], findings: Sequence[Finding], seconds: float, words: Vocabulary) -> str:
-    """Return why a kernel takes so long."""
+    """Return the cause of the run time as a clause."""
     if not reviews:
-        return "it executes nothing"
+        return "the kernel executes nothing"
     longest = max(reviews, key=lambda review: review.seconds)
     if longest.seconds < seconds / 2:
         launches = seconds - sum(review.seconds for review in reviews)
         if launches > seconds / 2:
-            return "most of the time goes to launching, not to executing"
+            return "dominated by launch overhead"
     telling = next((each for each in findings if each.launch == longest.name and each.gain > TELLING * seconds), None)
     why = _of_launch(longest, telling, words)
     if len(reviews) == 1:
@@ -151,7 +151,7 @@ def _of_launch(review: LaunchReview, finding: Finding | None, words: Vocabulary)
         because = finding.evidence if finding is not None else f"busy for {in_percent(share)} of the time"
         return f"bound by {limit}: {because}"
     if finding is not None:
-        return f"{_held_up(finding.kind, limit, words)}: {finding.evidence}"
+        return f"{_limited_by(finding.kind, limit, words)}: {finding.evidence}"
     if review.balance < IDLE:
         return (
             f"{words.core}s are idle for {in_percent(1 - review.balance)} of the time: groups are too few or too large"
@@ -159,36 +159,36 @@ def _of_launch(review: LaunchReview, finding: Finding | None, words: Vocabulary)
     return _waiting(review, limit, share, words)
 
 
-def _held_up(kind: str, limit: str, words: Vocabulary) -> str:
-    """Return what a kernel is held up by that one change of that *kind* would help."""
+def _limited_by(kind: str, limit: str, words: Vocabulary) -> str:
+    """Return the limit that a change of that *kind* would lift."""
     return {
-        ChangeClass.SMALLER_GROUPS: "limited by the tail",
-        ChangeClass.REDUCE_ONCE: "held up by barriers",
-        ChangeClass.DOUBLE_BUFFER: "held up by barriers",
-        ChangeClass.FEWER_VALUES: "short of registers",
-        ChangeClass.REGISTERS: "short of registers",
+        ChangeClass.SMALLER_GROUPS: "limited by the tail effect",
+        ChangeClass.REDUCE_ONCE: "limited by barriers",
+        ChangeClass.DOUBLE_BUFFER: "limited by barriers",
+        ChangeClass.FEWER_VALUES: "limited by registers",
+        ChangeClass.REGISTERS: "limited by registers",
         ChangeClass.OCCUPANCY: f"too few {words.warp}s to hide latency",
-        ChangeClass.PAD: f"held up by bank conflicts in {words.local}",
-        ChangeClass.COALESCE: "held up by uncoalesced accesses",
-        ChangeClass.TRANSPOSE: "held up by uncoalesced accesses",
+        ChangeClass.PAD: f"limited by bank conflicts in {words.local}",
+        ChangeClass.COALESCE: "limited by uncoalesced accesses",
+        ChangeClass.TRANSPOSE: "limited by uncoalesced accesses",
     }.get(ChangeClass(kind), f"bound by {limit}")
 
 
 def _waiting(review: LaunchReview, limit: str, share: float, words: Vocabulary) -> str:
-    """Return what warps wait for, where nothing is full and nothing helps."""
+    """Return what warps wait for, where no resource is saturated and no change helps."""
     if review.waiting is None or not review.waiting.total:
         return f"bound by {limit}: busy for {in_percent(share)} of the time"
     cause, part = next(iter(review.waiting.total.items()))
-    residents = f"{review.residents.warps} of {review.residents.slots} {words.warp}s reside"
+    residents = f"{review.residents.warps} of {review.residents.slots} {words.warp}s are resident"
     clause = {
-        "memory latency": f"bound by the latency of memory: {residents}",
-        "dependency": f"bound by the latency of instructions that wait for each other: {residents}",
-        "barrier": "held up by barriers",
+        "memory latency": f"bound by memory latency: {residents}",
+        "dependency": f"bound by the latency of dependent instructions: {residents}",
+        "barrier": "limited by barriers",
         "issue": "bound by instruction issue",
         "pipeline busy": f"bound by {limit}",
         "memory bandwidth": f"bound by {limit}",
     }[cause]
-    return f"{clause}; {in_percent(part)} of all waiting, {limit} is busy for {in_percent(share)} of the time"
+    return f"{clause}; {in_percent(part)} of stall cycles; {limit} is busy for {in_percent(share)} of the time"
 
 
 # }}}

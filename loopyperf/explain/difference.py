@@ -1,4 +1,4 @@
-"""A :class:`Difference`: two run times, their parts side by side, and why one is longer, as plain values."""
+"""Compare two run times: :func:`diff`, and the :class:`Difference` that it returns."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -28,26 +28,26 @@ from loopyperf.stages.case import merged_sizes
 from loopyperf.units import SHORTEST, duration, number_of
 
 SMALL = 0.01
-"""of the longer run time: lines and resources that differ by less are folded"""
+"""share of the longer run time; lines and resources with a smaller difference are not shown"""
 
 SHOWN = 7
-"""quantities below one heading in a terminal, at most"""
+"""maximum number of quantities per heading in a terminal"""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One of the two that are compared."""
+    """One of the two compared kernels."""
 
     kernel: str
-    """its name"""
+    """name of the kernel"""
     sizes: Mapping[str, Any]
-    """values of its parameters, by name"""
+    """parameter values by name"""
     typical: Mapping[str, Any]
-    """what was given of what the source does not tell"""
+    """the given typical iteration counts and condition shares, by name"""
     device: str
     """short name of the device"""
     seconds: float
-    """run time"""
+    """predicted run time"""
 
     @property
     def called(self) -> str:
@@ -55,7 +55,7 @@ class Compared:
         return called(self.kernel, self.sizes, self.typical)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain values that JSON can hold."""
+        """Return the record as JSON-serializable values."""
         return {
             "kernel": self.kernel,
             "sizes": plain(self.sizes),
@@ -67,47 +67,47 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Difference(Shown):
-    """Two run times by the same model, and what differs between them."""
+    """Two run times predicted by the same model, and the differences that explain them."""
 
     model: str
-    """whose run times these are"""
+    """model that predicted the run times"""
     compared: tuple[Compared, Compared]
-    """the two, in the order in which they were given"""
+    """the two kernels, in the given order"""
     why: str
-    """how many times as fast the second one is, and what changed, in a sentence without its period"""
+    """speed ratio and its cause, as a sentence without its period"""
     lines: tuple[LinePair, ...]
-    """what each line of the source costs; the seconds of each side add up to its run time"""
+    """cost of each source line; the seconds of each side add up to its run time"""
     resources: tuple[ResourcePair, ...] = ()
-    """how busy pipelines and memory levels are; empty where a device has no parameters"""
+    """busy time of pipelines and memory levels; empty if a device has no parameters"""
     waiting: tuple[Pair, ...] = ()
-    """for what warps wait, in shares of all waiting"""
+    """stall reasons, as shares of stall cycles"""
     residents: tuple[Pair, ...] = ()
-    """warps that reside on a core, registers, spills, and the grid, of the longest launch"""
+    """resident warps per core, registers, spills and grid of the longest launch"""
     traffic: tuple[Pair, ...] = ()
-    """bytes that are moved by way of each memory level"""
+    """bytes moved through each memory level"""
     counters: tuple[Pair, ...] = ()
-    """instructions that warps execute, and the requests of each array with their sectors and wavefronts"""
+    """executed warp instructions, and requests, sectors and wavefronts per array"""
     notes: tuple[str, ...] = ()
-    """what was assumed, in sentences"""
+    """assumptions of the predictions"""
 
     @property
     def before(self) -> float:
-        """Return the run time of the first one, in seconds."""
+        """Return the run time of the first kernel, in seconds."""
         return self.compared[0].seconds
 
     @property
     def after(self) -> float:
-        """Return the run time of the second one, in seconds."""
+        """Return the run time of the second kernel, in seconds."""
         return self.compared[1].seconds
 
     @property
     def ratio(self) -> float:
-        """Return how many times as fast the second one is: its run time goes so often into that of the first."""
+        """Return the speedup of the second kernel: the first run time over the second."""
         return self.before / self.after if self.after else 1.0
 
     @property
     def labels(self) -> tuple[str, str]:
-        """Return what tells the two apart: names, devices or sizes; ``"before"`` and ``"after"`` where none do."""
+        """Return two labels: names, devices or sizes, whichever differ, or else ``"before"`` and ``"after"``."""
         one, other = self.compared
         sizes = [dict(each.sizes) for each in self.compared]
         apart = [name for name in sizes[0] if name in sizes[1] and sizes[0][name] != sizes[1][name]]
@@ -122,7 +122,7 @@ class Difference(Shown):
 
     @property
     def inputs(self) -> str:
-        """Return what is compared, e.g. ``"product(n=1024) on nvidia-v100, twice, model pipeline"``."""
+        """Return the compared kernels and devices, e.g. ``"product(n=1024) on nvidia-v100, model pipeline"``."""
         one, other = self.compared
         if one.device != other.device:
             names = f"{one.called} on {one.device} and {'' if one.called == other.called else f'{other.called} '}"
@@ -130,42 +130,42 @@ class Difference(Shown):
         names = one.called if one.called == other.called else f"{one.called} and {other.called}"
         return f"{names} on {one.device}, model {self.model}"
 
-    # {{{ what is worth showing
+    # {{{ which differences to show
 
     @property
     def least(self) -> float:
-        """Return the seconds that a part has to differ by to be shown."""
+        """Return the smallest difference that is shown, in seconds."""
         return SMALL * max(self.before, self.after)
 
     @property
     def shown_resources(self) -> tuple[ResourcePair, ...]:
-        """Return the resources that are busier on one side by a hundredth of the run time."""
+        """Return the resources whose busy times differ by at least 1 % of the run time."""
         return tuple(each for each in self.resources if abs(each.after - each.before) >= self.least)
 
     @property
     def shown_lines(self) -> tuple[LinePair, ...]:
-        """Return the lines whose costs differ by a hundredth of the run time."""
+        """Return the lines whose costs differ by at least 1 % of the run time."""
         return tuple(each for each in self.lines if abs(each.change) >= self.least)
 
     @property
     def quantities(self) -> dict[str, tuple[Pair, ...]]:
-        """Return heading -> the other quantities below it."""
+        """Return the other compared quantities by heading."""
         return {
-            "share of all waiting": self.waiting,
-            "residents of the longest launch": self.residents,
-            "moved": self.traffic,
+            "stall reasons (share of stall cycles)": self.waiting,
+            "occupancy of the longest launch": self.residents,
+            "memory traffic": self.traffic,
             "counters": self.counters,
         }
 
     @property
     def shown_quantities(self) -> dict[str, tuple[Pair, ...]]:
-        """Return heading -> the quantities that differ by a hundredth."""
+        """Return the quantities that differ by more than 1 %, by heading."""
         shown = {name: tuple(each for each in every if each.is_noteworthy) for name, every in self.quantities.items()}
         return {name: every for name, every in shown.items() if every}
 
     @property
     def folded(self) -> int:
-        """Return how many rows differ by less and are not shown."""
+        """Return the number of rows that are not shown because they differ by less."""
         every = len(self.resources) + len(self.lines) + sum(map(len, self.quantities.values()))
         shown = len(self.shown_resources) + len(self.shown_lines) + sum(map(len, self.shown_quantities.values()))
         return every - shown
@@ -173,7 +173,7 @@ class Difference(Shown):
     # }}}
 
     def report_text(self) -> ReportText:
-        """Return both run times and why they differ, and below that the parts that differ."""
+        """Return both run times, the cause of the difference, and the parts that differ."""
         long = {name: len(every) - SHOWN for name, every in self.shown_quantities.items() if len(every) > SHOWN}
         remarks = [f"{number_of(number, 'row')} more: {name}" for name, number in long.items()]
         if self.folded:
@@ -189,7 +189,7 @@ class Difference(Shown):
     def _tables(self) -> Iterator[Table]:
         resources = [(each.name, *each.words, signed(each.after - each.before)) for each in self.shown_resources]
         if resources:
-            yield Table(("busy (share of peak)", *self.labels, "change"), resources)
+            yield Table(("busy time (share of peak)", *self.labels, "change"), resources)
         lines = [(_named(each), *each.words, signed(each.change)) for each in self.shown_lines]
         if lines:
             yield Table(("source", *self.labels, "change"), lines)
@@ -197,7 +197,7 @@ class Difference(Shown):
             yield Table((heading, *self.labels), [(each.name, *each.words) for each in pairs[:SHOWN]])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the difference as plain values that JSON can hold."""
+        """Return the difference as JSON-serializable values."""
         return {
             "model": self.model,
             "compared": [each.to_dict() for each in self.compared],
@@ -215,12 +215,12 @@ class Difference(Shown):
         }
 
     def html(self) -> str:
-        """Return a page with both side by side: one HTML document that needs no network; requires the extra report."""
-        # Pages need Jinja2, which is an extra: without it, everything but the page works.
+        """Return a self-contained HTML page with both kernels side by side; requires the extra ``report``."""
+        # Imported late because pages need Jinja2, which is an optional dependency.
         return import_module("loopyperf.explain.page").page_of_difference(self)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the page to *path* and return that; raises :class:`ParameterError` where it cannot be written."""
+        """Write the HTML page to *path* and return its path; raises :class:`ParameterError` if writing fails."""
         return write_file("the page", path, self.html())
 
 
@@ -229,22 +229,22 @@ def _plain(pairs: Iterable[Pair | ResourcePair]) -> list[dict[str, Any]]:
 
 
 def signed(seconds: float) -> str:
-    """Return *seconds* with their sign in words; empty for none, and for what is left by rounding."""
+    """Return *seconds* as a duration with its sign; empty for zero and for rounding errors."""
     sign = "+" if seconds > 0 else "\N{MINUS SIGN}"
     return f"{sign}{duration(abs(seconds))}" if abs(seconds) >= SHORTEST else ""
 
 
 def _named(pair: LinePair) -> str:
-    """Return the text of a line with its id, and which side alone has it."""
+    """Return the text of a line with its instruction ids."""
     ids = dict.fromkeys(each.source for each in (pair.line, pair.other) if each and each.kind == "instruction")
     return "  ".join([pair.texts[0], *(f"{{id={each}}}" for each in ids)])
 
 
 def difference_of(before: Side, after: Side) -> Difference:
-    """Return what differs between two sides; raises :class:`ParameterError` where their models differ."""
+    """Return the difference between two sides; raises :class:`ParameterError` if their models differ."""
     if before.on.first != after.on.first:
         raise ParameterError(
-            f"the run times are of two models, {before.on.first!r} and {after.on.first!r}; name one with model=..."
+            f"run times of two models, {before.on.first!r} and {after.on.first!r}, cannot be compared; set model="
         )
     found = Difference(
         model=before.on.first,
@@ -271,13 +271,13 @@ def _compared(side: Side) -> Compared:
 
 
 def _notes(sides: Sequence[Side]) -> Iterator[str]:
-    """Yield what was assumed, and by which model resources are busy where that is another."""
+    """Yield the estimates' notes, and a note if utilization is from another model."""
     for side in sides:
         yield from side.estimate.notes
         if side.sums is not None and side.sums.diagnosis.model != side.on.first:
             yield (
-                f"{side.on.first} knows no pipelines: how busy they are, and what warps wait for, is by the model "
-                f"{side.sums.diagnosis.model}"
+                f"{side.on.first!r} does not model pipelines; utilization and waiting are those of "
+                f"{side.sums.diagnosis.model!r}"
             )
 
 
@@ -296,17 +296,63 @@ def diff(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> Difference:
-    """Return what differs between the run times of two programs, in seconds, and why.
+    """Compare the run times of two programs, two sizes or two devices, and explain the difference.
 
-    *after* is another variant; where it is left out, *before* is compared with itself at other sizes or on another
-    device. What differs is a pair: ``n=(1024, 2048)``, ``device=["nvidia-v100", "nvidia-a100"]``; what is no pair holds
-    for both. None in a pair of sizes is a size that this program does not have. The model is ``"pipeline"``, or that of
-    *fit*; with one that knows no pipelines, how busy these are is by the simulator.
+    Parameters
+    ----------
+    before : loopy.TranslationUnit or Explanation
+        First program.
+    after : loopy.TranslationUnit or Explanation, optional
+        Second program. By default, *before* is compared with itself at other sizes or on another device.
+    device : str, path or Device, or two of them, optional
+        Device of both programs, or a pair, e.g. ``["nvidia-v100", "nvidia-a100"]``.
+    model : str, optional
+        A name in :data:`loopyperf.MODELS`. The default is the model of *fit*, or else ``"pipeline"``.
+    fit : Fit, ResidualModel or path, optional
+        A fit for the model.
+    typical : mapping, optional
+        Typical iteration counts of loops and shares of conditions that depend on data, by name.
+    parameters : mapping, optional
+        Sizes by name, for sizes that have the name of an option.
+    **sizes : int or pair of int
+        Values of integer parameters, or pairs, e.g. ``n=(1024, 2048)``. None in a pair means that the program does not
+        have this parameter.
 
-    Two explanations (:func:`loopyperf.explain`) can be compared as well, each on one device, or one on two devices.
+    Returns
+    -------
+    Difference
+        Both run times in seconds, the cause of the difference in a sentence, and the differences by line, resource,
+        cause of waiting, memory level and counter. If the model does not model pipelines, utilization is that of the
+        simulator.
 
-    Raises :class:`ParameterError` where nothing differs or a pair has not two values, and what
-    :func:`loopyperf.explain` raises.
+    Raises
+    ------
+    ParameterError
+        Nothing differs, or a pair does not have two values.
+    LoopyperfError
+        Any error of :func:`loopyperf.explain`.
+
+    Notes
+    -----
+    Two explanations (see :func:`loopyperf.explain`) of one device each can be compared, or one explanation of two
+    devices.
+
+    Examples
+    --------
+    >>> import loopy as lp, numpy as np, loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...     name="doubled",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> found = lpp.diff(knl, device="nvidia-titan-v", n=(2**24, 2**25))
+    >>> round(found.ratio, 1)
+    0.5
+    >>> print(found.why)  # doctest: +ELLIPSIS
+    2 times as long: DRAM is busy for ...
     """
     named = merged_sizes(parameters, sizes)
     if isinstance(before, Explanation) or isinstance(after, Explanation):
@@ -319,7 +365,7 @@ def diff(
         and devices[0] is devices[1]
         and not any(isinstance(each, list | tuple) for each in named.values())
     ):
-        raise ParameterError("nothing differs: give a second kernel, two devices or two sizes, e.g. n=(1024, 2048)")
+        raise ParameterError("nothing to compare; pass a second kernel, two devices, or two sizes, e.g. n=(1024, 2048)")
     name = find_model(model or (SIMULATED if fit is None else record_of(fit).model)).name
     sides: list[Side] = []
     for place, program in enumerate((before, before if after is None else after)):
@@ -336,7 +382,7 @@ def _pair_of_devices(device: DeviceChoice | Sequence[DeviceChoice] | None) -> Se
         return device, device
     found = list(device)
     if len(found) not in (1, TWO):
-        raise ParameterError(f"device is one device or two, received {len(found)}")
+        raise ParameterError(f"expected one or two devices, got {len(found)}")
     return found * (TWO // len(found))
 
 
@@ -345,7 +391,7 @@ def _pair_of_sizes(name: str, value: Any) -> tuple[Any, Any]:
         return value, value
     pair = cast("Sequence[Any]", value)
     if len(pair) != TWO:
-        raise ParameterError(f"{name} is one size or a pair of two, received {len(pair)} values")
+        raise ParameterError(f"size {name!r} must be one value or a pair, got {len(pair)} values")
     return pair[0], pair[1]
 
 
@@ -353,22 +399,22 @@ def _pair_of_sizes(name: str, value: Any) -> tuple[Any, Any]:
 
 
 def _check_only_explanations(before: object, after: object, options: Mapping[str, object]) -> None:
-    """Raise :class:`ParameterError` for options beside explanations, and for one beside a program."""
+    """Raise :class:`ParameterError` for an explanation with options or with a program."""
     if not (isinstance(before, Explanation) and isinstance(after, Explanation | None)):
-        raise ParameterError("give two programs or two explanations, not one of each")
+        raise ParameterError("cannot compare a program with an explanation; pass two programs or two explanations")
     given = [name for name, value in options.items() if value is not None]
     if given:
-        raise ParameterError(f"explanations have their device, model and sizes; drop {', '.join(given)}")
+        raise ParameterError(f"explanations already have a device, model and sizes; drop {', '.join(given)}")
 
 
 def _of_explanations(before: object, after: object, sizes: Mapping[str, Any]) -> Difference:
     if sizes:
-        raise ParameterError(f"explanations have their device, model and sizes; drop {', '.join(sizes)}")
+        raise ParameterError(f"explanations already have a device, model and sizes; drop {', '.join(sizes)}")
     given = [cast("Explanation", each) for each in (before, after) if each is not None]
     sides = [Side(each, on) for each in given for on in each.devices]
     if len(sides) != TWO:
         raise ParameterError(
-            f"a difference is between two: give two explanations of one device each, or one of two devices; received "
+            "pass two explanations of one device each, or one explanation of two devices; got "
             f"{number_of(len(given), 'explanation')} of {number_of(len(sides), 'device')}"
         )
     return difference_of(*sides)

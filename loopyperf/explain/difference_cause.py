@@ -1,4 +1,4 @@
-"""Why two run times differ, in one sentence: the quantity that changed what holds the slower one up."""
+"""Explain in one sentence why two run times differ: name the quantity that changed the slower kernel's bottleneck."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,43 +14,43 @@ from loopyperf.explain.waiting import BUSY
 from loopyperf.units import duration, in_percent, listed, number_of, prefixed
 
 RATIO_APART = 1.05
-"""times: quantities that differ by less are about the same"""
+"""ratio below which two quantities count as equal"""
 BESIDE = 0.5
-"""of the largest effect: an access with as much is named too"""
+"""share of the largest effect; accesses with a larger share are named too"""
 RESOURCE_EXPLAINS = 0.5
-"""of the change, as a power of it: an amount that changed by more explains it, else the device is faster"""
+"""least log ratio of amounts over log ratio of busy times; below it, the device's speed explains the change"""
 CLOSE = 1.25
-"""times: within so much, cores and clocks explain how much faster a device is"""
+"""ratio within which cores and clocks explain a difference in throughput"""
 NOTHING = AccessSum(0.0, 0.0, 0.0, is_local=False, reached={})
 REQUESTS, SECTORS, WAVEFRONTS, REACHED = "requests", "sectors", "wavefronts", "reached"
 
 
 def differ(one: float, other: float) -> bool:
-    """Return whether two quantities are further apart than what is about the same."""
+    """Return whether two quantities differ by more than :data:`RATIO_APART`."""
     return max(one, other) > RATIO_APART * min(one, other)
 
 
 def many(number: float) -> str:
-    """Return how many there are, of more than a thousand with a prefix, e.g. ``"1.05 M"``; ``"no"`` for none."""
+    """Return *number* with a prefix, e.g. ``"1.05 M"``; ``"no"`` for 0."""
     return "no" if not number else prefixed(number, "").strip()
 
 
 @dataclass(frozen=True)
 class ResourceCause:
-    """What changed the work of one resource between two kernels."""
+    """Finds the quantity that changed the work of one resource between two kernels."""
 
     before: Side
     after: Side
     first: Sums
-    """of *before*"""
+    """totals of *before*"""
     second: Sums
-    """of *after*"""
+    """totals of *after*"""
     slow: Sums
-    """one of the two: that of the slower one"""
+    """totals of the slower kernel, one of the two above"""
     resource: str
 
     def quantity(self) -> str:
-        """Return the quantity that changed most, in a clause; empty where none tells why."""
+        """Return the quantity that changed most, as a clause; empty if none explains the change."""
         key = max(self._effects, key=lambda key: self._effects[key], default=None)
         if key is None:
             return ""
@@ -58,14 +58,14 @@ class ResourceCause:
         clause, factor = self._of_accesses(access) if access else self._of_instructions()
         if self.before.on.device == self.after.on.device:
             return clause if log(factor) * log(self._busy_ratio) > 0 else ""
-        # Warps of two devices may have unlike numbers of lanes, and their caches have unlike sizes.
+        # Warps of two devices may have different numbers of lanes, and their caches different sizes.
         if log(_ratio(*self._amounts)) / log(self._busy_ratio) < RESOURCE_EXPLAINS:
             return self._rate()
         return clause if log(factor) * log(self._busy_ratio) > 0 else self._in_amounts()
 
     @cached_property
     def _amounts(self) -> tuple[float, float]:
-        """Return what the resource does after and before: bytes of a memory, else instructions of work-items."""
+        """Return the work of the resource after and before: bytes of a memory level, else work-item instructions."""
         now, then = (each.moved.get(self.resource, 0.0) for each in (self.second, self.first))
         if now and then:
             return now, then
@@ -75,18 +75,18 @@ class ResourceCause:
     @property
     def _unit(self) -> str:
         is_memory = all(each.moved.get(self.resource) for each in (self.first, self.second))
-        return "B" if is_memory else " instructions of work-items"
+        return "B" if is_memory else " work-item instructions"
 
     def _amount_in_words(self, amount: float) -> str:
         return prefixed(amount, "B") if self._unit == "B" else f"{many(amount)}{self._unit}"
 
     def _in_amounts(self) -> str:
         now, then = map(self._amount_in_words, self._amounts)
-        return f"it {'moves' if self._unit == 'B' else 'executes'} {now}, not {then}"
+        return f"it {'moves' if self._unit == 'B' else 'executes'} {now} instead of {then}"
 
     @cached_property
     def _effects(self) -> dict[tuple[str, str], float]:
-        """Return line and access -> the seconds by which it keeps the resource busier in the slower one."""
+        """Return (line, access) -> seconds for which it keeps the resource busy longer in the slower kernel."""
         fast = self.first if self.slow is self.second else self.second
         slow, other = (each.work.get(self.resource, {}) for each in (self.slow, fast))
         return {key: slow.get(key, 0.0) - other.get(key, 0.0) for key in dict.fromkeys((*slow, *other))}
@@ -98,20 +98,20 @@ class ResourceCause:
     # {{{ accesses
 
     def _of_accesses(self, access: str) -> tuple[str, float]:
-        """Return what changed of *access*, of others that changed alike too, and by which factor."""
+        """Return the change of *access*, together with accesses that changed in the same way, and its factor."""
         name, factor, numbers = self._factor(access)
         greatest = self._effects["", access]
         others = [each for (_, each), effect in self._effects.items() if each and effect >= BESIDE * greatest]
-        alike = [each for each in others if self._is_like(each, name, numbers)]
-        return self._in_words(name, alike, numbers), factor
+        same = [each for each in others if self._has_same_change(each, name, numbers)]
+        return self._in_words(name, same, numbers), factor
 
-    def _is_like(self, access: str, name: str, numbers: tuple[float, float]) -> bool:
+    def _has_same_change(self, access: str, name: str, numbers: tuple[float, float]) -> bool:
         own, _, others = self._factor(access)
         pairs = zip(numbers, others, strict=True)
         return own == name and not any(differ(one, other) for one, other in pairs)
 
     def _factor(self, access: str) -> tuple[str, float, tuple[float, float]]:
-        """Return what of *access* changed most, by which factor, and how much there is after and before."""
+        """Return the quantity of *access* that changed most, its factor, and its values after and before."""
         then, now = (each.accesses.get(access, NOTHING) for each in (self.first, self.second))
         factors = {name: (_ratio(new, old), (new, old)) for name, new, old in self._quantities(now, then) if new or old}
         if not (then.requests and now.requests):
@@ -135,11 +135,11 @@ class ResourceCause:
     def _in_words(self, name: str, accesses: list[str], numbers: tuple[float, float]) -> str:
         now, then = numbers
         if name == REQUESTS:
-            return f"{many(now)} {_accesses(accesses)}, not {many(then)}"
+            return f"{many(now)} {_accesses(accesses)} instead of {many(then)}"
         if name == REACHED:
             return (
-                f"{in_percent(now)} of the sectors of {_accesses(accesses)} go by way of {self.resource}, "
-                f"not {in_percent(then)}"
+                f"{in_percent(now)} of the sectors of {_accesses(accesses)} reach {self.resource} "
+                f"instead of {in_percent(then)}"
             )
         words, verb = self.slow.diagnosis.words, "fall" if now < then else "rise"
         what = f"{words.sector}s" if name == SECTORS else words.wavefronts
@@ -148,16 +148,16 @@ class ResourceCause:
     # }}}
 
     def _of_instructions(self) -> tuple[str, float]:
-        """Return how many instructions the resource executes, the line with most of the difference, and the factor."""
+        """Return the change in instructions of the resource, with the line that causes most of it, and its factor."""
         now, then = (each.instructions(self.resource) for each in (self.second, self.first))
         line = max(self._effects, key=lambda key: self._effects[key])[0]
         lines = [each.instructions(self.resource, line) for each in (self.second, self.first)]
         most = abs(lines[0] - lines[1]) > abs(now - then) / 2 and all(lines)
-        clause = f"{many(now)} instructions{f', most of them of {line},' if most else ','} not {many(then)}"
+        clause = f"{many(now)} instructions instead of {many(then)}{f', mostly of {line}' if most else ''}"
         return clause if differ(now, then) else "", _ratio(now, then)
 
     def _rate(self) -> str:
-        """Return how fast the resource is on each of two devices."""
+        """Return the throughput of the resource on the two devices."""
         busy = [each.busy.get(self.resource, 0.0) for each in (self.second, self.first)]
         rates = [amount / seconds for amount, seconds in zip(self._amounts, busy, strict=True)]
         cycles = [(side.on.cores or 0) * (side.on.clock or 0.0) for side in (self.after, self.before)]
@@ -166,14 +166,14 @@ class ResourceCause:
             return clocks(self.before, self.after)
         now, then = map(self._amount_in_words, rates)
         if self._unit == "B":
-            return f"it moves {now}/s, not {then}/s"
-        return f"it executes {now} in a second, not {then.removesuffix(self._unit)}"
+            return f"it moves {now}/s instead of {then}/s"
+        return f"it executes {now} per second instead of {then.removesuffix(self._unit)}"
 
 
 def clocks(before: Side, after: Side) -> str:
-    """Return how many cores the devices of both have, and their clocks; empty where that is unknown."""
+    """Return the number of cores and the clocks of both devices; empty if unknown."""
     numbers = [(side.on.cores, side.on.clock, side.sums) for side in (after, before)]
-    return ", not ".join(
+    return " instead of ".join(
         f"{cores} {sums.diagnosis.words.core}s at {clock / 1e9:.3g} GHz"
         for cores, clock, sums in numbers
         if cores and clock and sums is not None
@@ -181,7 +181,7 @@ def clocks(before: Side, after: Side) -> str:
 
 
 def _ratio(now: float, then: float) -> float:
-    """Return how many times as much there is now; of nothing it is many or few times, not infinitely many."""
+    """Return *now* over *then*, with zeros replaced by a tiny number so that the ratio and its logarithm are finite."""
     return (now or 1e-30) / (then or 1e-30)
 
 
@@ -198,15 +198,15 @@ def _accesses(accesses: list[str]) -> str:
 
 
 SAME = 0.01
-"""of the longer time: run times that differ by less are about the same"""
+"""share of the longer run time; times with a smaller difference count as equal"""
 EXPLAINS = 0.5
-"""of the difference: what changed by more explains it"""
+"""share of the difference; a quantity that changed by more explains it"""
 A_THIRD = 1 / 3
-"""of the difference: waiting for so much explains it where no resource is full, before one that is less than full"""
+"""share of the difference; with no saturated resource, a wait that changed by more explains it"""
 HINTS = 0.1
-"""of the difference: what changed by less does not explain it"""
+"""share of the difference; a quantity that changed by less does not explain it"""
 APART = 0.05
-"""of all waiting: shares that differ by less are about the same"""
+"""share of stall cycles; shares with a smaller difference count as equal"""
 WAITED: dict[Wait, str] = {
     "memory latency": "for memory",
     "dependency": "for results of other instructions",
@@ -216,15 +216,15 @@ WAITED: dict[Wait, str] = {
 
 
 def why(before: Side, after: Side) -> str:
-    """Return how many times as fast *after* is as *before*, and what changed, in a sentence without its period."""
+    """Return the speed ratio of *after* to *before* and its cause, as a sentence without its period."""
     slow, fast = (before, after) if before.seconds >= after.seconds else (after, before)
     if slow.seconds - fast.seconds <= SAME * slow.seconds:
-        return "no difference" if slow.seconds == fast.seconds else "the times differ by less than 1 %"
+        return "no difference" if slow.seconds == fast.seconds else "difference below 1 %"
     if fast.seconds <= 0:
         return _costliest_line(before, after)
     times = slow.seconds / fast.seconds
     factor = f"{times:.2g}" if 1.95 < times < 100 else f"{times:.3g}"
-    head = f"{factor} times as fast" if slow is before else f"takes {factor} times as long"
+    head = f"{factor} times as fast" if slow is before else f"{factor} times as long"
     return f"{head}: {_clause(before, after, slow, fast)}"
 
 
@@ -238,34 +238,34 @@ def _clause(before: Side, after: Side, slow: Side, fast: Side) -> str:
 
 
 def _costliest_line(before: Side, after: Side) -> str:
-    """Return the line of the source whose cost changed most; empty where there are no lines."""
+    """Return a clause with the source line whose cost changed most."""
     costs = [{each.line.source or each.line.text: each.seconds for each in side.lines} for side in (before, after)]
     names = dict.fromkeys(name for each in costs for name in each)
     if not names:
-        return "no line of the source tells why"
+        return "no source line accounts for it"
     line = max(names, key=lambda name: abs(costs[1].get(name, 0.0) - costs[0].get(name, 0.0)))
     then, now = (each.get(line, 0.0) for each in costs)
-    return f"most of the difference is in {line}, which takes {duration(now)}, not {duration(then)}"
+    return f"most of the difference is in {line}, which takes {duration(now)} instead of {duration(then)}"
 
 
 @dataclass(frozen=True)
 class _Cause:
-    """The steps from what differs between two kernels to the one quantity that explains it."""
+    """Finds the one quantity that explains the difference between two kernels."""
 
     before: Side
     after: Side
     first: Sums
-    """of *before*"""
+    """totals of *before*"""
     second: Sums
-    """of *after*"""
+    """totals of *after*"""
     slow: Sums
-    """of the slower one"""
+    """totals of the slower kernel"""
     fast: Sums
     gap: float
-    """seconds between the two"""
+    """difference of the run times, in seconds"""
 
     def clauses(self) -> Iterator[str]:
-        """Yield what explains the difference, or nothing, the surest first."""
+        """Yield explanations, the most reliable first; an empty string where one does not apply."""
         yield self._launching()
         yield self._idle()
         if self.slow.share(self.slow.busiest) < FULL:
@@ -278,37 +278,37 @@ class _Cause:
         return of_slow - of_fast >= part * self.gap
 
     def _sentence(self, of: Callable[[Sums], str]) -> str:
-        return f"{of(self.second)}, not {of(self.first)}"
+        return f"{of(self.second)} instead of {of(self.first)}"
 
     def _launching(self) -> str:
-        """Return that launching differs, and how many launches there are."""
+        """Return the change in launch overhead and in the number of launches."""
         then, now = self.before.launching, self.after.launching
         if not self._explains(max(then, now), min(then, now)) or (then > now) != (self.slow is self.first):
             return ""
         if not then and self.before.on.device != self.after.on.device:
             return (
-                f"launching takes {duration(now)} on {self.after.on.device}, and is unknown for {self.before.on.device}"
+                f"launch overhead is {duration(now)} on {self.after.on.device}, and unknown on {self.before.on.device}"
             )
         numbers = [sum(launch.times for launch in each.launches) for each in (self.second, self.first)]
-        number = f": {number_of(numbers[0], 'launch')}, not {numbers[1]:,}" if numbers[0] != numbers[1] else ""
-        return f"launching takes {duration(now)}, not {duration(then)}{number}"
+        number = f": {number_of(numbers[0], 'launch')} instead of {numbers[1]:,}" if numbers[0] != numbers[1] else ""
+        return f"launch overhead is {duration(now)} instead of {duration(then)}{number}"
 
     def _idle(self) -> str:
-        """Return that cores have no work for another part of the time, and how many groups there are."""
+        """Return the change in idle time of the cores, with the grids or numbers of cores."""
         if not self._explains(self.slow.idle, self.fast.idle):
             return ""
         core = self.slow.diagnosis.words.core
         shares = self._sentence(lambda each: in_percent(each.idle / each.executing))
         grids = [_grid(each.diagnosis.longest) for each in (self.second, self.first)]
         if grids[0] != grids[1]:
-            return f"{core}s are idle for {shares} of the time: {grids[0]}, not {grids[1]}"
-        cores = f": {grids[0]} on {self.after.on.cores} {core}s, not {self.before.on.cores}"
+            return f"{core}s are idle for {shares} of the time: {grids[0]} instead of {grids[1]}"
+        cores = f": {grids[0]} on {self.after.on.cores} {core}s instead of {self.before.on.cores}"
         return (
             f"{core}s are idle for {shares} of the time{cores if self.after.on.cores != self.before.on.cores else ''}"
         )
 
     def _binding(self) -> str:
-        """Return that the resource that binds the slower one is busy for another time, and what changed that."""
+        """Return the change in busy time of the slower kernel's bottleneck, and what changed it."""
         resource = self.slow.busiest
         if not resource or not self._explains(self.slow.busy[resource], self.fast.busy.get(resource, 0.0)):
             return ""
@@ -319,13 +319,12 @@ class _Cause:
         quantity = ResourceCause(self.before, self.after, self.first, self.second, self.slow, resource).quantity()
         then = ""
         if self.fast is self.second and self.fast.busiest != resource and self.fast.share(self.fast.busiest) >= FULL:
-            binding = self.fast.diagnosis.words.resource(self.fast.busiest)
-            then = f"; now {binding} {'bind' if binding.endswith('s') else 'binds'}"
+            then = f"; now bound by {self.fast.diagnosis.words.resource(self.fast.busiest)}"
         return f"{named} {_is(named)} busy for {times}{f': {quantity}' if quantity else ''}{then}"
 
     def _of_another(self, named: str) -> str:
-        """Return that another resource binds the faster one, which does nothing on the one *named*."""
-        where = ["in the slower one", "in the faster one"]
+        """Return the different bottlenecks of the two kernels, if the faster one does not use the one *named*."""
+        where = ["in the slower kernel", "in the faster one"]
         if self.before.on.device != self.after.on.device:
             where = [f"on {(self.before if each is self.first else self.after).on.device}"
                      for each in (self.slow, self.fast)]  # fmt: skip
@@ -333,10 +332,10 @@ class _Cause:
         times = [duration(each.busy[each.busiest]) for each in (self.slow, self.fast)]
         return f"{named} {_is(named)} busy for {times[0]} {where[0]}, {other} for {times[1]} {where[1]}"
 
-    # {{{ where no resource explains it
+    # {{{ if no resource explains it
 
     def _waiting(self, part: float) -> str:
-        """Return what the warps of the slower one wait for longer, by so large a *part* of the difference, and why."""
+        """Return the wait that grew by at least *part* of the difference in the slower kernel, and why."""
         lost: dict[Wait, float] = {
             cause: share * self.slow.executing - self.fast.waits.get(cause, 0.0) * self.fast.executing
             for cause, share in self.slow.waits.items()
@@ -347,15 +346,15 @@ class _Cause:
         warp = self.slow.diagnosis.words.warp
         cause = max(lost, key=lambda cause: lost[cause])
         if self._fewer_barriers("") and lost.get("barrier", 0.0) > EXPLAINS * lost[cause]:
-            cause = "barrier"  # warps at a barrier hide no latency of others: these waits follow
+            cause = "barrier"  # warps at a barrier do not hide latency, so the other waits follow from barriers
         detail = next(filter(None, self._details(cause, "they")), "")
-        shares = f"for {self._sentence(lambda each: in_percent(each.waits.get(cause, 0.0)))} of all waiting"
+        shares = f"for {self._sentence(lambda each: in_percent(each.waits.get(cause, 0.0)))} of stall cycles"
         if self.slow.waits[cause] - self.fast.waits.get(cause, 0.0) < APART:
-            shares = f"in both, {in_percent(self.slow.waits[cause])} of all waiting"
+            shares = f"for {in_percent(self.slow.waits[cause])} of stall cycles in both"
         return f"{warp}s wait {WAITED[cause]} {shares}{f': {detail}' if detail else ''}"
 
     def _details(self, cause: Wait | None, warps: str) -> Iterator[str]:
-        """Yield what may change how long *warps* wait for *cause*, the likeliest first."""
+        """Yield quantities that may change how long *warps* wait for *cause*, the most likely first."""
         if cause == "barrier":
             yield self._fewer_barriers(warps)
         yield self._residents()
@@ -369,30 +368,30 @@ class _Cause:
             yield clocks(self.before, self.after)
 
     def _fewer_barriers(self, warps: str) -> str:
-        """Return how many barriers *warps* execute where the slower one has more."""
+        """Return the numbers of barriers that *warps* execute, if the slower kernel has more."""
         return self._fewer(f"{warps} execute", "barriers", lambda each: each.instructions(Pipeline.BARRIER))
 
     def _fewer(self, does: str, what: str, of: Callable[[Sums], float]) -> str:
-        """Return how many there are of something of which the slower one has more; empty where it has not."""
+        """Return the numbers of *what*, if the slower kernel has more; else an empty string."""
         slow, fast = of(self.slow), of(self.fast)
         if not differ(slow, fast) or slow < fast:
             return ""
-        return f"{does} {many(of(self.second))} {what}, not {many(of(self.first))}"
+        return f"{does} {many(of(self.second))} {what} instead of {many(of(self.first))}"
 
     def _residents(self) -> str:
-        """Return how many warps reside where the slower one has fewer, and the registers that limit them."""
+        """Return the numbers of resident warps, if the slower kernel has fewer, and what limits them."""
         slow, fast = (each.diagnosis.longest.residents for each in (self.slow, self.fast))
         if not differ(slow.share, fast.share) or slow.share > fast.share:
             return ""
         then, now = (each.diagnosis.longest.residents for each in (self.first, self.second))
-        reside = f"{now.warps} of {now.slots} {self.slow.diagnosis.words.warp}s reside, not {then.warps}"
-        reside += f" of {then.slots}" if then.slots != now.slots else ""
+        resident = f"{now.warps} of {now.slots} {self.slow.diagnosis.words.warp}s are resident instead of {then.warps}"
+        resident += f" of {then.slots}" if then.slots != now.slots else ""
         if slow.registers != fast.registers and "registers" in slow.limited_by:
             numbers = now.spilled or "none", then.spilled or "none"
-            spilled = f", and {numbers[0]} spilled, not {numbers[1]}" if now.spilled != then.spilled else ""
-            return f"{reside}: {now.registers} registers in a work-item, not {then.registers}{spilled}"
+            spilled = f", and {numbers[0]} spilled instead of {numbers[1]}" if now.spilled != then.spilled else ""
+            return f"{resident}: {now.registers} registers per work-item instead of {then.registers}{spilled}"
         limits = [" and ".join(each.limited_by) for each in (now, then)]
-        return f"{reside}: limited by {limits[0]}, not {limits[1]}" if limits[0] != limits[1] else reside
+        return f"{resident}: limited by {limits[0]} instead of {limits[1]}" if limits[0] != limits[1] else resident
 
     # }}}
 

@@ -1,4 +1,4 @@
-"""The parts of a difference: lines, pipelines and memory levels, and other quantities, each of both sides."""
+"""The parts of a difference: source lines, resources and other quantities, each for both sides."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,26 +9,26 @@ from loopyperf.explain.source_view import SourceLine
 from loopyperf.units import duration, in_percent, prefixed
 
 NOTEWORTHY = 0.01
-"""of the number: quantities that differ by less are folded"""
+"""relative difference; quantities that differ by less are not shown"""
 SHARE, BYTES, NUMBER = "share", "B", ""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A quantity of both sides."""
+    """A quantity on both sides of a comparison."""
 
     name: str
-    """what it is of"""
+    """name of the quantity"""
     before: float | None
-    """the number of the first side; None where it has no such thing"""
+    """value on the first side; None if it does not apply"""
     after: float | None
-    """the number of the second side; None where it has no such thing"""
+    """value on the second side; None if it does not apply"""
     unit: str = NUMBER
     """``"share"``, ``"B"``, or empty for a plain number"""
 
     @property
     def is_noteworthy(self) -> bool:
-        """Return whether both differ by more than a hundredth: of the larger one, of a share of all of it."""
+        """Return whether the values differ by more than 1 % of the larger one; shares by more than 0.01."""
         if self.before is None or self.after is None:
             return bool(self.before or self.after)
         whole = 1.0 if self.unit == SHARE else max(abs(self.before), abs(self.after))
@@ -36,7 +36,7 @@ class Pair:
 
     @property
     def words(self) -> tuple[str, str]:
-        """Return both numbers as displays have them, an empty one where there is no such thing."""
+        """Return both values as text; empty for None."""
         return self._in_words(self.before), self._in_words(self.after)
 
     def _in_words(self, number: float | None) -> str:
@@ -51,53 +51,53 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class ResourcePair:
-    """How busy a pipeline or memory level is on both sides."""
+    """The busy time of a pipeline or memory level on both sides."""
 
     resource: str
-    """its name in a device's description"""
+    """name in the device parameters"""
     name: str
-    """what it is called, e.g. ``"shared memory and L1"``"""
+    """display name, e.g. ``"shared memory and L1"``"""
     before: float
-    """seconds in which the device's peak would do the work of the first side"""
+    """busy time of the first side: its work over the peak throughput, in seconds"""
     after: float
-    """the same of the second side"""
+    """busy time of the second side, in seconds"""
     before_share: float
-    """of the device's peak that the first side takes while its launches execute"""
+    """utilization of the first side: share of peak while its launches execute"""
     after_share: float
     """the same of the second side"""
 
     @property
     def words(self) -> tuple[str, str]:
-        """Return both as displays have them: seconds, and the share of the peak."""
+        """Return both values as text, e.g. ``"46.2 ms (97 %)"``."""
         return _busy(self.before, self.before_share), _busy(self.after, self.after_share)
 
 
 @dataclass(frozen=True, slots=True)
 class LinePair:
-    """A line of the source on both sides, by the model that is shown."""
+    """The cost of a source line on both sides."""
 
     line: SourceLine
-    """of the first side if it has it"""
+    """line of the first side, or of the second if only that has it"""
     other: SourceLine | None
-    """the line of the second side that it is matched with; None where only one side has it"""
+    """matching line of the second side; None if only one side has the line"""
     before: float | None
-    """seconds; None where only the second side has it"""
+    """seconds on the first side; None if only the second side has the line"""
     after: float | None
-    """seconds; None where only the first side has it"""
+    """seconds on the second side; None if only the first side has the line"""
 
     @property
     def change(self) -> float:
-        """Return by how many seconds the second side takes longer for it."""
+        """Return the cost on the second side minus that on the first, in seconds."""
         return (self.after or 0.0) - (self.before or 0.0)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Return the text of the line, and that of the other side where it is another."""
+        """Return the text of the line, and that of the other side if it differs."""
         return tuple(dict.fromkeys(each.text for each in (self.line, self.other) if each is not None))
 
     @property
     def words(self) -> tuple[str, str]:
-        """Return both times as displays have them, an empty one where a side has no such line."""
+        """Return both times as text; empty if a side does not have the line."""
         before, after = ("" if each is None else duration(each) for each in (self.before, self.after))
         return before, after
 
@@ -106,20 +106,20 @@ def _busy(seconds: float, share: float) -> str:
     return f"{duration(seconds)} ({in_percent(share)})" if seconds else ""
 
 
-# {{{ lines, matched
+# {{{ matched lines
 
 
 def line_pairs(before: Side, after: Side) -> tuple[LinePair, ...]:
-    """Return the lines of both sides in the order of the first, those that only the second has below.
+    """Return the lines of both sides: those of the first in order, then those that only the second has.
 
-    Instructions are matched by their id, those that are left by the array that they assign; other lines by their text.
+    Instructions are matched by id, and the remaining ones by the array that they assign; other lines by text.
     """
     partners = _matched(before.lines, after.lines)
-    taken = set(partners.values())
+    matched = set(partners.values())
     found = [_line_pair(each, after.lines[partners[place]] if place in partners else None)
              for place, each in enumerate(before.lines)]  # fmt: skip
     rest = [LinePair(each.line, None, None, each.seconds) for place, each in enumerate(after.lines)
-            if place not in taken]  # fmt: skip
+            if place not in matched]  # fmt: skip
     return tuple(each for each in (*found, *rest) if each.line.source)
 
 
@@ -130,13 +130,13 @@ def _line_pair(cost: LineCost, other: LineCost | None) -> LinePair:
 
 
 def _matched(lines: Sequence[LineCost], others: Sequence[LineCost]) -> dict[int, int]:
-    """Return the places of *lines* -> the places of their partners among *others*."""
+    """Return a mapping from indices of *lines* to indices of the matching *others*."""
     found: dict[int, int] = {}
     for key in (_by_id, _by_assigned):
-        taken = set(found.values())
+        matched = set(found.values())
         free: dict[tuple[str, str], list[int]] = {}
         for place, each in enumerate(others):
-            if place not in taken and key(each.line):
+            if place not in matched and key(each.line):
                 free.setdefault((each.line.kind, key(each.line)), []).append(place)
         for place, each in enumerate(lines):
             places = free.get((each.line.kind, key(each.line)), []) if place not in found else []
@@ -150,7 +150,7 @@ def _by_id(line: SourceLine) -> str:
 
 
 def _by_assigned(line: SourceLine) -> str:
-    """Return the array that an instruction assigns; of launches and barriers, all are alike."""
+    """Return the array that an instruction assigns; for launches and barriers the kind, so that any two match."""
     if line.kind == "instruction":
         return line.text.rpartition(": ")[2].split(" = ")[0].split("[")[0] if " = " in line.text else ""
     return line.kind if line.kind in ("launch", "barrier") else ""
@@ -159,11 +159,11 @@ def _by_assigned(line: SourceLine) -> str:
 # }}}
 
 
-# {{{ what launches do
+# {{{ resources and other quantities
 
 
 def resource_pairs(before: Sums, after: Sums) -> tuple[ResourcePair, ...]:
-    """Return how busy each pipeline and memory level is, those that are busiest on either side first."""
+    """Return the busy times of each pipeline and memory level, the busiest on either side first."""
     names = sorted({*before.busy, *after.busy}, key=lambda name: -max(before.share(name), after.share(name)))
     return tuple(
         ResourcePair(
@@ -179,34 +179,34 @@ def resource_pairs(before: Sums, after: Sums) -> tuple[ResourcePair, ...]:
 
 
 def waiting_pairs(before: Sums, after: Sums) -> tuple[Pair, ...]:
-    """Return for what warps wait, in shares of all waiting; empty where that is not known of either side."""
+    """Return the stall reasons, as shares of stall cycles; empty if unknown for both sides."""
     causes = dict.fromkeys((*before.waits, *after.waits))
     return tuple(Pair(str(cause), before.waits.get(cause), after.waits.get(cause), SHARE) for cause in causes)
 
 
 def resident_pairs(before: Sums, after: Sums) -> tuple[Pair, ...]:
-    """Return how many warps of the longest launch reside on a core, its registers, spills and grid."""
+    """Return resident warps per core, registers, spills and grid of the longest launch."""
     words, (one, other) = before.diagnosis.words, (each.diagnosis.longest for each in (before, after))
     pairs = (
-        (f"{words.warp}s that reside", one.residents.warps, other.residents.warps, NUMBER),
+        (f"resident {words.warp}s", one.residents.warps, other.residents.warps, NUMBER),
         ("occupancy", one.residents.share, other.residents.share, SHARE),
-        ("registers in a work-item", one.residents.registers, other.residents.registers, NUMBER),
-        ("registers spilled", one.residents.spilled, other.residents.spilled, NUMBER),
+        ("registers per work-item", one.residents.registers, other.residents.registers, NUMBER),
+        ("spilled registers", one.residents.spilled, other.residents.spilled, NUMBER),
         ("groups", one.groups, other.groups, NUMBER),
-        ("work-items in a group", one.work_items, other.work_items, NUMBER),
+        ("work-items per group", one.work_items, other.work_items, NUMBER),
         (f"{words.core}s with work", one.balance, other.balance, SHARE),
     )
     return tuple(Pair(*each) for each in pairs)
 
 
 def traffic_pairs(before: Sums, after: Sums) -> tuple[Pair, ...]:
-    """Return the bytes that are moved by way of each memory level, the nearest first."""
+    """Return the bytes moved through each memory level, the nearest level first."""
     levels = dict.fromkeys((*before.moved, *after.moved))
     return tuple(Pair(level, before.moved.get(level), after.moved.get(level), BYTES) for level in levels)
 
 
 def counter_pairs(before: Sums, after: Sums) -> tuple[Pair, ...]:
-    """Return the instructions that warps execute, and of each array's accesses the requests, sectors, wavefronts."""
+    """Return executed warp instructions, and requests, sectors and wavefronts of each array's accesses."""
     return (Pair("instructions executed", before.instructions(), after.instructions()), *_access_pairs(before, after))
 
 

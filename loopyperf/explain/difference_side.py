@@ -1,4 +1,4 @@
-"""One of the two that are compared: a kernel at its sizes on a device, with what an explanation says of it."""
+"""One side of a comparison: a kernel at its sizes on a device, with sums over the launches of its explanation."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,26 +16,26 @@ from loopyperf.models.result import Estimate
 
 @dataclass(frozen=True, slots=True)
 class AccessSum:
-    """All accesses of an array in one direction, in all launches."""
+    """Totals of all loads, or all stores, of an array in all launches."""
 
     requests: float
-    """instructions of warps"""
+    """warp instructions"""
     sectors: float
-    """that a request asks for, on average; 0 of a group's memory"""
+    """mean number of sectors per request; 0 for local memory"""
     wavefronts: float
-    """passes through the banks for a request, on average"""
+    """mean number of wavefronts (bank passes) per request"""
     is_local: bool
-    """whether it is memory of a group"""
+    """whether the array is in local memory"""
     reached: Mapping[str, float]
-    """level of memory -> share of the sectors that are moved from there"""
+    """memory level -> share of the sectors that reach it"""
 
 
 @dataclass(frozen=True)
 class Sums:
-    """What a kernel does, from the reviews of its launches."""
+    """Totals of a kernel over the reviews of its launches."""
 
     diagnosis: Diagnosis
-    """at least one launch"""
+    """diagnosis with at least one launch"""
 
     @cached_property
     def launches(self) -> tuple[LaunchReview, ...]:
@@ -44,15 +44,12 @@ class Sums:
 
     @cached_property
     def executing(self) -> float:
-        """Return the seconds of all launches, without what launching costs."""
+        """Return the seconds of all launches, without launch overhead."""
         return sum(each.seconds for each in self.launches)
 
     @cached_property
     def busy(self) -> dict[str, float]:
-        """Return pipeline or memory level -> the seconds in which the device's peak would do its work, longest first.
-
-        Where the device is less than full, that is its utilization times the time.
-        """
+        """Return the busy time of each pipeline or memory level: its utilization times the time, longest first."""
         found: dict[str, float] = {}
         for each in self.launches:
             for resource, share in each.utilization.items():
@@ -61,40 +58,40 @@ class Sums:
 
     @property
     def busiest(self) -> str:
-        """Return the pipeline or memory level that is busy longest; empty where none is."""
+        """Return the pipeline or memory level with the longest busy time; empty if there is none."""
         return next(iter(self.busy), "")
 
     def share(self, resource: str) -> float:
-        """Return the share of its peak that *resource* takes while the launches execute."""
+        """Return the utilization of *resource* while the launches execute, from 0 to 1."""
         return self.busy.get(resource, 0.0) / self.executing if self.executing else 0.0
 
     @cached_property
     def idle(self) -> float:
-        """Return the seconds in which the mean core has no work."""
+        """Return the seconds for which the mean core is idle."""
         return sum(each.seconds * (1 - each.balance) for each in self.launches)
 
     @cached_property
     def waits(self) -> dict[Wait, float]:
-        """Return for what warps wait -> the share of all waiting; empty where that is not known for each launch."""
+        """Return each stall reason with its share of stall cycles; empty if unknown for a launch."""
         if not self.executing or any(each.waiting is None for each in self.launches):
             return {}
         return {cause: self._mean(lambda each, cause=cause: each.waits_for(cause)) for cause in WAITS}
 
     def _mean(self, of: Callable[[LaunchReview], float]) -> float:
-        """Return the mean of a number over the launches, each as important as it is long."""
+        """Return the mean over the launches, weighted by their run times."""
         return sum(of(each) * each.seconds for each in self.launches) / self.executing
 
     @cached_property
     def moved(self) -> dict[str, float]:
-        """Return memory level -> bytes that are moved by way of it."""
+        """Return the bytes moved through each memory level."""
         levels = dict.fromkeys(level for each in self.launches for level in each.traffic.moved)
         return {level: sum(each.traffic.moved.get(level, 0.0) for each in self.launches) for level in levels}
 
     @cached_property
     def work(self) -> dict[str, dict[tuple[str, str], float]]:
-        """Return resource -> line and access -> seconds that it keeps that busy; lines of accesses are together.
+        """Return resource -> (line, access) -> busy seconds.
 
-        The key of an access is an empty line and the access, that of other instructions the line and an empty access.
+        All lines with the same access share the key ("", access); other instructions have the key (line, "").
         """
         found: dict[str, dict[tuple[str, str], float]] = {}
         for launch in self.launches:
@@ -105,7 +102,7 @@ class Sums:
         return found
 
     def instructions(self, resource: str = ISSUE, line: str | None = None) -> float:
-        """Return how many instructions all warps execute on *resource*: of a *line*, or of all lines."""
+        """Return the warp instructions executed on *resource*, by one *line* or by all lines."""
         return sum(
             each.instructions
             for launch in self.launches
@@ -115,14 +112,14 @@ class Sums:
 
     @property
     def lanes(self) -> float:
-        """Return how many work-items a warp has, on average."""
+        """Return the mean number of work-items per warp."""
         warps = sum(each.warps for each in self.launches)
         work_items = sum(each.work_items * each.groups * each.times for each in self.launches)
         return work_items / warps if warps else 1.0
 
     @cached_property
     def accesses(self) -> dict[str, AccessSum]:
-        """Return direction and array, e.g. ``"load b"`` -> all its accesses, in the order of the reviews."""
+        """Return the totals by direction and array, e.g. ``"load b"``, in the order of the reviews."""
         found: dict[str, list[tuple[float, float, float, bool, Mapping[str, float]]]] = {}
         for launch in self.launches:
             for each in launch.accesses:
@@ -134,26 +131,26 @@ class Sums:
 def _access_sum(rows: Iterable[tuple[float, float, float, bool, Mapping[str, float]]]) -> AccessSum:
     every = list(rows)
     requests = sum(row[0] for row in every)
-    asked = sum(row[0] * row[1] for row in every)
+    requested = sum(row[0] * row[1] for row in every)
     wavefronts = sum(row[0] * row[2] for row in every)
     levels = dict.fromkeys(level for row in every for level in row[4])
     reached = {level: sum(row[0] * row[1] * row[4].get(level, 0.0) for row in every) for level in levels}
     return AccessSum(
         requests=requests,
-        sectors=asked / requests if requests else 0.0,
+        sectors=requested / requests if requests else 0.0,
         wavefronts=wavefronts / requests if requests else 0.0,
         is_local=all(row[3] for row in every),
-        reached={level: sectors / asked if asked else 0.0 for level, sectors in reached.items()},
+        reached={level: sectors / requested if requested else 0.0 for level, sectors in reached.items()},
     )
 
 
 @dataclass(frozen=True)
 class Side:
-    """A kernel at its sizes on one device."""
+    """A kernel at its sizes on one device: one side of a comparison."""
 
     explanation: Explanation
     on: OnDevice
-    """one of the explanation's devices"""
+    """one of the explanation's devices, with its estimates"""
 
     @property
     def kernel(self) -> str:
@@ -162,7 +159,7 @@ class Side:
 
     @property
     def sizes(self) -> Mapping[str, Any]:
-        """Return the values of the kernel's parameters."""
+        """Return the parameter values by name."""
         return self.explanation.sizes
 
     @property
@@ -172,28 +169,28 @@ class Side:
 
     @property
     def estimate(self) -> Estimate:
-        """Return the estimate by the model that is shown."""
+        """Return the estimate of the compared model."""
         return self.on.estimate
 
     @property
     def seconds(self) -> float:
-        """Return the run time."""
+        """Return the run time in seconds."""
         return float(self.estimate)
 
     @cached_property
     def lines(self) -> tuple[LineCost, ...]:
-        """Return what each line of the source costs; they add up to the run time."""
+        """Return the cost of each source line; the costs add up to the run time."""
         return self.explanation.lines(self.estimate)
 
     @cached_property
     def sums(self) -> Sums | None:
-        """Return what the launches do; None where the device has no parameters, or the kernel executes nothing."""
+        """Return the totals; None if the device has no parameters or the kernel executes nothing."""
         diagnosis = self.on.diagnosis
         return None if diagnosis is None or not diagnosis.launches else Sums(diagnosis)
 
     @property
     def launching(self) -> float:
-        """Return the seconds that launching takes; 0 where the model of the run time knows no pipelines."""
+        """Return the launch overhead in seconds; 0 if the model does not model pipelines."""
         if self.sums is None or self.sums.diagnosis.model != self.on.first:
             return 0.0
         return max(0.0, self.seconds - self.sums.executing)

@@ -1,6 +1,6 @@
-"""Pictures of a page that need no plotting library: memory as a chain of levels, and what warps do in a timeline.
+"""Draw the SVG pictures of a report: memory levels, the timeline of warps, and embedded matplotlib figures.
 
-Colors are classes that the style sheet of the page has rules for, in the light and in the dark.
+Colors are CSS classes, for which the page's style sheet has rules in light and dark mode.
 """
 
 import re
@@ -17,19 +17,19 @@ from loopyperf.explain.roofline_chart import LaunchUnderRoofs
 from loopyperf.explain.waiting import Span, Timeline
 from loopyperf.units import amount, duration, in_percent, prefixed
 
-# {{{ memory as a chain of levels
+# {{{ memory levels
 
 WIDE, BOX, TALL, GAP = 400, 130, 34, 46
-"""of the chart, of a level's box, its height and the room between two of them, in units of the picture"""
+"""width of the chart, width and height of a level's box, and gap between boxes, in SVG units"""
 THICK = 22.0
-"""of the widest flow"""
+"""width of the widest arrow"""
 
 
 def memory_chart(review: LaunchReview, words: Vocabulary) -> str:
-    """Return as SVG the levels of memory of a device, with the bytes that flow between them during a launch."""
+    """Return an SVG chart of a device's memory levels, with the bytes moved between them by a launch."""
     traffic = review.traffic
     levels = [name for name in traffic.moved if traffic.moved[name]]
-    chart = _Chart(TALL + len(levels) * (TALL + GAP), "Bytes that flow between the levels of memory")
+    chart = _Chart(TALL + len(levels) * (TALL + GAP), "Bytes moved between memory levels")
     most = max(traffic.moved.values(), default=0.0) or 1.0
     chart.box(0, f"{words.core}s", f"{words.local} {prefixed(traffic.local, 'B')}" if traffic.local else "")
     for number, name in enumerate(levels):
@@ -44,7 +44,7 @@ def memory_chart(review: LaunchReview, words: Vocabulary) -> str:
 
 
 def _hits(review: LaunchReview, level: str) -> str:
-    """Return the share of what loads ask *level* for that it has; empty for the last one."""
+    """Return the load hit rate of *level*, as text; empty for the last level."""
     names = list(review.traffic.loaded)
     if level not in names or level == names[-1] or not review.traffic.loaded[level]:
         return ""
@@ -52,14 +52,14 @@ def _hits(review: LaunchReview, level: str) -> str:
 
 
 class _Chart:
-    """An SVG element that is being made."""
+    """Builds an SVG element."""
 
     def __init__(self, height: float, label: str, width: float = WIDE) -> None:
         box = f"0 0 {width:g} {height:g}"
         self.root = ElementTree.Element("svg", {"viewBox": box, "role": "img", "aria-label": label})
 
     def box(self, top: float, name: str, beside: str) -> None:
-        """Draw a level, with some words *beside* it."""
+        """Draw the box of a level, with the text *beside* it."""
         ElementTree.SubElement(
             self.root,
             "rect",
@@ -74,7 +74,7 @@ class _Chart:
         self.text(BOX + 12, top + TALL / 2 + 4, beside, "faint")
 
     def flow(self, x: float, top: float, share: float, *, is_up: bool) -> None:
-        """Draw what flows between two levels, as wide as its *share* of the widest flow."""
+        """Draw an arrow between two levels, with a width of *share* times the widest one."""
         if not share:
             return
         half, head = max(0.75, THICK * share / 2), 8.0
@@ -87,48 +87,48 @@ class _Chart:
         ElementTree.SubElement(self.root, "polygon", {"class": "loaded" if is_up else "stored"}, points=points)
 
     def text(self, x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> None:
-        """Write *words*, if there are any."""
+        """Write *words* unless they are empty."""
         if words:
             given = {"class": kind} if kind else {}
             text = ElementTree.SubElement(self.root, "text", given, x=f"{x:g}", y=f"{y:g}", **{"text-anchor": anchor})
             text.text = words
 
     def rect(self, kind: str, x: float, y: float, width: float, height: float, title: str = "") -> None:
-        """Draw a rectangle of a *kind* that says its *title* under the pointer."""
+        """Draw a rectangle of CSS class *kind*, with *title* as its tooltip."""
         size = {"width": f"{max(width, 0.3):.4g}", "height": f"{height:g}"}
         rect = ElementTree.SubElement(self.root, "rect", {"class": kind, **size}, x=f"{x:.5g}", y=f"{y:g}")
         if title:
             ElementTree.SubElement(rect, "title").text = title
 
     def markup(self) -> str:
-        """Return the picture."""
+        """Return the picture as SVG markup."""
         return ElementTree.tostring(self.root, encoding="unicode")
 
 
 # }}}
 
 
-# {{{ what warps do, in a timeline
+# {{{ timeline of warps
 
 LEFT, ROW, ACROSS = 104, 11, 500
-"""room for names, height of a row, and width of the whole"""
+"""width of the labels, height of a row, and width of the chart"""
 
 
 def wait_class(cause: str) -> str:
-    """Return the class of what shows a *cause* of waiting."""
+    """Return the CSS class of a stall reason."""
     return f"wait-{cause.replace(' ', '-')}"
 
 
 def timeline_chart(timeline: Timeline, words: Vocabulary) -> str:
-    """Return as SVG what some warps wait for, when they issue, and when pipelines are busy."""
+    """Return an SVG timeline of some warps' stalls and issues, and of busy pipelines."""
     rows = len(timeline.warps) + len(timeline.pipelines)
-    label = f"What {len(timeline.warps)} {words.warp}s do in {amount(round(timeline.cycles))} cycles"
+    label = f"Timeline of {len(timeline.warps)} {words.warp}s over {amount(round(timeline.cycles))} cycles"
     chart = _Chart((rows + 2.5) * ROW, label, ACROSS)
     scale = (ACROSS - LEFT - 4) / (timeline.cycles or 1.0)
     for row, warp in enumerate(timeline.warps):
         chart.text(LEFT - 6, (row + 0.8) * ROW, f"{words.warp} {warp}", "row", "end")
     for span in timeline.waits:
-        chart.rect(wait_class(span.what), *_place(span, scale), ROW - 2, f"waits: {span.what}")
+        chart.rect(wait_class(span.what), *_place(span, scale), ROW - 2, f"stall: {span.what}")
     for row, time in timeline.issues:
         chart.rect("issue", LEFT + time * scale, row * ROW, 0.9, ROW - 2)
     for span in _on_rows(timeline):
@@ -143,7 +143,7 @@ def timeline_chart(timeline: Timeline, words: Vocabulary) -> str:
 
 
 def _on_rows(timeline: Timeline) -> Iterator[Span]:
-    """Yield when pipelines are busy, in rows below those of the warps."""
+    """Yield the busy spans of pipelines, with rows below those of the warps."""
     yield from (span._replace(row=span.row + len(timeline.warps)) for span in timeline.busy)
 
 
@@ -156,28 +156,27 @@ def _place(span: Span, scale: float) -> tuple[float, float, float]:
 
 SVG, LINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 SETTINGS: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "loopyperf"}
-"""text stays text, and the same figure is the same picture"""
+"""keep text as text, and make the output deterministic"""
 OF_THE_PAGE = {"#000000": "currentColor", "#ffffff": "var(--ground)"}
-"""colours of a light ground -> what they are on any page"""
+"""colors of a light theme -> CSS values for any theme"""
 REACH = "fill: none; stroke: transparent; stroke-width: 8"
-"""of a line that says something: as wide as a pointer can hit"""
+"""style of the invisible area around a line with a tooltip, wide enough for a pointer"""
 
 
-def embedded(figure: Figure, title: str, prefix: str, said: Mapping[Artist, str] | None = None) -> str:
-    """Return *figure* as an SVG element, called *title* to who does not see it, all ids in it beginning with *prefix*.
+def embedded(figure: Figure, title: str, prefix: str, tooltips: Mapping[Artist, str] | None = None) -> str:
+    """Return *figure* as an SVG element with accessible name *title*, and with *prefix* before all ids.
 
-    What is black takes the colour of the text around it; the ground, and what is white, are the ground of the page.
-    Each mark of *said* says its words where the pointer rests on it.
+    Black becomes the text color of the page, and white its background. *tooltips* maps marks to their tooltips.
     """
-    words = {f"mark_{number}": each for number, each in enumerate((said or {}).values())}
-    for name, mark in zip(words, said or {}, strict=True):
+    words = {f"mark_{number}": each for number, each in enumerate((tooltips or {}).values())}
+    for name, mark in zip(words, tooltips or {}, strict=True):
         mark.set_gid(name)
     buffer = StringIO()
     figure.patch.set_visible(False)
     for ax in figure.axes:
         ax.patch.set_visible(False)
         legend = ax.get_legend()
-        # Names of launches are among these, in which a dollar is a dollar.
+        # The texts include names of launches, in which $ must not start math.
         for text in (*ax.texts, *(legend.get_texts() if legend else ())):
             text.set_parse_math(False)
     with style.context(SETTINGS):
@@ -187,7 +186,7 @@ def embedded(figure: Figure, title: str, prefix: str, said: Mapping[Artist, str]
         root.remove(each)
     for group in root.iter(f"{{{SVG}}}g"):
         if group.get("id") in words:
-            _let_say(group, words[group.attrib["id"]])
+            _add_tooltip(group, words[group.attrib["id"]])
     for element in root.iter():
         for name, value in element.attrib.items():
             element.set(name, _of_the_page(name, value, prefix))
@@ -198,8 +197,8 @@ def embedded(figure: Figure, title: str, prefix: str, said: Mapping[Artist, str]
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _let_say(group: ElementTree.Element, words: str) -> None:
-    """Put *words* into a group of marks, for browsers to show, and something that can be hit over its thin lines."""
+def _add_tooltip(group: ElementTree.Element, words: str) -> None:
+    """Add a tooltip to a group of marks, and a wider invisible area over its thin lines."""
     for path in group.findall(f"{{{SVG}}}path"):
         ElementTree.SubElement(group, path.tag, {**path.attrib, "style": REACH})
     title = ElementTree.Element(f"{{{SVG}}}title")
@@ -212,13 +211,13 @@ def _of_the_page(name: str, value: str, prefix: str) -> str:
         return prefix + value
     if name == f"{{{LINK}}}href" and value.startswith("#"):
         return f"#{prefix}{value[1:]}"
-    for colour, of_the_page in OF_THE_PAGE.items():
-        value = re.sub(rf"{colour}\b", of_the_page, value)
+    for color, of_the_page in OF_THE_PAGE.items():
+        value = re.sub(rf"{color}\b", of_the_page, value)
     return value.replace("url(#", f"url(#{prefix}")
 
 
 def roofline_tooltips(ax: Axes, roofline: Rooflines) -> dict[Artist, str]:
-    """Return what each roof and each launch of *roofline* says, one or several, that is drawn on *ax*, by its marks."""
+    """Return the tooltip of each roof and each launch of *roofline* (one or several), by its mark on *ax*."""
     points = drawn_launches(roofline)
     words = roofs_in_words(*rooflines_by_name(roofline).values())
     words |= {
@@ -228,10 +227,10 @@ def roofline_tooltips(ax: Axes, roofline: Rooflines) -> dict[Artist, str]:
 
 
 def _in_words(name: str, launch: LaunchUnderRoofs, model: str) -> str:
-    at_most = f"{prefixed(launch.attainable, 'flop/s')} at most, {duration(launch.seconds)} at least"
+    bound = f"{prefixed(launch.attainable, 'flop/s')} at most, {duration(launch.seconds)} at least"
     predicted = "" if launch.predicted is None else f"; {duration(launch.predicted)} by {model}, {_reached(launch)}"
-    by_way_of = ", ".join(f"{each:.3g} flop/B by {memory}" for memory, each in launch.intensities.items())
-    return f"{name}: {at_most}{predicted}; {by_way_of or 'nothing moved'}; bound: {launch.bound}"
+    intensities = ", ".join(f"{each:.3g} flop/B by {memory}" for memory, each in launch.intensities.items())
+    return f"{name}: {bound}{predicted}; {intensities or 'no memory traffic'}; bound: {launch.bound}"
 
 
 def _reached(launch: LaunchUnderRoofs) -> str:

@@ -1,4 +1,4 @@
-"""Changes of how a launch executes: registers, the sizes of groups, barriers, the control of loops."""
+"""Candidate changes of execution: registers, group sizes, barriers and loop control."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -29,21 +29,21 @@ from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.units import amount, in_percent, number_of
 
 FEW_SPILLED = 8
-"""of so many registers one may spill: it is occupancy that they cost then, not the traffic of what spilled"""
+"""registers per spilled one, at least, for a launch to be limited by occupancy rather than by spill traffic"""
 UNEVEN = 0.95
-"""groups of the mean core over those of the core with most, below which groups are dealt out unevenly"""
+"""load balance (groups of the mean core over the core with most) below which a launch has a tail"""
 NEARLY = 0.99
-"""of the best: what is as good is as good"""
+"""share of the best balance that is good enough"""
 SPARSE = 0.5
-"""of the warp slots: where fewer are taken, registers may be too many"""
+"""occupancy below which registers may limit a launch"""
 PARTS = (2, 4)
-"""work-items that share what one computed"""
+"""numbers of work-items among which to divide the values of one"""
 FACTOR = 8
-"""times as many groups, at most"""
+"""maximum factor by which to increase the number of groups"""
 
 
 def crowded(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Yield that a work-item is to compute fewer of the values that an unrolled loop computes."""
+    """Suggest that a work-item compute fewer values of an unrolled loop, if registers limit the launch."""
     here, stacks = seen.review.residents, _stacks(seen)
     if not seen.launch.are_equal or not (stacks or ("registers" in here.limited_by and here.share < SPARSE)):
         return
@@ -55,7 +55,7 @@ def crowded(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
                 ChangeClass.FEWER_VALUES,
                 (loop.name,),
                 lines(stacks),
-                f"{loop.trips} values of a work-item take {_registers_in_words(seen)}",
+                f"{loop.trips} values per work-item take {_registers_in_words(seen)}",
                 lambda loop=loop, parts=parts: MachineChange(loop=loop.name, parts=parts),
                 amount=loop.trips // parts,
                 before=loop.trips,
@@ -70,22 +70,22 @@ def _stacks(seen: LaunchSeen) -> list[Instruction]:
 
 
 def _registers_in_words(seen: LaunchSeen) -> str:
-    """Return the registers of a work-item, with what they cost."""
+    """Return the registers of a work-item and their consequence: spills or low occupancy."""
     here = seen.review.residents
     if here.spilled * FEW_SPILLED > here.registers:
         return f"{here.registers} registers, and {here.spilled} more spill to local (stack) memory"
     if _stacks(seen):
-        return "more registers than there are: they live in local (stack) memory"
-    return f"{here.registers} registers: {_residing(seen)} reside"
+        return "more registers than available: they are in local (stack) memory"
+    return f"{here.registers} registers: {_residing(seen)} are resident"
 
 
 def _residing(seen: LaunchSeen) -> str:
-    """Return how many warps reside on a core, of so many that have room."""
+    """Return the resident warps per core and the number of slots, e.g. ``"8 of 64 warps"``."""
     return f"{amount(round(seen.review.residents.warps, 1))} of {seen.review.residents.slots} {seen.words.warp}s"
 
 
 def _has_results(seen: LaunchSeen, loop: str) -> bool:
-    """Return whether each iteration of *loop* stores results of its own: then any work-item can do it."""
+    """Return whether each iteration of *loop* stores its own results, so that any work-item can execute it."""
     stores = [
         each
         for each in seen.profile.representative.graph.instructions
@@ -95,7 +95,7 @@ def _has_results(seen: LaunchSeen, loop: str) -> bool:
 
 
 def spilled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Yield that what lives in local (stack) memory is to live in registers."""
+    """Suggest that values in local (stack) memory move to registers."""
     stacks = _stacks(seen)
     if not stacks:
         return
@@ -109,12 +109,12 @@ def spilled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         local_memory=seen.machine.local_memory or 0,
     )
     executed = sum(float(each.executions) for each in stacks)
-    what = "registers spill" if seen.machine.spilled else f"{', '.join(arrays)} lives in local (stack) memory"
+    what = "registers spill" if seen.machine.spilled else f"{', '.join(arrays)} in local (stack) memory"
     yield ChangeCandidate(
         ChangeClass.REGISTERS,
         arrays,
         lines(stacks),
-        f"{what}: {amount(executed)} loads and stores there by each {seen.words.warp}",
+        f"{what}: {amount(executed)} loads and stores of stack memory per {seen.words.warp}",
         lambda: MachineChange(compiled=kept),
     )
 
@@ -124,28 +124,28 @@ def _most_registers(seen: LaunchSeen) -> int:
 
 
 def sparse(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Yield that more groups are to reside on a core."""
+    """Suggest that more groups be resident on a core, if registers or local memory limit occupancy."""
     here = seen.review.residents
     if here.is_full or here.groups >= here.total or not set(here.limited_by) & {"registers", "local memory"}:
         return
-    if next(crowded(seen), None) is not None:  # which is how there may be more
+    if next(crowded(seen), None) is not None:  # fewer values per work-item raise occupancy
         return
     most = min(here.slots // seen.launch.warps_per_group, here.total)
     for groups in dict.fromkeys((here.groups + 1, min(most, 2 * here.groups))):
         if here.groups < groups <= most:
-            limit = f"{' and '.join(here.limited_by)} limit a {seen.words.core}"
+            limit = f"limited by {' and '.join(here.limited_by)} to {number_of(here.groups, 'group')}"
             yield ChangeCandidate(
                 ChangeClass.OCCUPANCY,
                 here.limited_by,
                 (),
-                f"{limit} to {number_of(here.groups, 'group')}, {_residing(seen)}",
+                f"{limit} per {seen.words.core}, {_residing(seen)}",
                 lambda groups=groups: MachineChange(concurrent_groups=groups),
                 amount=groups,
             )
 
 
 def uneven(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Yield that groups are to be smaller, so that all cores have as many."""
+    """Suggest smaller groups, if the cores have different numbers of groups."""
     launch = seen.launch
     if launch.balance >= UNEVEN or not launch.are_equal or seen.machine.local_memory:
         return
@@ -159,7 +159,7 @@ def uneven(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         ChangeClass.SMALLER_GROUPS,
         (),
         (),
-        f"{number_of(launch.all_groups, 'group')} on {number_of(cores, seen.words.core)}: some have "
+        f"{number_of(launch.all_groups, 'group')} on {number_of(cores, seen.words.core)}: some execute "
         f"{amount(launch.execution.total_groups)}, and {seen.words.core}s are idle for "
         f"{in_percent(1 - launch.balance)} of the time",
         lambda: in_more_groups(launch, factor, launch.warps_per_group // factor),
@@ -168,7 +168,7 @@ def uneven(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
 
 
 def synchronized(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Yield that work-items are to meet less often."""
+    """Suggest fewer barriers, if warps wait at them."""
     if seen.review.waits_for("barrier") < WAITED and seen.review.utilization.get("barrier", 0.0) < WAITED:
         return
     graph = seen.graph
@@ -178,7 +178,7 @@ def synchronized(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         if not each_time or not isinstance(loop.trips, int) or loop.trips * loop.copies < TWICE:
             continue
         share = in_percent(seen.review.waits_for("barrier"))
-        waited = f"{number_of(each_time, 'barrier')} in each iteration of {loop.name}, {share} of all waiting"
+        waited = f"{number_of(each_time, 'barrier')} per iteration of {loop.name}, {share} of stall cycles"
         if each_time >= TREE:
             yield ChangeCandidate(
                 ChangeClass.REDUCE_ONCE,
@@ -198,7 +198,7 @@ def synchronized(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
 
 
 def _double_buffered(seen: LaunchSeen, loop: str) -> TimedLaunch:
-    """Return the launch with every second barrier, and twice the local memory."""
+    """Return the launch with half the barriers and twice the local memory."""
     launch = with_programs(seen.launch, lambda program: without_instructions(program, every_second(program, loop)))
     local = 2 * launch.local_memory
     try:
@@ -210,7 +210,7 @@ def _double_buffered(seen: LaunchSeen, loop: str) -> TimedLaunch:
 
 
 def rolled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Yield that loops are to be unrolled whose counting and tests take much of what bounds."""
+    """Suggest unrolling, if loop control is a large part of the instructions of a busy pipeline."""
     graph = seen.graph
     control = [each for place, each in enumerate(graph.instructions) if is_control(graph.loops_around[place], each)]
     number, every = (sum(float(each.executions) for each in some) for some in (control, graph.instructions))
@@ -222,6 +222,6 @@ def rolled(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         ChangeClass.UNROLL,
         tuple(sorted(loops)),
         (),
-        f"{in_percent(number / every)} of the instructions count iterations and compute addresses in loops",
+        f"{in_percent(number / every)} of the instructions are loop control and address arithmetic",
         lambda: with_programs(seen.launch, without_control),
     )

@@ -1,4 +1,4 @@
-"""Why does this kernel take so long? :func:`explain` asks every model about it, on every device that is meant."""
+"""Explain why a kernel takes so long: :func:`explain` evaluates models on one or several devices."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,9 +32,9 @@ Found = TypeVar("Found")
 LISTING: ResultKind[tuple[str, tuple[SourceLine, ...]]] = json_result_kind(
     "listing", 256, tuple[str, tuple[SourceLine, ...]]
 )
-"""the kernel's name, and its source"""
+"""cached name and source listing of a kernel"""
 OF_PIPELINES = "overlap"
-"""the model whose fits may be of pipelines"""
+"""model whose fits may have pipelines as columns"""
 CODE: ResultKind[KernelCode] = json_result_kind("code", 64, KernelCode)
 DeviceChoices = DeviceChoice | Sequence[DeviceChoice]
 
@@ -54,41 +54,89 @@ def explain(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> Explanation:
-    """Return why *program* takes so long at one size, in seconds, and what would make it faster.
+    """Explain why *program* takes so long at one size, and what would make it faster.
 
-    On each device, :attr:`~OnDevice.diagnosis` says how busy each pipeline and memory level is, what warps wait for,
-    and in :attr:`~loopyperf.explain.diagnosis.Diagnosis.findings` what each change would gain: at most
-    eight changed programs are simulated by the model that is shown, none with ``findings=False``.
+    Parameters
+    ----------
+    program : loopy.TranslationUnit
+        Kernel or program.
+    device : str, path or Device, or several of them, optional
+        Names, parameter files or loaded devices. The default is the device of *fit*, or the one that
+        ``LOOPYPERF_DEVICE`` names, or this machine's OpenCL device.
+    model : str, optional
+        The model to show first, a name in :data:`loopyperf.MODELS`. The default is the model of *fit*, or of the best
+        fit for the device, or else ``"pipeline"``. If it cannot predict the kernel, another one is shown.
+    models : iterable of str, optional
+        All models to evaluate. The default is the model shown first and the roofline, a lower bound.
+    fit : Fit, ResidualModel or path, optional
+        A fit or residual model. Its own model uses it on the device that it was made for; other models and devices
+        ignore it.
+    about : str, optional
+        A description of the kernel.
+    findings : bool, optional
+        Whether to simulate changes that may make the kernel faster, at most eight per device.
+    code : bool, optional
+        Whether to include the code that Loopy generates, with each line linked to its instruction.
+    typical : mapping, optional
+        Typical iteration counts of loops and shares of conditions that depend on data, by name.
+    parameters : mapping, optional
+        Sizes by name, for sizes that have the name of an option.
+    **sizes : int
+        Values of the kernel's integer parameters.
 
-    With *code*, the answer has the code that Loopy generates, each line linked to its instruction.
+    Returns
+    -------
+    Explanation
+        For each device, the estimates in seconds and a diagnosis: the utilization of pipelines and memory levels,
+        stall reasons, and findings. Models and devices without a prediction are listed in ``refusals`` with the
+        reason.
 
-    *device* is one, or several. *model* is the one that is shown first: by default that of *fit*, or of the best fit
-    for the device, else ``"pipeline"``; where it has no answer, the first that has one. *models* are all that are
-    evaluated; by default that one and the roofline, which is a bound. By *fit*, a fit, a learned model, or the path of
-    one, the model that it is of answers on the device that it is for, which is the default device then; other models,
-    and other devices, answer as they do without it. *about* says in a few words what the kernel is for. Sizes,
-    *typical* and *parameters* are those of :func:`loopyperf.estimate`.
+    Raises
+    ------
+    KernelError
+        Loopy cannot prepare the kernel.
+    UncountableError
+        The kernel contains a construct without an exact count.
+    ParameterError
+        A size or an option is invalid.
+    UnknownModelError
+        A model is unknown.
+    FitFileError
+        *fit* is not a fit, or does not match the models.
+    UnknownDeviceError
+        The only device is unknown.
+    LoopyperfError
+        No model can predict the kernel on any device.
 
-    A model or a device that has no answer is listed with the reason.
-
-    Raises :class:`KernelError`, :class:`UncountableError`, :class:`ParameterError`, :class:`UnknownModelError` and
-    :class:`FitFileError` as :func:`loopyperf.estimate` does, :class:`UnknownDeviceError` for a single device that
-    nobody knows, and :class:`LoopyperfError` where no model has an answer on any device.
+    Examples
+    --------
+    >>> import loopy as lp, numpy as np, loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...     name="doubled",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> explanation = lpp.explain(knl, device="nvidia-titan-v", n=2**24)
+    >>> print(explanation.devices[0].cause)  # doctest: +ELLIPSIS
+    bound by DRAM bandwidth: busy for ... % of the time
     """
     merged = one_size(parameters, sizes)
     kernel, lines = found_once(LISTING, program, (merged,), lambda: _listed(program, merged))
     first = None if model is None else find_model(model).name
     names = None if models is None else models_named(models)
     record = record_among(fit, MODELS if names is None else names)
-    question = _Question(Case(program, merged, typical), names, first, record, findings)
-    asked = _several(record.slug if record is not None and device is None else device)
-    check_requested(record, (device_or_error(choice)[0] for choice in asked))
+    request = _Request(Case(program, merged, typical), names, first, record, findings)
+    requested = _several(record.slug if record is not None and device is None else device)
+    check_requested(record, (device_or_error(choice)[0] for choice in requested))
     found: list[OnDevice] = []
     refusals: dict[str, str] = {}
     failures: list[LoopyperfError] = []
-    for choice in asked:
+    for choice in requested:
         try:
-            found.append(question.on(choice))
+            found.append(request.on(choice))
         except LoopyperfError as error:
             refusals[_called(choice)] = str(error)
             failures.append(error)
@@ -100,7 +148,7 @@ def explain(
 
 
 def _generated(program: Program, sizes: Mapping[str, Any]) -> KernelCode | None:
-    """Return the code that Loopy generates; None where it generates none."""
+    """Return the code that Loopy generates; None if code generation fails."""
     try:
         return found_once(CODE, program, (), lambda: generated_code(program, prepared(program, sizes)))
     except LoopyperfError:
@@ -108,7 +156,7 @@ def _generated(program: Program, sizes: Mapping[str, Any]) -> KernelCode | None:
 
 
 def _listed(program: Program, sizes: Mapping[str, Any]) -> tuple[str, tuple[SourceLine, ...]]:
-    """Return the name and the listing of *program*, which takes these *sizes*."""
+    """Return the name and the source listing of *program*; raises :class:`ParameterError` for invalid *sizes*."""
     kernel = prepared(program, sizes)
     admitted_sizes(kernel, sizes)
     return kernel.name, listing_of(kernel)
@@ -118,41 +166,41 @@ def _several(device: DeviceChoices | None) -> Sequence[DeviceChoice | None]:
     if device is None or isinstance(device, str | PathLike | Device):
         return [device]
     if not device:
-        raise ParameterError("device is one device or several, received an empty list; leave it out for the usual one")
+        raise ParameterError("the list of devices is empty; pass at least one device, or none for the default device")
     return list(device)
 
 
 def _called(choice: DeviceChoice | None) -> str:
     if choice is None:
-        return "this machine's"
+        return "default device"
     return choice.slug if isinstance(choice, Device) else fspath(choice)
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
-    """What is asked of each device."""
+class _Request:
+    """The inputs of an explanation that are the same for each device."""
 
     case: Case
     models: Sequence[str] | None
-    """that are evaluated; None for the one that is shown first and the roofline"""
+    """models to evaluate; None for the one shown first and the roofline"""
     first: str | None
     record: Fit | ResidualModel | None
     findings: bool
 
     def on(self, choice: DeviceChoice | None) -> OnDevice:
-        """Return what there is to say on a device; raises :class:`LoopyperfError` where no model has an answer."""
+        """Return the explanation on a device; raises :class:`LoopyperfError` if no model can predict the kernel."""
         slug, device = device_or_error(choice)
         found = self._on(slug, device)
         if not found.estimates:
             if isinstance(device, UnknownDeviceError):
                 raise device
-            told = (self.first or WITHOUT_FIT, WITHOUT_FIT, *found.refusals)
-            name = next(name for name in told if name in found.refusals)
-            raise LoopyperfError(f"no model has an answer on {device.slug!r}; {name}: {found.refusals[name]}")
+            candidates = (self.first or WITHOUT_FIT, WITHOUT_FIT, *found.refusals)
+            name = next(name for name in candidates if name in found.refusals)
+            raise LoopyperfError(f"no model can predict the kernel on {device.slug!r}; {name}: {found.refusals[name]}")
         return found
 
     def _on(self, slug: str, device: Device | UnknownDeviceError) -> OnDevice:
-        """Return the answers on a device; without its parameters, only fits of counts answer."""
+        """Return the predictions on a device; without device parameters, only fits of counts apply."""
 
         def on_device(find: Callable[[Case, Device], Found]) -> Found | LoopyperfError:
             return _or_error(partial(find, self.case, device)) if isinstance(device, Device) else device
@@ -179,21 +227,21 @@ class _Question:
         )
 
     def _diagnosed(self, slug: str, first: str, device: Device | UnknownDeviceError) -> Diagnosis:
-        """Return what limits the kernel on *device* by the model that is shown *first*."""
+        """Return the diagnosis of the kernel on *device* by the model *first*."""
         if not first:
-            raise LoopyperfError("no model has an answer")
+            raise LoopyperfError("no model can predict the kernel")
         if answers_by(self.record, first, slug):
             by = predictor(model=first, fit=self.record)
         else:
             by = predictor(model=first, device=_or_raised(device) if first in DEVICE_MODELS else slug)
-        # A fit of a processor's pipelines knows parameters that no description has.
+        # A fit of a processor's pipelines includes parameters that its device file lacks.
         known = by.parameters if isinstance(by, DevicePredictor) else _or_raised(device)
         return diagnosed(self.case, known, by, findings=self.findings)
 
     def _predictions(
         self, slug: str, device: Device | UnknownDeviceError, usual: str
     ) -> tuple[dict[str, Estimate], dict[str, str]]:
-        """Return model -> what it predicts on a device, and model -> why it has no answer."""
+        """Return the estimates by model, and the reasons of the models without one."""
         if self.models is not None:
             return model_predictions(self.models, self.case, slug, device, self.record)
         wanted = dict.fromkeys(name for name in (self.first, usual, WITHOUT_FIT) if name)
@@ -207,13 +255,13 @@ class _Question:
         return estimates | beside, refusals | refused
 
     def _usual(self, slug: str) -> str:
-        """Return the model that answers on a device where none is named."""
+        """Return the default model for a device."""
         if self.record is not None and answers_by(self.record, self.record.model, slug):
             return self.record.model
         found = _or_error(lambda: usual_answer(slug)[0])
         if not isinstance(found, Fit):
             return WITHOUT_FIT
-        # Of two fits, one of pipelines can say what would be if something were otherwise.
+        # A fit of pipelines is preferred because it can predict changed programs.
         other = found if found.basis == "pipelines" else _or_error(lambda: find_fit(slug, OF_PIPELINES))
         return other.model if isinstance(other, Fit) and other.basis == "pipelines" else found.model
 
@@ -225,7 +273,7 @@ def _or_raised(device: Device | UnknownDeviceError) -> Device:
 
 
 def _or_error(find: Callable[[], Found]) -> Found | LoopyperfError:
-    """Return what *find* finds, or the error that says why it does not."""
+    """Return the result of *find*, or the error that it raises."""
     try:
         return find()
     except LoopyperfError as error:
@@ -233,9 +281,9 @@ def _or_error(find: Callable[[], Found]) -> Found | LoopyperfError:
 
 
 def paragraphs(about: str) -> list[str]:
-    """Return the paragraphs of *about*, which are parted by empty lines, each as one line.
+    """Return the paragraphs of *about*, which are separated by empty lines, each as one line.
 
-    Where a line is indented, as formulas are, the paragraph keeps its lines.
+    A paragraph with an indented line, such as a formula, keeps its line breaks.
     """
     found = [block.strip("\n") for block in about.replace("\r\n", "\n").split("\n\n")]
     return [block if _is_formula(block) else " ".join(block.split()) for block in found if block.strip()]
@@ -246,9 +294,9 @@ def _is_formula(block: str) -> bool:
 
 
 def notes_on(on: OnDevice) -> dict[str, tuple[str, ...]]:
-    """Return sentence -> the models that say it, those of the model that is shown first before all others.
+    """Return each note with the models that it applies to, the notes of the model shown first before the others.
 
-    What the answer of that one has in its first line, its interval and what it leaves out, is not among them.
+    The interval and the omissions of the model shown first are not included, because its headline has them.
     """
     found: dict[str, tuple[str, ...]] = {}
     for name in sorted(on.estimates, key=lambda name: name != on.first):
@@ -260,7 +308,7 @@ def notes_on(on: OnDevice) -> dict[str, tuple[str, ...]]:
 
 
 def _headline(estimate: Estimate) -> Iterator[str]:
-    """Yield what the first line of an answer has beside the time and what most of it is for."""
+    """Yield the parts of a headline beside the time and the bound: omissions and interval."""
     if estimate.left_out:
         yield estimate.without.strip(" ()")
     if estimate.interval is not None:
@@ -271,5 +319,5 @@ def _headline(estimate: Estimate) -> Iterator[str]:
 def _sentences(estimate: Estimate) -> Iterator[str]:
     yield from (f"or: {each}" for each in estimate.alternatives)
     for array in estimate.unsure:
-        yield f"it is unsure whether the compiler keeps the private array {array} in registers"
+        yield f"unknown whether the compiler keeps the private array {array} in registers"
     yield from estimate.notes

@@ -1,4 +1,4 @@
-"""An :class:`Explanation`: what there is to say of a kernel's time on some devices, as plain values."""
+"""The :class:`Explanation` of a kernel's run time on one or several devices, as plain values."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,32 +19,31 @@ from loopyperf.models.workload import LATENCY
 from loopyperf.predict.compare import below_roofline, is_below
 from loopyperf.units import duration, in_percent, number_of
 
-NOWHERE = "not told apart by source"
-"""what a row without a source is called"""
+NOWHERE = "not attributed to a line"
+"""label of costs without a source line"""
 
 
 @dataclass(frozen=True, slots=True)
 class LineCost:
-    """What a line costs."""
+    """The cost of a source line."""
 
     line: SourceLine
-    """of the listing"""
+    """line of the listing"""
     parts: Mapping[str, float]
-    """property -> seconds, the largest first"""
+    """seconds by property, largest first"""
 
     @property
     def seconds(self) -> float:
-        """Return the seconds of all parts together."""
+        """Return the sum of all parts, in seconds."""
         return sum(self.parts.values())
 
 
 def line_costs(
     estimate: Estimate, listing: Sequence[SourceLine], reviews: Sequence[LaunchReview] = ()
 ) -> Iterator[LineCost]:
-    """Yield what each line of *listing* costs in *estimate*; a source that has several lines costs at its first.
+    """Yield the cost of each line of *listing* in *estimate*; an instruction with several lines costs at its first.
 
-    The time in which results are waited for is that of the lines which wait, where *reviews* of launches know these;
-    else it stands at the launch.
+    Latency is attributed to the lines that wait, if *reviews* of the launches know them, or else to the launch.
     """
     of_source: dict[str, dict[str, float]] = {}
     stalls = {f"launch of {each.name}": _stalls(each, listing) for each in reviews}
@@ -59,7 +58,7 @@ def line_costs(
 
 
 def _stalls(review: LaunchReview, listing: Sequence[SourceLine]) -> dict[str, float]:
-    """Return line -> its share of the waiting of warps, but for pipelines: these are busy meanwhile."""
+    """Return each line's share of the waiting, without waiting for busy pipelines, whose time counts elsewhere."""
     known = {line.source for line in listing}
     if review.waiting is None:
         return {}
@@ -73,7 +72,7 @@ def _stalls(review: LaunchReview, listing: Sequence[SourceLine]) -> dict[str, fl
 
 
 def with_others(listing: Sequence[SourceLine], estimates: Iterable[Estimate]) -> tuple[SourceLine, ...]:
-    """Return *listing* with a line for each source that *estimates* have and it does not, so that costs add up."""
+    """Return *listing* plus a line for each other source of costs in *estimates*, so that costs add up."""
     known = {line.source for line in listing}
     sources = (row.source or NOWHERE for each in estimates for row in each.breakdown.rows)
     others = dict.fromkeys(source for source in sources if source not in known)
@@ -81,62 +80,62 @@ def with_others(listing: Sequence[SourceLine], estimates: Iterable[Estimate]) ->
 
 
 BOUND = "roofline"
-"""the model that is evaluated beside the one that is shown"""
+"""model that is evaluated in addition to the one shown first"""
 WAITED = 0.01
-"""of all waiting: what less is waited for is not shown"""
+"""share of stall cycles; a line with a smaller share is not marked as waiting"""
 SHOWN = 3
-"""findings on the first screen"""
+"""maximum number of findings on the first screen"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OnDevice(Shown):
-    """What there is to say of a kernel on one device."""
+    """The explanation of a kernel's run time on one device."""
 
     device: str
-    """its short name"""
+    """short name of the device"""
     name: str
-    """its full name; the short one without device parameters"""
+    """full name of the device; the short name without device parameters"""
     first: str
-    """the model that is shown first: the one that was asked for, if it has an answer"""
+    """the model shown first: the requested one, if it could predict the kernel"""
     estimates: Mapping[str, Estimate]
-    """by model, one at least"""
+    """estimates by model, at least one"""
     refusals: Mapping[str, str]
-    """model -> why it has no answer"""
+    """reasons for missing estimates, by model"""
     clock: float | None
-    """of a core, in Hz; None without device parameters"""
+    """core clock in Hz; None without device parameters"""
     roofline: Roofline | None
-    """the launches under the roofs of the device; None where :attr:`gaps` says why"""
+    """the launches' rooflines; None if there are none, for the reason in :attr:`gaps`"""
     advice: tuple[Advice, ...]
-    """of each launch"""
+    """GPUPerf's advice on each launch"""
     gaps: Mapping[str, str]
-    """``"roofline"``, ``"advice"`` or ``"diagnosis"`` -> why there is none"""
+    """reasons for a missing ``"roofline"``, ``"advice"`` or ``"diagnosis"``"""
     diagnosis: Diagnosis | None = None
-    """what limits the kernel, and what would make it faster; None where :attr:`gaps` says why"""
+    """what limits the kernel, and findings; None if there is none, for the reason in :attr:`gaps`"""
     cores: int | None = None
-    """of the device; None without device parameters"""
+    """number of cores; None without device parameters"""
 
     @property
     def estimate(self) -> Estimate:
-        """Return the estimate that is shown first."""
+        """Return the estimate of the model shown first."""
         return self.estimates[self.first]
 
     @property
     def cause(self) -> str:
-        """Return why the kernel takes so long, in a sentence without its period."""
+        """Return the cause of the run time, as a sentence without its period."""
         return self.estimate.most_of_it if self.diagnosis is None else self.diagnosis.cause
 
     @property
     def has_timeline(self) -> bool:
-        """Return whether it is known what the warps of the longest launch do."""
+        """Return whether there is a timeline of the warps of the longest launch."""
         return (
             self.diagnosis is not None and bool(self.diagnosis.launches) and self.diagnosis.longest.waiting is not None
         )
 
     @property
     def least(self) -> float:
-        """Return the seconds of the roofline, a bound of what it sees alone; -infinity where there is none.
+        """Return the roofline's lower bound in seconds; -infinity if there is none.
 
-        Those of the model, which has what launching takes, where it was asked.
+        It includes the launch overhead if the roofline model was evaluated.
         """
         if "roofline" in self.estimates:
             return float(self.estimates["roofline"])
@@ -144,23 +143,23 @@ class OnDevice(Shown):
 
     @property
     def beyond_advice(self) -> str:
-        """Return a sentence on what most of the time is for, where GPUPerf, whose advice it is, does not model that."""
+        """Return a remark if GPUPerf does not model what bounds the run time; else an empty string."""
         bound = self.estimate.bound
         if not self.advice or bound not in UNMODELLED:
             return ""
-        return f"most of the time of {self.first} is for {bound}, which GPUPerf does not model: try {UNMODELLED[bound]}"
+        return f"{self.first}: bound by {bound}, which GPUPerf does not model; try {UNMODELLED[bound]}"
 
     def is_under_the_roof(self, model: str) -> bool:
-        """Return whether *model* says less than the roofline."""
+        """Return whether *model* predicts less time than the roofline."""
         return is_below(self.estimates[model], self.least)
 
     @property
     def under_the_roof(self) -> str:
-        """Return a sentence on the models that say less than the roofline; empty where there are none."""
+        """Return a remark on models that predict less time than the roofline; empty if there are none."""
         return below_roofline(self.estimates, self.least)
 
     def report_text(self) -> ReportText:
-        """Return the first screen: the time and its cause, how full each resource is, and what would help."""
+        """Return the first screen: the time, its cause, the utilization of resources, and suggested changes."""
         shown, diagnosis = self.estimate, self.diagnosis
         tables: list[Table] = []
         if diagnosis is not None and diagnosis.launches:
@@ -179,7 +178,7 @@ class OnDevice(Shown):
         )
 
     def waits_at(self, line: str) -> str:
-        """Return what the warps wait for at a *line* of the source, and its share of all waiting; empty for little."""
+        """Return the main cause and the share of waiting at a source *line*; empty below :data:`WAITED`."""
         launches = () if self.diagnosis is None or not line else self.diagnosis.launches
         for launch in launches:
             waits = None if launch.waiting is None else launch.waiting.by_source.get(line)
@@ -190,27 +189,27 @@ class OnDevice(Shown):
 
     @property
     def called(self) -> str:
-        """Return its full name, and its short one where that is another."""
+        """Return the full name of the device, with its short name if that differs."""
         return self.name if self.name == self.device else f"{self.name} ({self.device})"
 
     def _beside_findings(self) -> Iterator[str]:
-        """Yield what warps wait for, and what there is beside the findings on the first screen."""
+        """Yield remarks on the diagnosing model, on stall reasons, and on findings that are not shown."""
         if self.diagnosis is not None and self.diagnosis.model != self.first:
             by, seconds = self.diagnosis.model, duration(self.diagnosis.seconds)
-            yield f"shares and changes are those of {by}, by which it takes {seconds}: {self.first} knows no pipelines"
+            yield f"utilization and changes are from {by!r} ({seconds}); {self.first!r} does not model pipelines"
         if self.diagnosis is not None and self.diagnosis.launches:
             yield from filter(None, [waiting_in_words(self.diagnosis.longest, self.diagnosis.words)])
         if self.diagnosis is not None and not self.diagnosis.findings:
             yield NOTHING
         elif self.diagnosis is not None and len(self.diagnosis.findings) > SHOWN:
-            yield f"{number_of(len(self.diagnosis.findings) - SHOWN, 'finding')} more that would help less"
+            yield f"{number_of(len(self.diagnosis.findings) - SHOWN, 'more finding')} with smaller gains"
 
     def _other_models(self) -> Iterator[str]:
-        """Yield in a line what the other models say."""
+        """Yield one line on the estimates of the other models."""
         others = {name: each for name, each in self.estimates.items() if name != self.first}
         if len(others) == 1:
             ((name, other),) = others.items()
-            of_it = " of the kernel as it is, a lower bound" if name == BOUND else ""
+            of_it = " (lower bound for the unchanged kernel)" if name == BOUND else ""
             yield f"{name}{of_it}: {other.time_in_words}"
         elif others:
             ends = (pick(others, key=lambda name: float(others[name])) for pick in (min, max))
@@ -218,7 +217,7 @@ class OnDevice(Shown):
             yield f"{len(others)} other models: {low} to {high}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as plain values that JSON can hold."""
+        """Return the explanation as JSON-serializable values."""
         return {
             "device": self.device,
             "name": self.name,
@@ -236,43 +235,43 @@ class OnDevice(Shown):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation(Shown):
-    """What there is to say of a kernel's time at one size."""
+    """The explanation of a kernel's run time at one size, on one or several devices."""
 
     kernel: str
-    """its name"""
+    """name of the kernel"""
     sizes: Mapping[str, Any]
-    """values of its parameters, by name"""
+    """parameter values by name"""
     about: str
-    """what the kernel is for, in the words of who asked"""
+    """the user's description of the kernel"""
     listing: tuple[SourceLine, ...]
-    """its source, and below it what else estimates attribute costs to"""
+    """source listing, followed by other sources of costs"""
     devices: tuple[OnDevice, ...]
-    """one at least"""
+    """explanations by device, at least one"""
     refusals: Mapping[str, str]
-    """device -> why no model has an answer for it"""
+    """reasons for missing devices, by device"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """what was stated of what the source does not tell"""
+    """the given typical iteration counts and condition shares, by name"""
     code: KernelCode | None = None
-    """that Loopy generates, where it was wanted and there is any"""
+    """code that Loopy generates; None unless requested, or if code generation fails"""
 
     def lines(self, estimate: Estimate) -> tuple[LineCost, ...]:
-        """Return what each line of the listing costs by *estimate*, one of those here; they add up to its seconds."""
+        """Return the cost of each line of the listing in *estimate*; the costs add up to its seconds."""
         return tuple(line_costs(estimate, self.listing))
 
     def lines_on(self, on: OnDevice) -> tuple[LineCost, ...]:
-        """Return what each line costs on a device, by the estimate that is shown: stalls are at the lines that wait."""
+        """Return the cost of each line in the device's shown estimate, with latency at the lines that wait."""
         reviews = () if on.diagnosis is None else on.diagnosis.launches
         return tuple(line_costs(on.estimate, self.listing, reviews))
 
     def report_text(self) -> ReportText:
-        """Return the first screen: of the first device, and in a line of each other one."""
+        """Return the first screen of the first device, with one line for each other device."""
         first, *others = self.devices
         screen = first.report_text()
         beside = [f"on {on.name}: {on.estimate.time_in_words}, {on.cause}" for on in others]
         return replace(screen, remarks=[*beside, *screen.remarks, *unanswered(self.refusals)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the explanation as plain values that JSON can hold."""
+        """Return the explanation as JSON-serializable values."""
         return {
             "kernel": self.kernel,
             "sizes": plain(self.sizes),

@@ -1,4 +1,4 @@
-"""What would make a kernel faster: changes, each simulated by the model that is shown, the greatest gain first."""
+"""Find changes that would make a kernel faster, by simulating each candidate change."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,11 +19,11 @@ from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
 from loopyperf.stages.stages import Stages
 
 SIMULATIONS = 8
-"""of changed programs, at most"""
+"""maximum number of simulated changes"""
 FULL = 0.8
-"""of its peak: a resource that is busier is what bounds"""
+"""utilization from which a resource is the bottleneck"""
 SMALL = 0.02
-"""of the time: what gains less is no finding"""
+"""share of the run time; a change with a smaller gain is not a finding"""
 FINDERS: tuple[Callable[[LaunchSeen], Iterator[ChangeCandidate]], ...] = (
     memory_candidates.uncoalesced,
     memory_candidates.conflicting,
@@ -39,45 +39,45 @@ FINDERS: tuple[Callable[[LaunchSeen], Iterator[ChangeCandidate]], ...] = (
     memory_candidates.narrow,
     execution_candidates.rolled,
 )
-"""what finds changes, the likeliest to help first"""
+"""candidate finders, the most promising first"""
 OF_PROCESSORS = (memory_candidates.uncoalesced, memory_candidates.repeated)
-"""those for processors, whose work-items are executed by loops: neither banks nor barriers nor warps hold these up"""
+"""candidate finders for CPUs, which execute work-items in loops, without banks, hardware barriers or warps"""
 IN_STEPS = (ChangeClass.OCCUPANCY, ChangeClass.FEWER_VALUES)
-"""changes that may go more or less far"""
+"""changes that come in several sizes"""
 Seconds = Callable[[TimedProgram], float]
-"""how long a kernel takes by the model that is shown, in seconds"""
+"""returns the run time of a program in seconds"""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A change of a kernel, and how long it takes then by the model that is shown."""
+    """A change of a kernel with its simulated gain."""
 
     launch: str
-    """name of the device program that changes"""
+    """name of the changed device program"""
     kind: str
-    """a :class:`~loopyperf.explain.candidates.ChangeClass`"""
+    """kind of change, a value of :class:`~loopyperf.explain.candidates.ChangeClass`"""
     change: str
-    """what to do, as a command"""
+    """the change, in the imperative"""
     evidence: str
-    """what is wasted without it, with its numbers"""
+    """the waste that the change avoids, with numbers"""
     lines: tuple[str, ...]
-    """the instructions of the source that it concerns, by id"""
+    """ids of the affected source instructions"""
     recipe: ChangeRecipe
-    """how to do it in Loopy"""
+    """how to make the change in Loopy"""
     seconds: float
-    """of the whole kernel after the change"""
+    """run time of the whole kernel after the change"""
     gain: float
-    """seconds that it saves"""
+    """saved seconds"""
     then: str = ""
-    """what bounds the launch after the change, in a clause; empty where nothing is full"""
+    """bottleneck of the launch after the change, as a clause; empty if no resource is saturated"""
 
     @property
     def speedup(self) -> float:
-        """Return how many times as fast the kernel is then."""
+        """Return the speedup: the run time before the change over that after it."""
         return (self.seconds + self.gain) / self.seconds if self.seconds else 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the finding as plain values that JSON can hold."""
+        """Return the finding as JSON-serializable values."""
         return {
             "launch": self.launch,
             "kind": str(self.kind),
@@ -95,9 +95,10 @@ class Finding:
 def findings_of(
     stages: Stages, reviews: Sequence[LaunchReview], seconds: float, time: Seconds, loopy: InLoopy
 ) -> tuple[Finding, ...]:
-    """Return what would make a kernel faster that takes so many *seconds* by *time*, the greatest gain first.
+    """Return the changes that would make a kernel faster, largest gain first.
 
-    At most :data:`SIMULATIONS` changed programs are timed; those that gain less than a hundredth or two are left out.
+    *seconds* is the run time of the kernel, by the model *time*. At most :data:`SIMULATIONS` changed programs are
+    timed; gains of less than 2 % are omitted.
     """
     found: list[Finding] = []
     for number, candidate in islice(_all_candidates(stages, reviews, loopy.rows), SIMULATIONS):
@@ -105,7 +106,7 @@ def findings_of(
         try:
             changed = _changed(stages, number, candidate)
             after = time(changed)
-        except LoopyperfError:  # a change that the device cannot do, e.g. for lack of local memory
+        except LoopyperfError:  # the device does not support the change, e.g. for lack of local memory
             continue
         if seconds - after > SMALL * seconds:
             recipe = loopy.recipe(stages.machine.launches[number], candidate)
@@ -126,7 +127,7 @@ def findings_of(
 
 
 def _bound_then(launch: TimedLaunch, seconds: float, loopy: InLoopy) -> str:
-    """Return what bounds a changed *launch* that takes so many *seconds*; empty where nothing is full."""
+    """Return the bottleneck of a changed *launch*, as a clause; empty if no resource is saturated."""
     if seconds <= 0:
         return ""
     busy = utilization(launch, seconds * launch.device.needed("clock") / launch.times)
@@ -139,7 +140,7 @@ def _bound_then(launch: TimedLaunch, seconds: float, loopy: InLoopy) -> str:
 def _all_candidates(
     stages: Stages, reviews: Sequence[LaunchReview], rows: Mapping[str, int]
 ) -> Iterator[tuple[int, ChangeCandidate]]:
-    """Yield the changes of all launches, each with the number of its launch, those of the longest launches first."""
+    """Yield the candidates of all launches with the launch numbers, the longest launch first."""
     order = sorted(range(len(reviews)), key=lambda number: -reviews[number].seconds)
     for number in order:
         machine, launch = stages.machine.launches[number], stages.timed.launches[number]
@@ -150,7 +151,7 @@ def _all_candidates(
 
 
 def _changed(stages: Stages, number: int, candidate: ChangeCandidate) -> TimedProgram:
-    """Return the program of the kernel with the change of *candidate* in launch *number*."""
+    """Return the timed program with the change of *candidate* in launch *number*."""
     after = candidate.after()
     launch = _remade(stages, number, after) if isinstance(after, MachineChange) else after
     launches = tuple(launch if place == number else each for place, each in enumerate(stages.timed.launches))
@@ -158,7 +159,7 @@ def _changed(stages: Stages, number: int, candidate: ChangeCandidate) -> TimedPr
 
 
 def _remade(stages: Stages, number: int, change: MachineChange) -> TimedLaunch:
-    """Return launch *number* timed once more for what the compiler makes of it, or for how many groups reside."""
+    """Return launch *number* compiled or timed again after *change*."""
     machine: MachineProgram = stages.machine
     launch: MachineLaunch = machine.launches[number]
     if change.compiled is not None or change.parts > 1:
@@ -174,7 +175,7 @@ def _remade(stages: Stages, number: int, change: MachineChange) -> TimedLaunch:
 
 
 def _without_lesser(found: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield *found* without steps to the same change that gain less than a further one."""
+    """Yield *found* without smaller versions of a change, which gain less than the best one."""
     known: set[tuple[str, str]] = set()
     for each in found:
         key = each.launch, each.kind if each.kind in IN_STEPS else each.change

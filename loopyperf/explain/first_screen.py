@@ -1,4 +1,4 @@
-"""The tables of the first screen of an explanation: how full each resource is, and what would help."""
+"""The tables of an explanation's first screen: utilization of resources, and suggested changes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,30 +13,30 @@ from loopyperf.explain.review import AccessReview, LaunchReview, Residents
 from loopyperf.units import amount, duration, in_percent, listed, number_of
 
 WIDTH = 24
-"""characters of a bar that is full"""
+"""length of a full bar, in characters"""
 EIGHTHS = " ▏▎▍▌▋▊▉"
-"""parts of a character that bars end with"""
+"""fractions of a character at the end of a bar"""
 NAMED = 2
-"""lines that a finding names, at most"""
+"""maximum number of source lines named in a finding"""
 WASTEFUL = 1.05
-"""times the fewest: from then on both numbers are shown"""
+"""ratio to the minimum, above which both numbers are shown"""
 SMALL = 0.01
-"""of its peak: resources that are less busy are not shown"""
+"""utilization below which a resource is not shown"""
 UNEVEN = 0.95
-"""of the time: where cores have work for less, that is shown"""
+"""load balance below which idle cores are shown"""
 
 
-# {{{ how full each resource is
+# {{{ utilization of resources
 
 
 def bar(share: float) -> str:
-    """Return a bar for *share* of all, from 0 to 1."""
+    """Return a text bar for a *share* from 0 to 1."""
     eighths = round(8 * WIDTH * min(1.0, max(0.0, share)))
     return ("█" * (eighths // 8) + EIGHTHS[eighths % 8]).rstrip()
 
 
 def bars(review: LaunchReview, diagnosis: Diagnosis) -> Table:
-    """Return how full each resource is while a launch runs, and how many warps reside."""
+    """Return the table of the utilization of each resource during a launch, and of the occupancy."""
     words = diagnosis.words
     name = f", {review.name}" if len(diagnosis.launches) > 1 else ""
     rows = [(each.name, bar(each.share), in_percent(each.share), each.note) for each in shares_of_peak(review, words)]
@@ -45,24 +45,24 @@ def bars(review: LaunchReview, diagnosis: Diagnosis) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """How full a resource is."""
+    """The utilization of a resource."""
 
     name: str
-    """in the words for the device"""
+    """display name"""
     share: float
-    """of its peak, from 0 to 1"""
+    """share of peak, from 0 to 1"""
     note: str = ""
-    """what there is to say beside it"""
+    """remark"""
     binds: bool = False
-    """whether it is what bounds"""
+    """whether it is the bottleneck"""
 
 
 def shares_of_peak(review: LaunchReview, words: Vocabulary) -> Iterator[Bar]:
-    """Yield how full each resource is while a launch runs, how many cores have work, and how many warps reside."""
+    """Yield the utilization of each resource during a launch, the share of busy cores, and the occupancy."""
     for resource, share in review.utilization.items():
         binds = resource == review.busiest and share >= FULL
-        if share >= SMALL and resource != Pipeline.BARRIER:  # warps that wait are counted as waiting
-            yield Bar(words.resource(resource), share, "◀ binds" if binds else "", binds)
+        if share >= SMALL and resource != Pipeline.BARRIER:  # barriers are shown as waiting
+            yield Bar(words.resource(resource), share, "◀ bottleneck" if binds else "", binds)
     if review.balance < UNEVEN:
         idle = f"◀ idle for {in_percent(1 - review.balance)} of the time"
         yield Bar(f"{words.core}s with work", review.balance, idle)
@@ -71,15 +71,15 @@ def shares_of_peak(review: LaunchReview, words: Vocabulary) -> Iterator[Bar]:
 
 
 def waiting_in_words(review: LaunchReview, words: Vocabulary) -> str:
-    """Return for what warps wait, the greatest share first; empty where that is not known."""
+    """Return the causes of waiting, largest share first; empty if they are unknown."""
     if review.waiting is None:
         return ""
     shares = [f"{cause} {in_percent(share)}" for cause, share in review.waiting.total.items() if share >= SMALL]
-    return f"{words.warp}s wait for: {', '.join(shares)}" if shares else ""
+    return f"{words.warp} stall reasons: {', '.join(shares)}" if shares else ""
 
 
 def occupancy_in_words(residents: Residents, words: Vocabulary) -> str:
-    """Return how many warps reside, what limits them, and what one more group would need."""
+    """Return the resident warps, what limits them, and what one more group would need."""
     here = f"{amount(round(residents.warps, 1))} of {residents.slots} {words.warp}s"
     if residents.is_full:
         return f"{here}: full"
@@ -90,12 +90,12 @@ def occupancy_in_words(residents: Residents, words: Vocabulary) -> str:
 
 
 def _next_step(residents: Residents) -> str:
-    """Return what one group more would need."""
+    """Return what one more group would need."""
     groups = number_of(residents.fitting + 1, "group")
     if residents.fewer_registers is not None:
-        return f": {residents.registers}, where {groups} need {residents.fewer_registers}"
+        return f": {residents.registers} per work-item; {groups} fit with at most {residents.fewer_registers}"
     if residents.less_local_memory is not None:
-        return f": {groups} need {residents.less_local_memory:,} B each"
+        return f": {groups} fit with at most {residents.less_local_memory:,} B each"
     return ""
 
 
@@ -103,7 +103,7 @@ def _next_step(residents: Residents) -> str:
 
 
 def findings_table(findings: Sequence[Finding], diagnosis: Diagnosis) -> Table:
-    """Return changes with the time after each, how many times as fast that is, and how to do it in Loopy."""
+    """Return the table of changes with run times, speedups and Loopy calls."""
     rows: list[tuple[str, str, str]] = []
     for number, each in enumerate(findings, 1):
         of_launch = f" ({each.launch})" if len(diagnosis.launches) > 1 else ""
@@ -113,7 +113,7 @@ def findings_table(findings: Sequence[Finding], diagnosis: Diagnosis) -> Table:
 
 
 def reasons(finding: Finding, diagnosis: Diagnosis) -> Iterator[str]:
-    """Yield in one line the evidence for a change, unless the cause has it; its source lines; and the next bound."""
+    """Yield one line: the evidence (unless the cause has it), the source lines, and the next bottleneck."""
     why = "" if finding.evidence in diagnosis.cause else finding.evidence
     where = f"at {listed(finding.lines, NAMED)}" if finding.lines else ""
     if clause := "; ".join(filter(None, (why, where, finding.then))):
@@ -121,7 +121,7 @@ def reasons(finding: Finding, diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def accesses_table(review: LaunchReview, words: Vocabulary) -> Table:
-    """Return what each access of a launch asks of memory: sectors, wavefronts, and what caches have of it."""
+    """Return the table of a launch's accesses: sectors, wavefronts and cache hit rates."""
     caches = [name for name in review.traffic.moved if any(each.hit_rate(name) is not None for each in review.accesses)]
     rows = [
         (
@@ -139,7 +139,7 @@ def accesses_table(review: LaunchReview, words: Vocabulary) -> Table:
 
 
 def _of_fewest(number: float, fewest: float) -> str:
-    """Return a number with the fewest that there could be, where that is less."""
+    """Return *number*, followed by the minimum in parentheses if that is clearly less."""
     return f"{number:.3g} ({fewest:.3g})" if number > WASTEFUL * fewest else f"{number:.3g}"
 
 

@@ -1,4 +1,4 @@
-"""How to make a change in Loopy: what to do in a phrase, the calls that do it, and the program after them."""
+"""Describe how to make a change in Loopy: a phrase, the calls, and the transformed program."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,22 +16,22 @@ from loopyperf.kernel import Kernel, as_translation_unit
 from loopyperf.units import listed, number_of
 
 NAMED = 3
-"""arrays that a phrase names, at most"""
+"""maximum number of arrays named in a phrase"""
 UNTAG = "untag_inames"
 ROW = 256
-"""work-items along an axis, at most, when another one becomes the first"""
+"""maximum number of work-items along the new first axis"""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of Loopy that returns the changed kernel."""
+    """A Loopy transformation call that returns the changed kernel."""
 
     function: str
-    """of Loopy, e.g. ``"split_iname"``"""
+    """name of the Loopy function, e.g. ``"split_iname"``"""
     arguments: tuple[Any, ...]
-    """after the kernel"""
+    """positional arguments after the kernel"""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """by keyword"""
+    """keyword arguments"""
 
     def __str__(self) -> str:
         given = [_written(each) for each in self.arguments]
@@ -39,8 +39,8 @@ class Call:
         return f"knl = lp.{self.function}(knl, {', '.join(given)})"
 
     def on(self, program: Any) -> Any:
-        """Return what it makes of *program*."""
-        if self.function == UNTAG:  # of a kernel, not of a translation unit
+        """Return *program* after the call."""
+        if self.function == UNTAG:  # takes a kernel, not a translation unit
             untag = cast("Callable[[Any, str, type], Any]", getattr(lp, UNTAG))
             return program.with_kernel(untag(program.default_entrypoint, self.arguments[0], InameImplementationTag))
         return getattr(lp, self.function)(program, *self.arguments, **self.options)
@@ -55,21 +55,21 @@ class ChangeRecipe:
     """How to make a change in Loopy."""
 
     change: str
-    """what to do, as a command"""
+    """the change, in the imperative"""
     calls: tuple[Call, ...] = ()
-    """that do all of it; empty where it is for the author to do"""
+    """calls that make the whole change; empty if it needs manual work"""
     advice: tuple[str, ...] = ()
-    """how to do it where there are no calls, in sentences or code with gaps"""
+    """instructions for manual work, in sentences or code with placeholders"""
 
     @property
     def how(self) -> tuple[str, ...]:
-        """Return how to do it in Loopy, a line each."""
+        """Return the instructions, one per line."""
         untagged = [str(call.arguments[0]) for call in self.calls if call.function == UNTAG]
         first = [f"remove the tags of {' and '.join(untagged)} (lp.untag_inames), then:"] if untagged else []
         return (*first, *(str(call) for call in self.calls if call.function != UNTAG)) or self.advice
 
     def applied_to(self, program: Any) -> Any:
-        """Return *program* after the calls; raises what Loopy raises where it refuses them."""
+        """Return *program* after the calls; raises Loopy's errors if a call fails."""
         changed = as_translation_unit(program)
         for call in self.calls:
             changed = call.on(changed)
@@ -78,26 +78,26 @@ class ChangeRecipe:
 
 @dataclass(frozen=True)
 class InLoopy:
-    """A kernel whose changes are made in Loopy."""
+    """Builds the recipes for changes of a kernel."""
 
     kernel: Kernel
     words: Vocabulary
 
     @property
     def rows(self) -> Mapping[str, int]:
-        """Return array in local memory -> elements of a row, where it has several that are as long as known."""
+        """Return the row length in elements of each local array with several rows of known length."""
         names = self.kernel.loopy_kernel.temporary_variables
         found = {name: strides_of(self.kernel, name) for name in names}
         return {name: strides[-2] for name, strides in found.items() if len(strides) > 1 and strides[-1] == 1}
 
     def recipe(self, machine: MachineLaunch, candidate: ChangeCandidate) -> ChangeRecipe:
-        """Return how to make the change of *candidate* in the launch *machine*."""
+        """Return the recipe for the change of *candidate* in the launch *machine*."""
         return _Launch(self.kernel, self.words, machine, candidate).recipe()
 
 
 @dataclass(frozen=True)
 class _Launch:
-    """A change of a launch, with what Loopy calls its axes, loops and arrays."""
+    """Builds the recipe for one change, with Loopy's names of axes, loops and arrays."""
 
     kernel: Kernel
     words: Vocabulary
@@ -132,7 +132,7 @@ class _Launch:
 
     @cached_property
     def inames(self) -> Mapping[str, Sequence[str]]:
-        """Return axis, as ``"l.0"`` -> the inames along it."""
+        """Return the inames along each axis, by axis, e.g. ``"l.0"``."""
         launch = next(each for each in self.kernel.launches if each.name == self.machine.name)
         found: dict[str, list[str]] = {}
         for iname, (sort, axis) in launch.numbering.items():
@@ -140,7 +140,7 @@ class _Launch:
         return found
 
     def _iname(self, axis: str) -> str:
-        """Return the only iname along *axis* of the lines it is about, or that loop; empty where there are several."""
+        """Return the only iname along *axis* in the affected lines, or the loop *axis*; empty if it is ambiguous."""
         known = self.inames.get(axis, [] if axis[1:2] == "." else [axis])
         instructions = self.kernel.loopy_kernel.id_to_insn
         around = [instructions[line].within_inames for line in self.candidate.lines if line in instructions]
@@ -155,12 +155,12 @@ class _Launch:
     # }}}
 
     def _coalesce(self) -> ChangeRecipe:
-        """Return how to make another axis the first one."""
+        """Return the recipe that maps axis l.0 to the iname with unit stride."""
         along, change = self.candidate.along, f"coalesce the accesses of {self.arrays}"
         first, other = self._iname("l.0"), self._iname(along)
         if along.startswith("l.") and first and other and not self.machine.local_memory:
             calls = (_untagged(first), _untagged(other), Call("tag_inames", ({first: along, other: "l.0"},)))
-            return ChangeRecipe(f"{change}: let l.0 run along {other}, not along {first}", calls)
+            return ChangeRecipe(f"{change}: map l.0 to {other} instead of {first}", calls)
         if along.startswith("g.") and first and other and len(self.inames) <= NAMED:
             calls = (
                 _untagged(first),
@@ -170,7 +170,7 @@ class _Launch:
                     "split_iname", (other, min(ROW, self.machine.work_items)), {"outer_tag": along, "inner_tag": "l.0"}
                 ),
             )
-            return ChangeRecipe(f"{change}: let l.0 run along {other}, not along {first}", calls)
+            return ChangeRecipe(f"{change}: map l.0 to {other} instead of {first}", calls)
         return self._tile_of_global(change)
 
     def _transpose(self) -> ChangeRecipe:
@@ -180,14 +180,12 @@ class _Launch:
         array, along = self.candidate.subject[0], self.candidate.along
         if not along:
             first = self._iname("l.0") or "l.0"
-            return ChangeRecipe(
-                f"{change} by another layout", advice=(f"store {array} with the axis of {first} as its last",)
-            )
+            return ChangeRecipe(f"{change} by another layout", advice=(f"store {array} with the axis of {first} last",))
         return ChangeRecipe(
-            f"{change} by a tile in {self.words.local}",
+            f"{change} through a tile in {self.words.local}",
             advice=(
                 f'knl = lp.add_prefetch(knl, "{array}", [{self._tile(along)}], default_tag="l.auto")',
-                f"let work-items load along {self._iname(along) or along}, and pad the rows of the tile by an element",
+                f"load the tile with lanes along {self._iname(along) or along}, and pad its rows by one element",
             ),
         )
 
@@ -207,8 +205,10 @@ class _Launch:
         lanes, items = self.candidate.amount, self.machine.work_items
         first = self._iname("l.0") or "l.0"
         return ChangeRecipe(
-            f"make groups of {lanes} × {items // lanes} work-items, so that a {self.words.warp} is one row",
-            advice=(f'split what {first} is part of by {lanes}, with inner_tag="l.0", and l.1 by {items // lanes}',),
+            f"use groups of {lanes} × {items // lanes} work-items, so that a {self.words.warp} is one row",
+            advice=(
+                f'split the iname of {first} by {lanes} with inner_tag="l.0", and that of l.1 by {items // lanes}',
+            ),
         )
 
     def _fewer_values(self) -> ChangeRecipe:
@@ -216,54 +216,56 @@ class _Launch:
         tag = "ilp" if _is_ilp(self.kernel, loop) else "unr"
         split = Call("split_iname", (loop, number), {"outer_tag": self._free_group_axis, "inner_tag": tag})
         return ChangeRecipe(
-            f"compute {number} values of {loop} in each work-item, not {self.candidate.before}",
+            f"compute {number} values of {loop} per work-item instead of {self.candidate.before}",
             (_untagged(loop), split),
         )
 
     def _registers(self) -> ChangeRecipe:
         if self.machine.spilled:
             return ChangeRecipe(
-                "compute less at once in each work-item, so that nothing spills",
-                advice=("prefetch or unroll less: each value that waits for its use takes a register",),
+                "compute fewer values at once per work-item to avoid spills",
+                advice=("prefetch or unroll less: each live value takes a register",),
             )
         reasons = [f"{each.name}: {each.reason}" for each in self.machine.unsure.values()]
         return ChangeRecipe(
             f"keep {self.arrays} in registers",
             advice=(
                 *reasons,
-                'index it by constants alone: unroll its loops, knl = lp.tag_inames(knl, {"...": "unr"})',
+                'use constant indices only: unroll the loops, knl = lp.tag_inames(knl, {"...": "unr"})',
             ),
         )
 
     def _occupancy(self) -> ChangeRecipe:
         groups = self.candidate.amount
         advice = {
-            "registers": "keep fewer values in a work-item, e.g. unroll or prefetch less",
-            "local memory": f"make tiles in {self.words.local} smaller, or of a smaller type",
+            "registers": "keep fewer values per work-item, e.g. unroll or prefetch less",
+            "local memory": f"use smaller tiles in {self.words.local}, or a smaller data type",
         }
         return ChangeRecipe(
-            f"let {groups} groups reside on a {self.words.core}",
+            f"fit {groups} groups on each {self.words.core}",
             advice=tuple(advice[each] for each in self.candidate.subject if each in advice),
         )
 
     def _smaller_groups(self) -> ChangeRecipe:
         size, first = self.candidate.amount, self._iname("l.0")
-        change = f"make groups of {size} work-items, not {self.machine.work_items}"
+        change = f"use groups of {size} work-items instead of {self.machine.work_items}"
         if not first or any(axis.startswith("l.") and axis != "l.0" for axis in self.inames):
-            return ChangeRecipe(change, advice=(f"split the inames of l.0, l.1 by less: {size} work-items in all",))
+            return ChangeRecipe(
+                change, advice=(f"split the inames of l.0 and l.1 by less: {size} work-items in total",)
+            )
         split = Call("split_iname", (first, size), {"outer_tag": self._free_group_axis, "inner_tag": "l.0"})
         return ChangeRecipe(change, (_untagged(first), split))
 
     def _reduce_once(self) -> ChangeRecipe:
         (loop,), first = self.candidate.subject, self._iname("l.0") or "l"
         return ChangeRecipe(
-            f"reduce across the work-items once, after the loop over {loop}, not in each of its iterations",
-            advice=(f"let each work-item add up over {loop} first: sum({first}, sum({loop}, x)), not the other way",),
+            f"reduce across work-items once, after the loop over {loop}, instead of in each iteration",
+            advice=(f"sum over {loop} in each work-item first: sum({first}, sum({loop}, x)), not the other way round",),
         )
 
     def _double_buffer(self) -> ChangeRecipe:
         return ChangeRecipe(
-            f"let two tiles of {self.arrays} take turns, with one barrier in each iteration",
+            f"double-buffer the tiles {self.arrays}, with one barrier per iteration",
             advice=("give the tile a first axis of length 2, indexed by the iteration modulo 2",),
         )
 
@@ -275,14 +277,14 @@ class _Launch:
             for axis, name in names.items()
         )
         return ChangeRecipe(
-            f"compute 2 × 2 elements in each work-item, which share what they load from {self.words.local}",
-            advice=(f"split tiles of twice the length, {listed(names.values(), NAMED)} without a tag, then:", *splits),
+            f"compute 2 × 2 elements per work-item, which share loads from {self.words.local}",
+            advice=(f"split into tiles twice as long, with {listed(names.values(), NAMED)} untagged, then:", *splits),
         )
 
     def _larger_tile(self) -> ChangeRecipe:
         return ChangeRecipe(
-            f"double the edges of the tiles {self.arrays}",
-            advice=("split by twice as much before lp.add_prefetch; each work-item then computes several elements",),
+            f"double the edge length of the tiles {self.arrays}",
+            advice=("split by twice the length before lp.add_prefetch; each work-item then computes several elements",),
         )
 
     def _vectors(self) -> ChangeRecipe:
@@ -305,15 +307,13 @@ class _Launch:
 
     def _cache_blocks(self) -> ChangeRecipe:
         return ChangeRecipe(
-            f"let groups that run together share more of {self.arrays}",
-            advice=(
-                "larger tiles, or a grid in blocks: split a group axis, so that neighbors in both axes run together",
-            ),
+            f"increase the reuse of {self.arrays} among concurrent groups",
+            advice=("use larger tiles, or split a group axis so that neighbors along both axes run concurrently",),
         )
 
 
 def strides_of(kernel: Kernel, name: str) -> tuple[int, ...]:
-    """Return the elements between neighbors along each axis of a temporary; empty where they are not known."""
+    """Return the strides of a temporary in elements, one per axis; empty if they are unknown."""
     array = kernel.loopy_kernel.temporary_variables.get(name)
     tags = cast("tuple[Any, ...]", (array.dim_tags or ()) if isinstance(array, TemporaryVariable) else ())
     strides = [getattr(each, "stride", None) for each in tags]

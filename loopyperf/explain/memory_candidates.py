@@ -1,4 +1,4 @@
-"""Changes of what a launch asks of memory: coalescing, padding, tiles, vectors."""
+"""Candidate changes of memory accesses: coalescing, padding, tiles and vectors."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,9 +15,9 @@ from loopyperf.explain.changes import (
     VECTOR,
     barriers_each_time,
     coalesced,
+    halved,
     is_local_load,
     is_local_store,
-    more_seldom,
     sharing_loads,
     wider,
     with_programs,
@@ -31,24 +31,24 @@ from loopyperf.pipeline.timed_program import Request, Served, TimedLaunch
 from loopyperf.units import amount, number_of
 
 WASTEFUL = 1.25
-"""times the sectors that the elements fill; neighbors that are shifted touch one sector more"""
+"""ratio of sectors to filled sectors above which accesses count as uncoalesced; misalignment adds one sector"""
 CONFLICTING = 1.05
-"""times the wavefronts that an access takes without bank conflicts"""
+"""ratio of wavefronts to those without bank conflicts, above which accesses conflict"""
 PADDINGS = range(5)
-"""elements by which the rows of a tile may be longer"""
+"""numbers of padding elements per row of a tile"""
 EXCESS = 1.3
-"""times the compulsory traffic, from which on it is worth a change"""
+"""ratio of DRAM traffic to compulsory traffic, from which to suggest a change"""
 NARROW = 32
-"""bits of an access of a lane, beside which there are wider ones"""
+"""bits per lane of an access that could be wider"""
 
 
 Way = tuple[str, str]
-"""array, and load or store"""
+"""array and direction, ``"load"`` or ``"store"``"""
 
 
 @dataclass(frozen=True)
 class _Access:
-    """An access of the representative warp."""
+    """A memory access of the representative warp."""
 
     instruction: Instruction
     profile: AccessProfile
@@ -62,7 +62,7 @@ class _Access:
 
     @property
     def is_by_rows(self) -> bool:
-        """Return whether lanes load the same elements: those of a row of their group."""
+        """Return whether several lanes access the same elements, as the lanes of one row of a group do."""
         return 2 * self.mean("distinct") <= self.mean("requested")
 
     @property
@@ -71,7 +71,7 @@ class _Access:
 
 
 def accesses(seen: LaunchSeen, space: MemorySpace) -> Iterator[_Access]:
-    """Yield the accesses of a memory by the warps of which there are most."""
+    """Yield the accesses to a memory space by the most frequent warp class."""
     warps = seen.machine.representative
     for each in warps.graph.instructions:
         if each.subsystem != space or each.is_idle or each.origin is None:
@@ -82,7 +82,7 @@ def accesses(seen: LaunchSeen, space: MemorySpace) -> Iterator[_Access]:
 
 
 def uncoalesced(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Yield that neighboring work-items are to access neighboring elements."""
+    """Suggest that neighboring work-items access neighboring elements."""
     wasted: dict[Way, list[_Access]] = {}
     others = False
     for each in accesses(seen, MemorySpace.GLOBAL):
@@ -103,7 +103,7 @@ def uncoalesced(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
 
 
 def in_short_rows(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Yield that a warp is to be one row of its group, where its lanes load the same elements row by row."""
+    """Suggest that a warp be one row of its group, if the lanes of a row load the same elements."""
     shape, lanes = seen.machine.representative.example.shape, seen.machine.representative.example.size
     if not 1 < shape.get(0, 1) < lanes or seen.launch.work_items % lanes:
         return
@@ -119,7 +119,7 @@ def in_short_rows(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
 def _coalescing(seen: LaunchSeen, wasted: Mapping[Way, Sequence[_Access]], along: str) -> ChangeCandidate:
     fewest = {each.instruction.origin: each for found in wasted.values() for each in found}
 
-    def asks(instruction: Instruction, request: Request) -> Request:
+    def changed(instruction: Instruction, request: Request) -> Request:
         each = fewest.get(instruction.origin)
         if each is None or request.served is None:
             return request
@@ -135,13 +135,13 @@ def _coalescing(seen: LaunchSeen, wasted: Mapping[Way, Sequence[_Access]], along
         tuple(dict.fromkeys(array for array, _ in wasted)),
         lines(each.instruction for found in wasted.values() for each in found),
         " and ".join(clauses),
-        lambda: with_requests(seen.launch, asks),
+        lambda: with_requests(seen.launch, changed),
         along=along,
     )
 
 
 def conflicting(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Yield that rows of tiles in local memory are to be longer, where that has fewer bank conflicts."""
+    """Suggest longer rows of tiles in local memory, if that reduces bank conflicts."""
     found: dict[str, list[_Access]] = {}
     for each in accesses(seen, MemorySpace.LOCAL):
         found.setdefault(each.instruction.reference.array, []).append(each)
@@ -164,10 +164,7 @@ def conflicting(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
 
 
 def _best_padding(seen: LaunchSeen, accesses: Sequence[_Access], row: int) -> tuple[int, Mapping[int, float]]:
-    """Return by how many elements rows are to be longer, and access -> the share of its wavefronts then.
-
-    Nothing is gained by 0.
-    """
+    """Return the best padding per row (0 if none helps), and each access's wavefronts relative to no padding."""
     known = [each for each in accesses if each.instruction.origin is not None]
     every = {padding: [_wavefronts(seen, each.instruction, row, padding) for each in known] for padding in PADDINGS}
     totals = {
@@ -180,7 +177,7 @@ def _best_padding(seen: LaunchSeen, accesses: Sequence[_Access], row: int) -> tu
 
 
 def _wavefronts(seen: LaunchSeen, instruction: Instruction, row: int, padding: int) -> int:
-    """Return the wavefronts of an access whose rows of *row* elements are longer by *padding*; 1 if not known."""
+    """Return the wavefronts of an access if rows of *row* elements are longer by *padding*; 1 if unknown."""
     address = instruction.symbolic
     if address is None:
         return 1
@@ -198,23 +195,23 @@ def _wavefronts(seen: LaunchSeen, instruction: Instruction, row: int, padding: i
 
 
 def _with_wavefronts(seen: LaunchSeen, shares: Mapping[int, float]) -> TimedLaunch:
-    def asks(instruction: Instruction, request: Request) -> Request:
+    def changed(instruction: Instruction, request: Request) -> Request:
         share = shares.get(instruction.origin, 1.0) if instruction.origin is not None else 1.0
         if request.served is not None or share == 1:
             return request
         return replace(request, wavefronts=max(min(1.0, request.wavefronts), request.wavefronts * share))
 
-    return with_requests(seen.launch, asks)
+    return with_requests(seen.launch, changed)
 
 
 def repeated(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Yield that device memory is to move less of what it has moved before."""
+    """Suggest more reuse in caches, if DRAM moves much more than the compulsory traffic."""
     traffic = seen.review.traffic
     if traffic.excess < EXCESS or seen.review.utilization.get(DRAM, 0.0) < BUSY:
         return
     share = 1 / traffic.excess
 
-    def asks(_: Instruction, request: Request) -> Request:
+    def changed(_: Instruction, request: Request) -> Request:
         if request.served is None or DRAM not in request.served.asked:
             return request
         asked = {**request.served.asked, DRAM: request.served.asked[DRAM] * share}
@@ -226,12 +223,12 @@ def repeated(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         tuple(dict.fromkeys(each.instruction.reference.array for each in loads)),
         lines(each.instruction for each in loads),
         seen.review.traffic.in_words,
-        lambda: with_requests(seen.launch, asks),
+        lambda: with_requests(seen.launch, changed),
     )
 
 
 def loaded_often(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Yield that a work-item is to compute several elements, which share what it loads from local memory."""
+    """Suggest that a work-item compute several elements, which share loads from local memory."""
     pipeline = seen.review.pipeline_of_local
     if seen.review.utilization.get(pipeline, 0.0) < BUSY:
         return
@@ -245,17 +242,17 @@ def loaded_often(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         ChangeClass.REGISTER_TILE,
         tuple(dict.fromkeys(each.reference.array for each in loads)),
         lines(loads),
-        f"{number_of(round(loaded / arithmetic, 2), 'load')} from {seen.words.local} for each multiply-add",
+        f"{number_of(round(loaded / arithmetic, 2), 'load')} from {seen.words.local} per multiply-add",
         lambda: with_programs(seen.launch, sharing_loads),
         amount=2,
     )
 
 
 def of_tiles(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Yield that tiles are to be larger: an element that is loaded into one serves more work-items then."""
+    """Suggest larger tiles, so that each element loaded into one serves more work-items."""
     graph = seen.graph
     if any(barriers_each_time(graph, loop) >= TREE for loop in loops_in(graph.body)):
-        return  # work-items add up what they have
+        return  # a tree reduction, not tiles
     stored = {each.source for each in graph.instructions if is_local_store(each) and each.source}
     loads = [each for each in graph.instructions if each.source in stored and _is_global_load(each)]
     levels = [level for level in seen.review.utilization if level in seen.review.traffic.moved]
@@ -264,21 +261,21 @@ def of_tiles(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
     served = {each.reference.array for each in graph.instructions if is_local_load(each)}
     loaded = sum(float(each.executions) for each in loads)
     used = sum(float(each.executions) for each in graph.instructions if is_local_load(each))
-    if used < TREE * loaded:  # what is loaded serves hardly anybody else
+    if used < TREE * loaded:  # there is hardly any reuse
         return
     sources = {each.source for each in loads}
     yield ChangeCandidate(
         ChangeClass.LARGER_TILE,
         tuple(sorted(served)),
         lines(loads),
-        f"{amount(used / loaded)} loads from the tiles for each load into them",
-        lambda: with_programs(seen.launch, lambda program: more_seldom(program, lambda each: each.source in sources)),
+        f"only {amount(used / loaded)} loads from the tiles per load into them",
+        lambda: with_programs(seen.launch, lambda program: halved(program, lambda each: each.source in sources)),
         amount=2,
     )
 
 
 def narrow(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
-    """Yield that lanes are to access several neighbors at once, where instructions are what bounds."""
+    """Suggest vector accesses, if instruction issue or the load/store pipeline is busy."""
     review, pipeline = seen.review, InstructionTimes(seen.launch.device).pipeline_of(seen.launch.device.memory[0].name)
     if max(review.utilization.get(ISSUE, 0.0), review.utilization.get(pipeline, 0.0)) < BUSY:
         return
@@ -293,7 +290,7 @@ def narrow(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
             ChangeClass.VECTORS,
             tuple(dict.fromkeys(each.instruction.reference.array for each in wide.values())),
             lines(each.instruction for each in wide.values()),
-            f"each lane loads or stores {NARROW} bits at a time, where {VECTOR * NARROW} take as many instructions",
+            f"each lane loads or stores {NARROW} bits per instruction, where {VECTOR * NARROW} are possible",
             lambda: with_programs(seen.launch, lambda program: wider(seen.launch, program, wide.keys())),
             amount=VECTOR,
         )
@@ -304,7 +301,7 @@ def _is_global_load(instruction: Instruction) -> bool:
 
 
 def _unit_axis(instruction: Instruction) -> str:
-    """Return the axis or loop along which the elements of an access are neighbors; empty where there is none."""
+    """Return the axis or loop along which an access has unit stride; empty if there is none."""
     known = instruction.symbolic
     if known is None:
         return ""

@@ -1,6 +1,6 @@
-"""The pages of a report and of a difference: each a template, filled with an explanation.
+"""Render the HTML pages of a report and of a difference from Jinja2 templates.
 
-Jinja2 escapes everything but what is made here: plots, highlighted source, style and script. The content security
+Jinja2 escapes everything except plots, highlighted source, style and script, which are made here. The content security
 policy of a page allows no other script and no network access.
 """
 
@@ -44,22 +44,22 @@ except ImportError as error:
     ) from error
 
 DATA = "<data folder>"
-"""stands for the folder of a person's own fits and descriptions"""
+"""replacement for the path of the user's data folder"""
 PATH = re.compile(r"(?<![\w/>.~])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\'\"]+)+[/\\](?=[^\s/\\'\"])")
-"""the folders of an absolute path, up to the file's name"""
+"""matches the folders of an absolute path, up to the file name"""
 
 
 def without_folders(explanation: Explanation) -> Explanation:
-    """Return *explanation* with the names of files in reasons and notes, but not where these files lie.
+    """Return *explanation* with the folders of paths removed from reasons and notes.
 
-    The kernel's source and what is said about it are whose page it is, and stay as they are.
+    The kernel's source and description are not changed, because they are the user's own.
     """
     devices = tuple(_on_device(on) for on in explanation.devices)
     return replace(explanation, devices=devices, refusals=_reasons(explanation.refusals))
 
 
 def sentence_without_folders(sentence: str) -> str:
-    """Return *sentence* without the folders of the paths in it."""
+    """Return *sentence* with each path reduced to its file name."""
     return PATH.sub("", sentence.replace(user_data_name(), DATA))
 
 
@@ -84,17 +84,17 @@ def _reasons(refusals: Mapping[str, str]) -> dict[str, str]:
 
 
 LIGHT, DARK = "default", "github-dark"
-"""styles of Pygments"""
+"""Pygments styles"""
 
 
 def coloured(text: str) -> str:
-    """Return *text*, a statement as Loopy writes it, which is nearly Python, as HTML; what HTML means is escaped."""
+    """Return a statement in Loopy's syntax, which is close to Python, as highlighted and escaped HTML."""
     return highlight(text, PythonLexer(stripnl=False, ensurenl=False), HtmlFormatter(nowrap=True))
 
 
 @cache
 def style_sheet(style: str) -> str:
-    """Return the rules of a *style* for elements of the class ``code``, without its ground."""
+    """Return the CSS rules of a Pygments *style* for elements of class ``code``, without the background."""
     rules = cast("str", HtmlFormatter(style=style).get_style_defs(".code")).splitlines()
     return "\n".join(rule for rule in rules if rule.startswith(".code .") and ".hll" not in rule)
 
@@ -102,17 +102,17 @@ def style_sheet(style: str) -> str:
 TEMPLATE = Path(__file__).parent / "template"
 CODE = re.compile("`([^`]+)`")
 NUMBER = re.compile(r"[A-Za-z]\w*(?:\.\w+){2,}")
-"""as devices' descriptions name theirs, e.g. ``memory.DRAM.latency``"""
+"""matches names of device parameters, e.g. ``memory.DRAM.latency``"""
 CHART = (4.8, 4.2)
-"""inches: on a telephone, its print is still large enough to be read"""
+"""size in inches, chosen so that the text is legible on a phone"""
 REFRESHED = 2
-"""seconds after which a page that is watched is loaded again"""
+"""reload interval of a watched page, in seconds"""
 SHOWN = 0.01
-"""of the time, or of a peak: less has no bar"""
+"""share of the time, or of a peak; a smaller share has no bar"""
 
 
 def page_of(explanation: Explanation, *, is_watched: bool = False) -> str:
-    """Return *explanation* as an HTML document that needs nothing else; one that *is_watched* loads itself again."""
+    """Return *explanation* as a self-contained HTML document, which reloads itself if *is_watched*."""
     explanation = without_folders(explanation)
     script = _file("page.js")
     digest = b64encode(sha256(script.encode()).digest()).decode()
@@ -163,17 +163,17 @@ def _environment() -> Environment:
 
 
 def _stated(explanation: Explanation) -> Iterator[str]:
-    """Yield sizes, and what was stated of what the source does not tell."""
+    """Yield the sizes and the typical values as text."""
     yield from (f"{name} = {value}" for name, value in explanation.sizes.items())
     yield from (f"typically {name} = {value}" for name, value in explanation.typical.items())
 
 
 def _assumed(estimate: Estimate) -> list[str]:
-    """Return the notes, but for why there is no interval, which stands in the headline."""
+    """Return the notes except the reason for a missing interval, which is in the headline."""
     return [note for note in estimate.notes if not note.startswith(NO_INTERVAL)]
 
 
-# {{{ how busy parts of the device are
+# {{{ utilization
 
 
 def _bars(diagnosis: Diagnosis) -> Iterator[Bar]:
@@ -196,11 +196,11 @@ def _accesses(diagnosis: Diagnosis) -> Mapping[str, Any]:
 # }}}
 
 
-# {{{ the source with its costs, and the code that is made of it
+# {{{ source with its costs, and generated code
 
 
 def _source(explanation: Explanation) -> Iterator[Mapping[str, Any]]:
-    """Yield each line of the source with a cell for each device; what nothing costs and no line is of, is left out."""
+    """Yield each source line with one cell per device, except other sources of costs that cost nothing."""
     costs = [explanation.lines_on(on) for on in explanation.devices]
     for number, line in enumerate(explanation.listing):
         pairs = zip(explanation.devices, costs, strict=True)
@@ -210,7 +210,7 @@ def _source(explanation: Explanation) -> Iterator[Mapping[str, Any]]:
 
 
 def _cell(on: OnDevice, line: SourceLine, seconds: float) -> Mapping[str, Any]:
-    """Return what a *line* costs on a device: its time and share in words, and its waits."""
+    """Return the cell of a *line* on a device: its time and share as text, and its stalls."""
     whole = float(on.estimate.seconds)
     share = seconds / whole if whole else 0.0
     is_shown = abs(share) >= SHOWN
@@ -224,32 +224,32 @@ def _cell(on: OnDevice, line: SourceLine, seconds: float) -> Mapping[str, Any]:
 
 
 def _code(explanation: Explanation) -> Mapping[str, Any]:
-    """Return the generated code, its lines coloured."""
+    """Return the generated code with syntax highlighting."""
     assert explanation.code is not None
     lines = [(Markup(coloured(each.text)), each.source) for each in explanation.code.lines]
     return {"language": explanation.code.language, "lines": lines}
 
 
 def _table(table: Table) -> Mapping[str, Any]:
-    """Return *table* for the template, with which of its columns are numbers."""
+    """Return *table* for the template, with a flag for each number column."""
     columns = len(table.headings)
     is_number = [table.text <= column < columns - table.last for column in range(columns)]
     return {"headings": table.headings, "rows": table.rows, "is_number": is_number}
 
 
 def _unbroken(value: Any) -> Any:
-    """Return what is written: words without line ends between numbers and their units, markup as it is."""
+    """Return *value* with no-break spaces between numbers and units; markup is unchanged."""
     return unbroken(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _prose(words: str) -> Markup:
-    """Return *words*, of which code is what stands between backticks; lines may end within the names of numbers."""
+    """Return *words* as markup, with text in backticks as code and line breaks allowed in parameter names."""
     marked = CODE.sub(r"<code>\1</code>", str(escape(unbroken(words))))
     return Markup(NUMBER.sub(lambda found: found[0].replace(".", ".<wbr>"), marked))
 
 
 def _breakable(name: str) -> Markup:
-    """Return *name*, whose lines may end after underscores."""
+    """Return *name* with line breaks allowed after underscores."""
     return Markup(str(escape(name)).replace("_", "_<wbr>"))
 
 
@@ -260,14 +260,14 @@ def _coloured(line: SourceLine) -> str | Markup:
 # }}}
 
 
-# {{{ pictures and files
+# {{{ roofline chart and style
 
 
 def _roofline_chart(explanation: Explanation) -> Markup:
     """Return the rooflines of all devices in one chart."""
     rooflines = {on.name: on.roofline for on in explanation.devices if on.roofline is not None}
     title = f"Roofline of {explanation.kernel} on {', '.join(on.device for on in explanation.devices)}"
-    # The colours of the page take the place of those by default, not of those that somebody draws in.
+    # The page replaces the default colors, so a user's matplotlib style must not apply.
     with style.context("default"):
         ax = Figure(figsize=CHART, layout="constrained").subplots()
         drawn = rooflines if len(rooflines) > 1 else next(iter(rooflines.values()))
@@ -292,7 +292,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def page_of_difference(difference: Difference) -> str:
-    """Return *difference* as an HTML document that needs nothing else."""
+    """Return *difference* as a self-contained HTML document."""
     environment = Environment(loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
     environment.finalize = _unbroken
@@ -312,12 +312,12 @@ def page_of_difference(difference: Difference) -> str:
 
 
 def _sign(pair: LinePair, place: int) -> str:
-    """Return what stands before a text of a line that not both sides have: minus for the first, plus for the second."""
+    """Return the prefix of a line that only one side has: minus for the first, plus for the second."""
     if pair.before is None or (place and len(pair.texts) > 1):
         return "+ "
     return "\N{MINUS SIGN} " if pair.after is None or len(pair.texts) > 1 else ""
 
 
 def _bar(longest: float, seconds: float) -> float:
-    """Return the length of a bar in percent of the longest."""
+    """Return the length of a bar, in percent of the longest one."""
     return round(100 * abs(seconds) / longest, 1) if longest else 0.0

@@ -1,4 +1,4 @@
-"""What users call: :func:`report`, and the :class:`Report` that it returns."""
+"""HTML reports: :func:`report`, and the :class:`Report` that it returns."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -19,25 +19,24 @@ from loopyperf.models.catalog import MODELS
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report(Shown):
-    """A page about a kernel."""
+    """An HTML page that explains a kernel's run time."""
 
     explanation: Explanation
-    """what it says"""
+    """contents of the page"""
 
     def report_text(self) -> ReportText:
-        """Return the gist of the page, and how to write it."""
-        gist = self.explanation.report_text()
-        return replace(gist, remarks=(*gist.remarks, "save(path) writes the page, which a browser opens"))
+        """Return the explanation's first screen, and how to write the page."""
+        summary = self.explanation.report_text()
+        return replace(summary, remarks=(*summary.remarks, "save(path) writes the HTML page"))
 
     def html(self) -> str:
-        """Return the page: one HTML document with everything in it, which asks for nothing from a network."""
+        """Return the page as one self-contained HTML document."""
         return page_of(self.explanation)
 
     def save(self, path: str | PathLike[str] | None = None, *, is_watched: bool = False) -> Path:
-        """Write the page to *path*, by default a file named after the kernel, and return that.
+        """Write the page to *path*, by default a file named after the kernel, and return its path.
 
-        A page that *is_watched* loads itself again every few seconds. Raises :class:`ParameterError` where the page
-        cannot be written.
+        With *is_watched*, the page reloads itself every two seconds. Raises :class:`ParameterError` if writing fails.
         """
         where = f"{self.explanation.kernel}.html" if path is None else path
         return write_file("the report", where, page_of(self.explanation, is_watched=is_watched))
@@ -57,10 +56,59 @@ def report(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> Report:
-    """Return a page about the run time of *program* at one size, on one device or on several.
+    """Return an HTML page about the run time of *program* at one size, on one or several devices.
 
-    It shows the source with what each line costs, what the time is made of, what all models say, the roofline, advice,
-    and what was assumed. Options, sizes and errors are those of :func:`loopyperf.explain`.
+    The page shows the cost of each source line, utilization, suggested changes, stall reasons, memory traffic, the
+    estimates of all models, the roofline, GPUPerf's advice and the assumptions.
+
+    Parameters
+    ----------
+    program : loopy.TranslationUnit
+        Kernel or program.
+    device : str, path or Device, or several of them, optional
+        Names, parameter files or loaded devices. The default is the device of *fit*, or the one that
+        ``LOOPYPERF_DEVICE`` names, or this machine's OpenCL device.
+    model : str, optional
+        The model to show first (see :func:`loopyperf.explain`).
+    models : iterable of str, optional
+        All models to evaluate. The default is all in :data:`loopyperf.MODELS`.
+    fit : Fit, ResidualModel or path, optional
+        A fit or residual model (see :func:`loopyperf.explain`).
+    about : str, optional
+        A description of the kernel. Empty lines separate paragraphs.
+    findings : bool, optional
+        Whether to simulate changes that may make the kernel faster.
+    typical : mapping, optional
+        Typical iteration counts of loops and shares of conditions that depend on data, by name.
+    parameters : mapping, optional
+        Sizes by name, for sizes that have the name of an option.
+    **sizes : int
+        Values of the kernel's integer parameters.
+
+    Returns
+    -------
+    Report
+        The page. ``save`` writes it, and ``explanation`` has the data.
+
+    Raises
+    ------
+    LoopyperfError
+        The errors of :func:`loopyperf.explain`, or Jinja2 or Pygments (the extra ``report``) are not installed.
+
+    Examples
+    --------
+    >>> import loopy as lp, numpy as np, loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...     name="doubled",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> page = lpp.report(knl, device="nvidia-titan-v", models=["pipeline", "roofline"], n=2**20)
+    >>> page.html()[:15]
+    '<!DOCTYPE html>'
     """
     explanation = explain(
         program,

@@ -1,7 +1,7 @@
-"""What limits a launch: how busy each resource is, what warps wait for, what is moved, how many groups reside.
+"""Review what limits a launch: utilization, stall reasons, memory traffic and occupancy.
 
-All of it is arithmetic on the launch and on the cycles that a model says it takes; waiting is counted in the trace of
-a short part of the simulation.
+The numbers follow from the launch and from the cycles that a model predicts. Stalls are counted in the trace of a short
+part of the simulation.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,27 +30,27 @@ from loopyperf.units import prefixed
 
 @dataclass(frozen=True, slots=True)
 class LineWork:
-    """What the instructions of a line of the source do on a pipeline or memory level."""
+    """The work of a source line on a pipeline or memory level."""
 
     line: str
-    """of the source"""
+    """source line"""
     resource: str
-    """the pipeline or memory level"""
+    """pipeline or memory level"""
     access: str
-    """the direction and the array, e.g. ``"load b"``; empty for instructions that access no memory"""
+    """direction and array, e.g. ``"load b"``; empty for instructions without memory access"""
     instructions: float
-    """that all warps execute on it, in all executions of the launch"""
+    """warp instructions executed on the resource, in all executions of the launch"""
     share: float
-    """of the device's peak; the shares of a resource add up to its utilization"""
+    """share of the device's peak; the shares of a resource add up to its utilization"""
 
 
 def warps_of(launch: TimedLaunch) -> float:
-    """Return how many warps execute *launch*, in all its executions."""
+    """Return the number of warps of *launch*, in all its executions."""
     return float(launch.all_groups * launch.warps_per_group * launch.times)
 
 
 def work_of(launch: TimedLaunch, utilization: Mapping[str, float]) -> tuple[LineWork, ...]:
-    """Return what each line of *launch* does on each resource; *utilization* is the share of its peak of each."""
+    """Return the work of each line on each resource; *utilization* is the share of peak by resource."""
     found: dict[tuple[str, str, str], tuple[float, float]] = {}
     for share, program in launch.shared():
         for each, times, request in zip(program.graph.instructions, program.times, program.requests, strict=True):
@@ -71,21 +71,21 @@ def work_of(launch: TimedLaunch, utilization: Mapping[str, float]) -> tuple[Line
 
 
 ALIKE = 1.05
-"""times: what is moved and what is touched are then about the same"""
+"""ratio of DRAM traffic to compulsory traffic up to which the two count as equal"""
 FULL = 0.999
-"""of the warp slots: nothing more would fit"""
+"""occupancy from which a core counts as full"""
 
-# {{{ how busy each resource is
+# {{{ utilization of resources
 
 
 def utilization(launch: TimedLaunch, cycles: float) -> dict[str, float]:
-    """Return pipeline or memory level -> the share of the device's peak that *launch* takes, the busiest first.
+    """Return the utilization of each pipeline and memory level, from 0 to 1, the busiest first.
 
-    *cycles* are those of one execution. A core that waits for others to end is idle: its pipelines count as idle.
+    *cycles* is the duration of one execution. The pipelines of an idle core count as idle.
     """
     busy = cached_for_launch(
         launch, LaunchDemand
-    ).busy  # of the mean warp: the last core's last groups may do less than others
+    ).busy  # of the mean warp, because the last groups may do less than others
     warps = launch.groups * launch.warps_per_group
     shares = {
         name: each * warps / cycles * (1.0 if is_of_device(name, launch) else launch.balance)
@@ -98,52 +98,54 @@ def utilization(launch: TimedLaunch, cycles: float) -> dict[str, float]:
 # }}}
 
 
-# {{{ what is moved
+# {{{ memory traffic
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What all executions of a launch move, in bytes."""
+    """The memory traffic of all executions of a launch, in bytes."""
 
     loaded: Mapping[str, float]
-    """level of memory -> bytes of global and local (stack) memory that loads move by way of it, the nearest first"""
+    """bytes of global and local (stack) memory that loads move through each level, the nearest level first"""
     stored: Mapping[str, float]
-    """the same of stores"""
+    """the same for stores"""
     local: float
-    """bytes that pass through the banks of a group's memory: a whole pass for each wavefront"""
+    """bytes through the banks of local memory, with a full wavefront for each request"""
     compulsory: float
-    """bytes that device memory moves at least: each sector that is touched, once in each direction"""
+    """minimum DRAM traffic: each accessed sector once in each direction"""
     cache: str = ""
-    """the last cache before device memory, where that moves more than it has to"""
+    """the last-level cache, if DRAM traffic exceeds the compulsory traffic"""
     working_set: float = 0.0
-    """bytes that the groups touch which reside on the device at once, where there is such a cache"""
+    """bytes accessed by all concurrent groups; 0 without such a cache"""
     capacity: float = 0.0
-    """bytes that it holds"""
+    """capacity of that cache, in bytes"""
 
     @property
     def moved(self) -> dict[str, float]:
-        """Return level of memory -> bytes of loads and stores, the nearest level first."""
+        """Return the bytes of loads and stores through each level, the nearest level first."""
         levels = dict.fromkeys([*self.loaded, *self.stored])
         return {level: self.loaded.get(level, 0.0) + self.stored.get(level, 0.0) for level in levels}
 
     @property
     def in_words(self) -> str:
-        """Return what device memory moves, beside what it moves at least, in a clause."""
+        """Return a clause that compares DRAM traffic with the compulsory traffic."""
         moved, least = (prefixed(each, "B") for each in (self.moved.get(DRAM, 0.0), self.compulsory))
-        times = f": {self.excess:.2g} times" if self.excess > ALIKE else ""
+        words = f"DRAM moves {moved}; compulsory traffic is {least}"
+        if self.excess > ALIKE:
+            words = f"DRAM moves {moved}, {self.excess:.2g} times the compulsory traffic of {least}"
         if self.working_set > self.capacity:
-            touched, held = (prefixed(each, "B") for each in (self.working_set, self.capacity))
-            times += f"; groups that run together touch {touched}, {self.cache} holds {held}"
-        return f"DRAM moves {moved}, the arrays touched are {least}{times}"
+            accessed, held = (prefixed(each, "B") for each in (self.working_set, self.capacity))
+            words += f"; concurrent groups access {accessed}, {self.cache} holds {held}"
+        return words
 
     @property
     def excess(self) -> float:
-        """Return how many times the compulsory traffic device memory moves; 1 where nothing is touched."""
+        """Return the ratio of DRAM traffic to compulsory traffic; 1 without memory accesses."""
         return self.moved.get(DRAM, 0.0) / self.compulsory if self.compulsory else 1.0
 
 
 def traffic_of(machine: MachineLaunch, launch: TimedLaunch) -> Traffic:
-    """Return what all executions of *launch* move by way of each level of memory, in bytes."""
+    """Return the memory traffic of all executions of *launch*."""
     warps = warps_of(launch)
     moved: dict[str, dict[str, float]] = {Opcode.LOAD: {}, Opcode.STORE: {}}
     local = 0.0
@@ -164,47 +166,47 @@ def traffic_of(machine: MachineLaunch, launch: TimedLaunch) -> Traffic:
 # }}}
 
 
-# {{{ how many groups reside on a core
+# {{{ occupancy
 
 
 @dataclass(frozen=True, slots=True)
 class Residents:
-    """How many groups of a launch reside on a core at once, and what one more would need."""
+    """The resident groups of a core, and what one more group would need."""
 
     warps: float
-    """that reside on a core at once: of a grid that fits at once, on average over the cores"""
+    """resident warps per core; the mean over the cores if the whole grid is resident at once"""
     slots: int
-    """warps that a core has room for"""
+    """warp slots per core"""
     groups: int
-    """that reside at once; fewer than fit where the grid has no more"""
+    """resident groups per core, limited by the grid"""
     fitting: int
-    """groups that a core has room for"""
+    """groups that fit on a core"""
     total: int
-    """groups that the core with most groups executes"""
+    """groups that the core with most groups executes in total"""
     registers: int
-    """of a work-item"""
+    """registers per work-item"""
     spilled: int
-    """registers of a work-item that local (stack) memory holds"""
+    """spilled registers per work-item"""
     limited_by: tuple[str, ...]
-    """the resources that have no room for another group; ``"grid"`` where there are no more groups"""
+    """the resources without room for another group, or ``"grid"`` if there are no more groups"""
     fewer_registers: int | None
-    """of a work-item, with which one group more fits, if nothing but registers has to change"""
+    """most registers per work-item with which one more group fits; None if registers are not the only limit"""
     less_local_memory: int | None
-    """bytes of a group, with which one group more fits, if nothing but local memory has to change"""
+    """most bytes of local memory per group with which one more group fits; None if it is not the only limit"""
 
     @property
     def share(self) -> float:
-        """Return the occupancy: warps that reside over those that a core has room for."""
+        """Return the occupancy: resident warps over warp slots."""
         return self.warps / self.slots
 
     @property
     def is_full(self) -> bool:
-        """Return whether every warp slot of the core is taken."""
+        """Return whether all warp slots of the core are occupied."""
         return self.share > FULL
 
 
 def residents_of(machine: MachineLaunch, launch: TimedLaunch) -> Residents:
-    """Return how many groups of a launch reside on a core at once, and what one more would need."""
+    """Return the resident groups of *launch* per core, and what one more group would need."""
     execution, room = launch.execution, machine.room
     at_once = min(execution.concurrent_groups, execution.total_groups)
     everything_fits = execution.total_groups <= execution.concurrent_groups
@@ -227,7 +229,7 @@ def residents_of(machine: MachineLaunch, launch: TimedLaunch) -> Residents:
 
 @dataclass(frozen=True, slots=True)
 class _Fits:
-    """What groups may take of a core of which so many are to fit."""
+    """Searches for the registers or local memory with which *groups* groups fit on a core."""
 
     device: Device
     work_items: int
@@ -256,33 +258,33 @@ class _Fits:
 # }}}
 
 
-# {{{ what each access asks for
+# {{{ accesses
 
 
 @dataclass(frozen=True, slots=True)
 class AccessReview:
-    """The accesses of an array by a line of the source: what one execution by a warp asks for, on average."""
+    """The accesses of an array by a source line, with means per execution by a warp."""
 
     line: str
-    """of the source"""
+    """source line"""
     kind: str
     """``"load"`` or ``"store"``"""
     array: str
-    """its name"""
+    """name of the array"""
     space: str
-    """a :class:`~loopyperf.counts.item.MemorySpace`"""
+    """memory space, a value of :class:`~loopyperf.counts.item.MemorySpace`"""
     executions: float
-    """by a warp, on average over all warps of the launch"""
+    """executions per warp, averaged over all warps of the launch"""
     sectors: float
-    """of global and local (stack) memory; 0 of a group's memory"""
+    """sectors of global or local (stack) memory; 0 for local memory of a group"""
     fewest_sectors: float
-    """that its elements fill"""
+    """sectors that the accessed elements fill"""
     wavefronts: float
-    """passes through the banks"""
+    """wavefronts (bank passes)"""
     fewest_wavefronts: float
-    """without bank conflicts"""
+    """wavefronts without bank conflicts"""
     reached: Mapping[str, float]
-    """level of memory -> share of the sectors that are moved from there, 1 of the nearest"""
+    """share of the sectors that reach each memory level; 1 for the nearest"""
 
     def hit_rate(self, level: str) -> float | None:
         """Return the hit rate of *level*, 0 to 1; None if no access reaches it or it is the last level."""
@@ -293,7 +295,7 @@ class AccessReview:
 
 
 def accesses_of(machine: MachineLaunch, launch: TimedLaunch) -> tuple[AccessReview, ...]:
-    """Return what the accesses of *launch* ask for, those that move most first."""
+    """Return the accesses of *launch*, those with most sectors or wavefronts first."""
     sources = machine.representative.accesses
     found: dict[tuple[str, str, str, str], list[tuple[float, Request, float, float]]] = {}
     for executions, each, request in launch.requested():
@@ -309,7 +311,7 @@ def accesses_of(machine: MachineLaunch, launch: TimedLaunch) -> tuple[AccessRevi
 
 
 def _fewest(request: Request, profile: AccessProfile | None) -> tuple[float, float]:
-    """Return the sectors that the elements of an access fill, and its wavefronts without conflicts."""
+    """Return the sectors that the elements of an access fill, and its wavefronts without bank conflicts."""
     if profile is None or not profile.number:
         return request.sectors, request.wavefronts
     if request.served is not None:
@@ -346,60 +348,60 @@ def _access(
 # }}}
 
 
-# {{{ all of it
+# {{{ review of a launch
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchReview:
-    """What limits a launch, in numbers."""
+    """The quantities that limit a launch."""
 
     name: str
-    """of the device program"""
+    """name of the device program"""
     seconds: float
-    """of all executions, without what launching costs"""
+    """run time of all executions, without launch overhead"""
     times: int
-    """how often it is executed"""
+    """number of executions"""
     groups: int
-    """of one execution"""
+    """groups of one execution"""
     work_items: int
-    """of a group"""
+    """work-items per group"""
     warps: float
-    """that execute it, in all executions"""
+    """warps of all executions"""
     utilization: Mapping[str, float]
-    """pipeline or memory level -> share of the device's peak, the busiest first"""
+    """utilization by pipeline or memory level, the busiest first"""
     pipeline_of_local: str
-    """the pipeline of local memory"""
+    """pipeline that serves local memory"""
     of_local: float
-    """the share of local memory in what that pipeline does; 1 where it does nothing"""
+    """share of local memory in the work of that pipeline; 1 if it is unused"""
     balance: float
-    """share of the time in which the mean core has work: 1 where all cores have as much"""
+    """share of the time for which the mean core has work; 1 if all cores have equal work"""
     waiting: Waiting | None
-    """what warps wait for; None where a core cannot be simulated"""
+    """stall reasons; None if a core cannot be simulated"""
     traffic: Traffic
-    """what its executions move"""
+    """memory traffic of all executions"""
     residents: Residents
-    """how many groups reside on a core"""
+    """resident groups per core"""
     accesses: tuple[AccessReview, ...]
-    """of memory, those that move most first"""
+    """memory accesses, those with most sectors or wavefronts first"""
     work: tuple[LineWork, ...]
-    """what each line does on each pipeline and memory level"""
+    """work of each line on each pipeline and memory level"""
 
     @property
     def busiest(self) -> str:
-        """Return the pipeline or memory level that is busiest; empty where nothing is."""
+        """Return the busiest pipeline or memory level; empty if there is none."""
         return next(iter(self.utilization), "")
 
     def waits_for(self, cause: Wait) -> float:
-        """Return which share of all waiting is for *cause*; 0 where that is not known."""
+        """Return the share of stall cycles due to *cause*; 0 if unknown."""
         return 0.0 if self.waiting is None else self.waiting.total.get(cause, 0.0)
 
 
 def review_of(
     machine: MachineLaunch, launch: TimedLaunch, seconds: float, busy: Mapping[str, float] | None = None
 ) -> LaunchReview:
-    """Return what limits *launch*, which takes so many *seconds* in all its executions.
+    """Return the review of *launch*, which takes *seconds* in all its executions.
 
-    *busy* has the share of the peak of each pipeline where a fit tells it; else it is that of the device's parameters.
+    *busy* is the utilization by pipeline if a fit provides it; by default, it follows from the device parameters.
     """
     cycles = seconds * launch.device.needed("clock") / launch.times
     pipeline = InstructionTimes(launch.device).pipeline_of("local")
@@ -428,7 +430,7 @@ def review_of(
 
 
 def of_local(launch: TimedLaunch, pipeline: str) -> float:
-    """Return the share of local memory in what *pipeline* does; 1 where it does nothing."""
+    """Return the share of local memory in the work of *pipeline*; 1 if it is unused."""
     every = local = 0.0
     for executions, instruction, times in launch.executed():
         busy = sum(float(time.issue) for time in times if time.pipeline == pipeline) * executions

@@ -1,12 +1,12 @@
-"""A kernel under the roofs of a device: the data of the roofline chart.
+"""Roofline of a kernel on a device: the data of the roofline chart.
 
     P ≤ min(P_peak, I_m · B_m),        I_m = F / D_m        for each memory m
 
-with the performance P (flop/s), the flop F of a launch, the bytes D_m that it moves by way of the memory m, and its
-bandwidth B_m. Each memory so has an intensity of its own; that of device memory is the one of Williams et al., the
-others are those of the hierarchical roofline (Yang et al.). All is at the clock under load, that of the latencies.
-A launch lies at F over the seconds T that a model predicts, below the F/T_min of the model ``roofline``, which is
-attainable.
+Here P is the performance (flop/s), F the flop of a launch, D_m the bytes that it moves through memory level m, and B_m
+the bandwidth of that level. Each memory level has its own arithmetic intensity I_m: that of device memory is the one of
+Williams et al., the others are those of the hierarchical roofline (Yang et al.). All rates are at the clock under load,
+the clock of the latencies. A launch is drawn at F/T, where T is the time that a model predicts, below the attainable
+performance F/T_min, where T_min is the time by the ``roofline`` model.
 
 S. Williams, A. Waterman and D. Patterson, Roofline, 2009; C. Yang, T. Kurth and S. Williams, Hierarchical Roofline
 Analysis for GPUs, 2020; Lemeire, section 2.1.
@@ -51,148 +51,148 @@ FLOPS: Mapping[str, int] = {
     Opcode.DIV: 1,
     Opcode.POW: 1,
 }
-"""kind of a machine instruction of a floating-point type -> flop of a lane"""
+"""flop per lane of each floating-point opcode"""
 MULTIPLY_ADD = 2
-"""flop"""
+"""flop per multiply-add"""
 MULTIPLY_ADDS, SPECIAL, ISSUE_LIMIT = "{} multiply-adds", "special functions", "issue limit"
-"""names of peaks; the first is that of a type"""
+"""names of peaks; the first is a format for the data type"""
 OF_MULTIPLY_ADDS = frozenset({Opcode.ADD, Opcode.MUL, Opcode.FMA})
-"""kinds of machine instructions that multiply-adds are a peak of"""
-OF_ALL_LANES = "flop of lanes that a condition turns off count as well"
+"""opcodes limited by the peak of multiply-adds"""
+OF_ALL_LANES = "flop counts include lanes that are masked off by conditions"
 TOUCHING = 0.1
-"""of the time: a memory that is busy so much less is not what bounds; cores with fewer groups make small differences"""
+"""relative tolerance for a memory's busy time to count as the bound, because uneven groups per core make it differ"""
 PredictedLaunch = tuple[float, tuple[str, ...]]
-"""the seconds of all executions of a launch, without what launching costs, and what they rest on, in sentences"""
+"""seconds of all executions of a launch, without launch overhead, and notes"""
 LaunchPredictor = Callable[[TimedLaunch], PredictedLaunch]
-"""raises :class:`LoopyperfError` for a launch that it cannot predict"""
+"""predicts a launch, or raises :class:`LoopyperfError`"""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchUnderRoofs:
-    """What a launch does in all its executions, how long that takes by a model, and at least."""
+    """The work of a launch in all its executions, its predicted time, and its lower bound."""
 
     name: str
-    """of the device program"""
+    """name of the device program"""
     flops: float
-    """flop that its machine instructions do; lanes that a condition turns off count as those that it does not"""
+    """flop of its machine instructions, including lanes that are masked off by conditions"""
     moved: Mapping[str, float]
-    """memory -> bytes that are moved by way of it"""
+    """bytes moved through each memory"""
     seconds: float
-    """by the model ``roofline``: the core with most groups is busy so long; without what a launch costs"""
+    """lower bound by the ``roofline`` model: busy time of the core with most groups, without launch overhead"""
     bound: str
-    """the subsystem that is busy longest"""
+    """pipeline or memory level with the longest busy time"""
     predicted: float | None = None
-    """seconds by :attr:`Roofline.model`, without what launching costs; None where the model has no answer"""
+    """seconds predicted by :attr:`Roofline.model`, without launch overhead; None without a prediction"""
     roof: str = ""
-    """the memory or the peak whose roof bounds it; empty where what is busy longest has no roof"""
+    """memory or peak whose roof bounds the launch; empty if :attr:`bound` has no roof"""
     memory: str = ""
-    """the memory that is busy longest; empty where something else is"""
+    """the memory that bounds the launch; empty if no memory does"""
 
     @property
     def attainable(self) -> float:
-        """Return what the roofs allow, in flop/s; 0 for a launch that takes no time, which does nothing."""
+        """Return the attainable performance in flop/s; 0 for a launch without work."""
         return self.flops / self.seconds if self.seconds else 0.0
 
     @property
     def performance(self) -> float:
-        """Return what is predicted, in flop/s; what is attainable where the model has no answer."""
+        """Return the predicted performance in flop/s; without a prediction, the attainable one."""
         return self.flops / self.predicted if self.predicted else self.attainable
 
     @property
     def share(self) -> float | None:
-        """Return which share of what is attainable is predicted; None where the model has no answer.
+        """Return predicted over attainable performance; None without a prediction.
 
-        It is above 1 where the model sees less than the roofline.
+        It is above 1 if the model omits a cost that the roofline includes.
         """
         return self.seconds / self.predicted if self.predicted else None
 
     @property
     def share_in_words(self) -> str:
-        """Return the share in percent with what bounds the launch; empty where the model has no answer."""
+        """Return the share in percent with the bound; empty without a prediction."""
         if self.share is None:
             return ""
-        allows = f"its roof allows ({self.roof})" if self.roof else f"{self.bound} allows, which has no roof"
-        return f"{in_percent(self.share)} of what {allows}"
+        limit = f"its roof ({self.roof})" if self.roof else f"the limit by {self.bound}, which has no roof"
+        return f"{in_percent(self.share)} of {limit}"
 
     @property
     def intensities(self) -> dict[str, float]:
-        """Return memory -> flop for each byte that is moved by way of it."""
+        """Return the arithmetic intensity of each memory, in flop/B."""
         return {memory: self.flops / moved for memory, moved in self.moved.items() if moved}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the launch as plain values that JSON can hold, with what follows from them."""
+        """Return the launch, including derived quantities, as JSON-serializable values."""
         derived = {"attainable": self.attainable, "performance": self.performance, "share": self.share}
         return {**asdict(self), **derived, "intensities": self.intensities}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Roofline(Shown):
-    """The roofs of a device, and the launches of a kernel under them."""
+    """The roofs of a device, and the launches of a kernel below them."""
 
     kernel: str
     """name of the kernel"""
     sizes: Mapping[str, Any]
-    """values of its parameters, by name"""
+    """parameter values by name"""
     device: str
     """short name of the device, e.g. ``"nvidia-v100"``"""
     bandwidths: Mapping[str, float]
-    """memory -> B/s of the whole device, the nearest to the core first; memories of one pipeline are one"""
+    """bandwidths of the whole device in B/s by memory, nearest first; memories that share a pipeline are combined"""
     peaks: Mapping[str, float]
-    """what is limited -> flop/s of the whole device: multiply-adds by type, special functions, issues"""
+    """peaks of the whole device in flop/s: multiply-adds by data type, special functions, issue limit"""
     launches: tuple[LaunchUnderRoofs, ...]
-    """one for each device program, in the order of the program"""
+    """launches in program order"""
     notes: tuple[str, ...]
-    """roofs that the device's description does not state, and what was assumed, in sentences"""
+    """missing roofs and assumptions"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """what was stated of what the source does not tell"""
+    """the given typical iteration counts and condition shares, by name"""
     model: str = "pipeline"
-    """the model that predicts the times of launches"""
+    """model that predicts the launches"""
 
     @property
     def below_all_roofs(self) -> str:
-        """Return a sentence on the launches that are bound by what no roof is of; empty where there are none."""
+        """Return a remark on launches whose bound has no roof; empty if there are none."""
         below = [launch for launch in self.launches if launch.flops and not launch.roof]
         if not below:
             return ""
         bounds = list(dict.fromkeys(launch.bound for launch in below))
         have, names = "has" if len(bounds) == 1 else "have", ", ".join(launch.name for launch in below)
-        return f"{' and '.join(bounds)} {have} no roof: what {names} can attain lies below all of them"
+        return f"{' and '.join(bounds)} {have} no roof; the attainable performance of {names} is below all roofs"
 
     def report_text(self) -> ReportText:
-        """Return the launches with what bounds them, and the roofs."""
+        """Return the launches with their bounds, and the roofs."""
         roofs = [(name, prefixed(each, "B/s")) for name, each in self.bandwidths.items()]
         roofs += [(name, prefixed(each, "flop/s")) for name, each in self.peaks.items()]
         return ReportText(
-            question=f"{called(self.kernel, self.sizes, self.typical)} under the roofs of {self.device}",
-            answer=f"{number_of(len(self.launches), 'launch')}, {self._seconds} beside what launching takes",
-            tables=[self._launches(), self._of_memories(), Table(("roof", "at most"), roofs)],
+            question=f"roofline of {called(self.kernel, self.sizes, self.typical)} on {self.device}",
+            answer=f"{number_of(len(self.launches), 'launch')}, {self._seconds} without launch overhead",
+            tables=[self._launches(), self._of_memories(), Table(("roof", "peak"), roofs)],
             remarks=list(filter(None, [self.below_all_roofs])),
             notes=self.notes,
         )
 
     @property
     def _seconds(self) -> str:
-        """Return how long all launches take by the model, if it has an answer for all of them, and at least."""
-        at_least = f"{duration(sum(each.seconds for each in self.launches))} at least"
+        """Return the predicted time of all launches, if all are predicted, and the lower bound."""
+        at_least = f"at least {duration(sum(each.seconds for each in self.launches))}"
         known = [each.predicted for each in self.launches if each.predicted is not None]
         return at_least if len(known) < len(self.launches) else f"{duration(sum(known))} by {self.model}, {at_least}"
 
     def _launches(self) -> Table:
-        """Return how long each launch takes, by the model and at least, and what bounds it."""
-        headings = ("launch", "bound", "roof", "predicted", "at least", "share")
+        """Return the table of predicted times, lower bounds and bounds of the launches."""
+        headings = ("launch", "bound by", "roof", "predicted", "lower bound", "share")
         return Table(headings, [_times(each) for each in self.launches], text=3)
 
     def _of_memories(self) -> Table:
-        """Return performances and intensities of the launches, or what they move where none does any flop."""
+        """Return the table of performance and intensities, or of traffic if no launch does any flop."""
         memories = tuple(self.bandwidths)
         if not any(each.flops for each in self.launches):
             moved = [(each.name, *_moved(each, memories)) for each in self.launches]
-            return Table(("launch", *(f"moved, {name}" for name in memories)), moved)
+            return Table(("launch", *(f"traffic, {name}" for name in memories)), moved)
         rows = [(each.name, *_performances(each), *_intensities(each, memories)) for each in self.launches]
         return Table(("launch", "performance", "attainable", *(f"flop/B, {name}" for name in memories)), rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as plain values that JSON can hold; times are in seconds."""
+        """Return the roofline as JSON-serializable values, in base SI units."""
         return {
             "kernel": self.kernel,
             "sizes": plain(self.sizes),
@@ -229,19 +229,20 @@ def _intensities(launch: LaunchUnderRoofs, memories: Iterable[str]) -> Iterator[
 
 
 def roofline_of(kernel: TimedProgram, model: str, predict: LaunchPredictor) -> Roofline:
-    """Return the data of the chart of *kernel*, with the times of launches that *predict* has by *model*.
+    """Return the roofline of *kernel*, with the launches' times by *predict*, which evaluates *model*.
 
-    A launch that has none lies on its roof, and a note says why. Sizes and typical values are left to the caller.
+    A launch without a prediction lies on its roof, and a note gives the reason. The caller sets sizes and typical
+    values.
 
-    Raises :class:`MissingNumberError` for a number that the description of the device lacks and the roofs need.
+    Raises :class:`MissingNumberError` if the device lacks a parameter that the roofs need.
     """
     roofs = _Roofs(kernel.device)
     bandwidths, peaks = roofs.bandwidths(), roofs.peaks()
     predicted = [_predicted(launch, model, predict) for launch in kernel.launches]
     pairs = zip(kernel.launches, predicted, strict=True)
     launches = tuple(_under_roofs(launch, roofs, bandwidths, peaks, seconds) for launch, (seconds, _) in pairs)
-    missing = (f"{name} is not described: there is no such roof" for name in roofs.missing)
-    notes = dict.fromkeys([*missing, *notes_of(kernel, ()), *(note for _, said in predicted for note in said)])
+    missing = (f"{name} is unknown; no roof for it" for name in roofs.missing)
+    notes = dict.fromkeys([*missing, *notes_of(kernel, ()), *(note for _, reasons in predicted for note in reasons)])
     return Roofline(kernel.kernel, {}, kernel.device.slug, bandwidths, peaks, launches, tuple(notes), model=model)
 
 
@@ -249,37 +250,37 @@ def _predicted(launch: TimedLaunch, model: str, predict: LaunchPredictor) -> tup
     try:
         seconds, notes = predict(launch)
     except LoopyperfError as error:
-        return None, (f"{launch.name} lies on its roof, as {model} has no answer: {error}",)
+        return None, (f"{launch.name} is drawn on its roof: {model!r} cannot predict it: {error}",)
     if seconds > 0:
         return seconds, notes
-    return None, (*notes, f"{launch.name} lies on its roof, as {model} predicts {duration(seconds)}")
+    return None, (*notes, f"{launch.name} is drawn on its roof: {model!r} predicts {duration(seconds)}")
 
 
 # {{{ the device
 
 
 class _Roofs:
-    """What a device can do, as far as its description states it."""
+    """Computes bandwidths and peaks from the device parameters."""
 
     def __init__(self, device: Device) -> None:
         self.device, self.timing = completed(device), InstructionTimes(device)
         self.missing: dict[str, None] = {}
         self.cycles = device.needed("cores") * device.needed("clock")
-        """of all cores in a second"""
+        """cycles per second, summed over all cores"""
         self.levels: dict[str, list[str]] = {}
-        """pipeline -> the memories that it serves, the nearest to the core first"""
+        """memory levels by pipeline, the nearest to the core first"""
         for level in self.device.memory:
             self.levels.setdefault(self.timing.pipeline_of(level.name), []).append(level.name)
 
     def memory(self, level: str) -> str:
-        """Return what the memory is called that *level* is, with those whose pipeline it shares."""
+        """Return the combined name of *level* and the other levels of its pipeline."""
         return " and ".join(self.levels[self.timing.pipeline_of(level)])
 
     def bandwidths(self) -> dict[str, float]:
-        """Return memory -> B/s."""
+        """Return the bandwidth of each memory, in B/s."""
         found: dict[str, float] = {}
         for level in (level for levels in self.levels.values() for level in levels):
-            bandwidth = self._published(f"the bandwidth of {level}", lambda level=level: self._bandwidth(level))
+            bandwidth = self._published(f"bandwidth of {level}", lambda level=level: self._bandwidth(level))
             if bandwidth is not None:
                 found[self.memory(level)] = max(bandwidth, found.get(self.memory(level), 0.0))
         return found
@@ -290,15 +291,15 @@ class _Roofs:
         return self.cycles / float(level_issue(self.device, level, 1))
 
     def peaks(self) -> dict[str, float]:
-        """Return what is limited -> flop/s."""
+        """Return the peaks by name, in flop/s."""
         lanes, device = self.device.needed("warp_size") * self.cycles, self.device
-        asked: dict[str, Callable[[], float]] = {
+        formulas: dict[str, Callable[[], float]] = {
             MULTIPLY_ADDS.format("f32"): lambda: MULTIPLY_ADD * lanes / device.issue_latency("fma", "f32"),
             MULTIPLY_ADDS.format("f64"): lambda: MULTIPLY_ADD * lanes / device.issue_latency("fma", "f64"),
             SPECIAL: lambda: lanes / device.issue_latency("special", "f32"),
             ISSUE_LIMIT: lambda: MULTIPLY_ADD * lanes * device.needed("issue_limit"),
         }
-        found = {name: self._published(f"the throughput of {name}", peak) for name, peak in asked.items()}
+        found = {name: self._published(f"throughput of {name}", peak) for name, peak in formulas.items()}
         return {name: peak for name, peak in found.items() if peak is not None}
 
     def _published(self, name: str, number: Callable[[], float]) -> float | None:
@@ -348,7 +349,7 @@ def _under_roofs(
 
 
 def _peak_of(launch: TimedLaunch, bound: str, peaks: Collection[str]) -> str:
-    """Return which of *peaks* bounds *launch* if *bound* is busy longest; empty where that does no flop."""
+    """Return which of *peaks* bounds *launch*, given its bound; empty if *bound* executes no flop."""
     if bound == ISSUE:
         return ISSUE_LIMIT
     found: dict[str, float] = {}
@@ -366,7 +367,7 @@ def _flops(instruction: Instruction) -> int:
 
 
 def _moved_by_warp(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
-    """Yield levels of memory, each with bytes that an access of the mean warp moves by way of it."""
+    """Yield (memory level, bytes) for each access of the mean warp."""
     for executions, each, request in launch.requested():
         if request.served is None:
             yield "local", executions * request.wavefronts * WAVEFRONT
@@ -378,7 +379,7 @@ def _moved_by_warp(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
 
 
 ROOFLINE: ResultKind[Roofline] = json_result_kind("roofline", 256, Roofline)
-"""without sizes and typical values, which are those of who asks"""
+"""cached rooflines, without sizes and typical values"""
 
 
 def roofline(
@@ -391,18 +392,72 @@ def roofline(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> Roofline:
-    """Return the roofs of *device*, in flop/s and B/s, and the flop and bytes of each launch of *program* at one size.
+    """Return the roofline of *program* on *device* at one size: the roofs, and the flop and bytes of each launch.
 
-    :func:`loopyperf.explain.plots.plot_roofline` draws it. The bytes follow from the kernel's addresses, as for all
-    models of a device. Each launch has the seconds that the model ``"pipeline"`` predicts and a lower bound by
-    ``"roofline"``, both without launch overhead. *predictor*, of another model of a device or a
-    fit of its pipelines, takes the place of *device* and of that model (see :func:`loopyperf.predictor`). A launch of
-    which the model has no answer lies on its roof, and the ``notes`` say why. Sizes are single integers; *device*,
-    *typical* and *parameters* are those of :func:`loopyperf.estimate` with a model of a device.
+    Parameters
+    ----------
+    program : loopy.TranslationUnit
+        Kernel or program.
+    device : str, path or Device, optional
+        Name, parameter file or loaded device. The default is the one that ``LOOPYPERF_DEVICE`` names, or else this
+        machine's OpenCL device.
+    predictor : Predictor, optional
+        A predictor (see :func:`loopyperf.predictor`) to use instead of *device* and of the ``"pipeline"`` model. Its
+        model must be one with device parameters, or a fit of pipelines.
+    typical : mapping, optional
+        Typical iteration counts of loops and shares of conditions that depend on data, by name.
+    parameters : mapping, optional
+        Sizes by name, for sizes that have the name of an option.
+    **sizes : int
+        Values of the kernel's integer parameters.
 
-    Raises :class:`ParameterError` for a predictor that is of no device; and it, :class:`KernelError`,
-    :class:`UncountableError`, :class:`UnknownDeviceError`, :class:`MissingNumberError` and :class:`OccupancyError` as
-    :func:`loopyperf.estimate` does. Source: Williams et al., 2009; Yang et al., 2020.
+    Returns
+    -------
+    Roofline
+        Bandwidths in B/s and peaks in flop/s, and for each launch its flop, its bytes through each memory, and its
+        predicted time and lower bound in seconds, without launch overhead. A launch without a prediction lies on its
+        roof, and ``notes`` has the reason.
+
+    Raises
+    ------
+    ParameterError
+        A size or an option is invalid, or *predictor* does not predict launches.
+    KernelError
+        Loopy cannot prepare the kernel.
+    UncountableError
+        The kernel contains a construct without an exact count.
+    UnknownDeviceError
+        The device is unknown.
+    MissingNumberError
+        The device lacks a parameter that the roofs or the model need.
+    OccupancyError
+        The groups are too large for the device.
+
+    See Also
+    --------
+    loopyperf.explain.plots.plot_roofline : Draw the result.
+
+    Notes
+    -----
+    The bytes follow from the addresses of the accesses and the sizes of the caches. Sources: Williams et al., 2009;
+    Yang et al., 2020.
+
+    Examples
+    --------
+    >>> import loopy as lp, numpy as np, loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...     name="doubled",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> launch = lpp.roofline(knl, device="nvidia-titan-v", n=2**20).launches[0]
+    >>> launch.bound
+    'DRAM'
+    >>> launch.intensities["DRAM"]  # 1 flop per 8 bytes
+    0.125
     """
     case = Case(program, merged_sizes(parameters, sizes), typical)
     if predictor is None:
@@ -412,19 +467,19 @@ def roofline(
 
 
 def roofline_at(case: Case, device: Device, predictor: Predictor | None = None) -> Roofline:
-    """Return *case* under the roofs of *device*, or of that of *predictor*, which predicts then; see :func:`roofline`.
+    """Return the roofline of *case* on *device*, or on that of *predictor*; see :func:`roofline`.
 
-    Raises :class:`ParameterError` for a predictor that is not of a model of a device.
+    Raises :class:`ParameterError` for a predictor that does not predict launches.
     """
     by = DevicePredictor(SIMULATED, device.slug, parameters=device) if predictor is None else _of_device(predictor)
-    asked = (by.parameters, case.typical, case.sizes, *by.depends_on)
+    key = (by.parameters, case.typical, case.sizes, *by.depends_on)
 
     def find() -> Roofline:
         kernel, notes = by.timed(case)
         found = roofline_of(kernel, by.model, _without_launching(by, kernel))
         return replace(found, notes=tuple(dict.fromkeys([*found.notes, *by.notes, *notes])))
 
-    found = found_once(ROOFLINE, case.kernel, asked, find)
+    found = found_once(ROOFLINE, case.kernel, key, find)
     return replace(found, sizes=dict(case.sizes), typical=dict(case.typical or {}))
 
 
@@ -432,13 +487,13 @@ def _of_device(given: Predictor) -> DevicePredictor:
     if isinstance(given, DevicePredictor):
         return given
     raise ParameterError(
-        f"a roofline needs the time of each launch: give a predictor of a model of a device, such as {SIMULATED!r}, or "
-        f"of a fit of pipelines; received one of {given.model!r}"
+        f"a roofline needs the time of each launch, which {given.model!r} does not predict; pass a predictor of "
+        f"{SIMULATED!r} or another model with device parameters"
     )
 
 
 def _without_launching(by: DevicePredictor, kernel: TimedProgram) -> LaunchPredictor:
-    """Return what predicts a launch of *kernel* alone, without what launching it costs."""
+    """Return a function that predicts a launch of *kernel*, without launch overhead."""
 
     def predict(launch: TimedLaunch) -> PredictedLaunch:
         answer = by.time(kernel.alone(launch))

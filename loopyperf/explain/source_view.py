@@ -1,4 +1,4 @@
-"""The source of a kernel line by line with costs and accesses, beside the code that is generated."""
+"""List a kernel's source line by line, and the code that Loopy generates for it."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,40 +25,40 @@ Kind = Literal["launch", "loop", "barrier", "instruction", "other"]
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """A line of a listing."""
+    """A line of a source listing."""
 
     kind: Kind
-    """``"other"`` is what costs are attributed to that no line of the source is"""
+    """kind of line; ``"other"`` is a source of costs that is not a source line"""
     depth: int
-    """loops and launches around it"""
+    """nesting depth in launches and loops"""
     text: str
-    """without what it is indented by"""
+    """text without indentation"""
     source: str
-    """name of the line in :attr:`loopyperf.models.result.BreakdownRow.source`; empty for loops, which cost nothing"""
+    """name in :attr:`loopyperf.models.result.BreakdownRow.source`; empty for loops, which have no costs"""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the line as plain values that JSON can hold."""
+        """Return the line as JSON-serializable values."""
         return {"kind": self.kind, "depth": self.depth, "text": self.text, "source": self.source}
 
 
 def listing_of(kernel: Kernel) -> tuple[SourceLine, ...]:
-    """Return the lines of *kernel* in the order of its schedule, with the bounds of loops and the sizes of grids."""
+    """Return the lines of *kernel* in schedule order, with loop bounds and grid sizes."""
     return tuple(_Listing(kernel).lines())
 
 
 class _Listing:
-    """A walk along the schedule, which knows what is around it."""
+    """Walks the schedule and keeps track of the enclosing launch and loops."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.launches = {launch.name: launch for launch in kernel.launches}
         self.depth = 0
         self.loops: list[str] = []
-        """that are entered, those on the host included"""
+        """entered loops, including those on the host"""
         self.numbering: Mapping[str, object] = {}
-        """the hardware inames of the launch, if any"""
+        """hardware inames of the current launch, if any"""
         self.barriers: Iterator[str] = iter(())
-        """labels of those that are still to come in the launch"""
+        """labels of the remaining barriers of the launch"""
 
     def lines(self) -> Iterator[SourceLine]:
         for item in cast("tuple[ScheduleItem, ...]", self.kernel.loopy_kernel.linearization):
@@ -92,7 +92,7 @@ class _Listing:
         return line
 
     def _loop(self, iname: str) -> str:
-        """Return the head of the loop over *iname*, whose bounds may depend on what is around it."""
+        """Return the header of the loop over *iname*, whose bounds may depend on enclosing loops and axes."""
         kernel = self.kernel.loopy_kernel
         assumed = isl.Set.from_basic_set(kernel.assumptions)
         points = isl.Set.from_basic_set(self._over(iname)).intersect_params(assumed)
@@ -101,7 +101,7 @@ class _Listing:
         return f"for {iname} in {first} .. {last}{', unrolled' if is_unrolled(kernel, iname) else ''}"
 
     def _over(self, iname: str) -> isl.BasicSet:
-        """Return the values of *iname*, given those of the loops and the hardware axes that it is in."""
+        """Return the domain of *iname*, with enclosing loops and hardware axes as parameters."""
         points = self.kernel.loopy_kernel.get_inames_domain(frozenset([iname]))
         around = {*self.loops, *self.numbering}
         for name in (name for name in points.get_var_names_not_none(SET) if name != iname):
@@ -122,7 +122,7 @@ def _launch(launch: Launch) -> str:
 
 
 def _factor(number: isl.PwAff, factors: int) -> str:
-    """Return *number* as one of so many *factors*: a sum is in parentheses."""
+    """Return *number* as text, in parentheses if it is a sum and one of several *factors*."""
     words = _in_words(number)
     return f"({words})" if factors > 1 and " " in words else words
 
@@ -132,7 +132,7 @@ def _in_words(number: isl.PwAff) -> str:
 
 
 def _statement(instruction: InstructionBase) -> str:
-    """Return what *instruction* does, after the conditions that it is under."""
+    """Return the statement of *instruction* as text, after its conditions."""
     if isinstance(instruction, MultiAssignmentBase):
         targets = ", ".join(map(str, cast("tuple[Any, ...]", instruction.assignees)))
         does = f"{targets} = {instruction.expression}" if targets else str(instruction.expression)
@@ -142,12 +142,12 @@ def _statement(instruction: InstructionBase) -> str:
         does = type(instruction).__name__
     conditions = sorted(map(str, cast("frozenset[Any]", instruction.predicates)))
     line = f"if {' and '.join(conditions)}: {does}" if conditions else does
-    # Loopy underlines the functions that it knows, letter by letter.
+    # Loopy underlines known functions with combining characters.
     return line.replace(UNDERLINE, "")
 
 
 ASSIGNED = re.compile(r"^\s*(?:[A-Za-z_][\w\s*]*?[\s*])?\*?([A-Za-z_]\w*)(?:\.\w+)?\s*(?:\[.*\])?\s*[-+*/]?=[^=]")
-"""the variable that a statement of C assigns"""
+"""matches a C assignment and captures the assigned variable"""
 BARRIER = re.compile(r"^\s*(?:barrier|__syncthreads)\s*\(")
 
 
@@ -156,43 +156,43 @@ class CodeLine:
     """A line of generated code."""
 
     text: str
-    """as Loopy writes it"""
+    """text of the line"""
     source: str
-    """the id of the instruction that it is of, or the label of the barrier; empty where that is not known"""
+    """id of the instruction, or label of the barrier; empty if unknown"""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCode:
-    """What Loopy generates for a kernel."""
+    """The code that Loopy generates for a kernel."""
 
     language: str
     """``"OpenCL C"`` or ``"CUDA"``"""
     lines: tuple[CodeLine, ...]
-    """in their order"""
+    """lines of the code"""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain values that JSON can hold."""
+        """Return the code as JSON-serializable values."""
         return {"language": self.language, "lines": [[each.text, each.source] for each in self.lines]}
 
 
 def generated_code(program: Program, kernel: Kernel) -> KernelCode:
-    """Return the code that Loopy generates for *program*, whose prepared *kernel* says which line is of what.
+    """Return the code that Loopy generates for *program*, with each line linked to its instruction in *kernel*.
 
-    Lines are matched by what they assign, in the order of the schedule. Raises :class:`KernelError` where Loopy
-    generates none.
+    Lines are matched by the variables that they assign, in schedule order. Raises :class:`KernelError` if code
+    generation fails.
     """
     unit = as_translation_unit(program)
     try:
         with without_dumps():
             code = cast("Any", lp.generate_code_v2(unit)).device_code()
     except (LoopyError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise KernelError(f"Loopy generates no code: {one_line(error)}") from error
+        raise KernelError(f"Loopy's code generation failed: {one_line(error)}") from error
     language = "CUDA" if isinstance(unit.target, CudaTarget) else "OpenCL C"
     return KernelCode(language, tuple(_linked(code.splitlines(), list(_statements(kernel)))))
 
 
 def _statements(kernel: Kernel) -> Iterator[tuple[str, str]]:
-    """Yield what each statement assigns, empty for a barrier, and its source, in the order of the schedule."""
+    """Yield the variable that each statement assigns (empty for a barrier) and its id, in schedule order."""
     barriers: Iterator[str] = iter(())
     launches = {launch.name: launch for launch in kernel.launches}
     for item in cast("Sequence[Any]", kernel.loopy_kernel.linearization):
@@ -207,7 +207,7 @@ def _statements(kernel: Kernel) -> Iterator[tuple[str, str]]:
 
 
 def _linked(lines: Sequence[str], statements: Sequence[tuple[str, str]]) -> Iterator[CodeLine]:
-    """Yield *lines* with their sources: of several statements that assign the same, the next one."""
+    """Yield *lines* with their statements: the next one in order that assigns the same variable."""
     place = 0
     for line in lines:
         found = ASSIGNED.match(line)

@@ -1,4 +1,4 @@
-"""What the warps of a core do, cycle by cycle, as a timeline that Perfetto draws: :func:`trace`."""
+"""Trace the warps of a core, cycle by cycle, as a timeline for Perfetto: :func:`trace`."""
 
 import json
 import os
@@ -25,76 +25,76 @@ from loopyperf.stages.case import Case, merged_sizes
 from loopyperf.stages.stages import timed_kernel
 
 EVENTS = 30_000
-"""of a trace, unless another number is asked for: some ten megabytes"""
+"""default maximum number of events, about ten megabytes"""
 FEWEST = 100
-"""events that a launch is to have: with fewer there is nothing to see"""
+"""minimum number of events per launch"""
 GENERATOR = "loopyperf.trace"
-"""is said in every trace of ours"""
+"""name of the generator in the metadata of the trace"""
 EACH = 4
-"""events that an issue has, about: on its pipeline, of its warp, and what that waits for"""
+"""approximate number of events per issue: on its pipeline, of its warp, and for its stalls"""
 
 
 @dataclass(frozen=True, repr=False)
 class LaunchTrace(Shown):
-    """What the core with most groups does of a launch, as far as it is simulated instruction by instruction."""
+    """The trace of a launch on the core with most groups, for the part that is simulated instruction by instruction."""
 
     name: str
-    """of the device program"""
+    """name of the device program"""
     explicit: Explicit
-    """the part of its run that is simulated, in cycles"""
+    """simulated part of the run, in cycles"""
     total_groups: int
-    """of the core"""
+    """groups that the core executes in total"""
     times: int
-    """that the launch is executed, each as the other"""
+    """number of identical executions of the launch"""
     clock: float
-    """cycles that are drawn as a second, in Hz: those of the core, or so many that one is drawn as a microsecond"""
+    """cycles per drawn second, in Hz: the core clock, or 1e6 to draw a cycle as a microsecond"""
     most: int
-    """events"""
+    """maximum number of events"""
 
     def __repr__(self) -> str:
         return f"<LaunchTrace of {self.name}: {self.explicit.groups:,} of {self.total_groups:,} groups>"
 
     def report_text(self) -> ReportText:
-        """Return how long each pipeline was taken, why it was idle, and for what warps waited."""
+        """Return the busy and idle shares of each pipeline, and the stall reasons of warps."""
         found = self.profile.report_text()
         return replace(found, question=f"{self.name}, {found.question}", notes=self.summary)
 
     @cached_property
     def profile(self) -> Profile:
-        """Return who issued what, when, where, and why not earlier."""
+        """Return the execution profile: each issue with its warp, time, pipeline and stalls."""
         return execution_profile(self.explicit.simulation)
 
     @cached_property
     def track(self) -> Track:
-        """Return what is drawn of it."""
+        """Return the drawn part as a track."""
         return Track(self.profile, f"core of {self.name}", self.clock, self.most)
 
     @property
     def summary(self) -> tuple[str, ...]:
-        """Return which part of the run is drawn, in sentences; nothing where all of it is."""
+        """Return notes on the parts of the run that are not drawn; empty if all of it is drawn."""
         return tuple(self._summary())
 
     def _summary(self) -> Iterator[str]:
         explicit = self.explicit
         if explicit.groups < self.total_groups:
             yield (
-                f"{self.name}: {explicit.groups:,} of the {self.total_groups:,} groups of the core are simulated "
-                "instruction by instruction; what the others take is extrapolated, and not drawn"
+                f"{self.name}: {explicit.groups:,} of the core's {self.total_groups:,} groups are simulated "
+                "instruction by instruction; the others are extrapolated and not drawn"
             )
         if explicit.is_shortened:
             yield (
-                f"{self.name}: loops have fewer passes than the kernel's, so that groups come to their end; the others "
-                "are extrapolated, and not drawn"
+                f"{self.name}: loops have fewer iterations than in the kernel, so that the groups finish; the "
+                "remaining iterations are extrapolated and not drawn"
             )
         drawn, issues = len(self.track.shown), len(self.profile.issues)
         if drawn < issues:
             yield (
-                f"{self.name}: of {issues:,} instructions the {drawn:,} that issue first are drawn, until cycle "
-                f"{float(self.track.cycles):,.0f} of {float(self.profile.cycles):,.0f}; ask for more events to see more"
+                f"{self.name}: the first {drawn:,} of {issues:,} issued instructions are drawn, until cycle "
+                f"{float(self.track.cycles):,.0f} of {float(self.profile.cycles):,.0f}; raise 'events' for more"
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is drawn, as plain values that JSON can hold; times are in cycles of the core."""
+        """Return the drawn and simulated numbers as JSON-serializable values; times are in core cycles."""
         return {
             "launch": self.name,
             "times": self.times,
@@ -109,29 +109,29 @@ class LaunchTrace(Shown):
 
 @dataclass(frozen=True, repr=False)
 class Trace(Shown):
-    """What a core does of each launch of a kernel."""
+    """The traces of a kernel's launches on one core."""
 
     kernel: str
     """name of the kernel"""
     sizes: Mapping[str, Any]
-    """values of its parameters, by name"""
+    """parameter values by name"""
     device: str
     """short name of the device, e.g. ``"nvidia-v100"``"""
     launches: tuple[LaunchTrace, ...]
-    """one for each device program, in the order of the program"""
+    """launches in program order"""
     notes: tuple[str, ...]
-    """what is not drawn, and what the device's description leaves open, in sentences"""
+    """parts that are not drawn, and assumed device parameters"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """what was stated of what the source does not tell"""
+    """the given typical iteration counts and condition shares, by name"""
 
     @cached_property
     def document(self) -> dict[str, Any]:
-        """Return the trace in Chrome's format, as plain values."""
+        """Return the trace in Chrome's trace event format, as JSON-serializable values."""
         return trace_document([launch.track for launch in self.launches], self._summary())
 
     @property
     def events(self) -> int:
-        """Return how many spans there are, names of tracks apart."""
+        """Return the number of spans, without the names of tracks."""
         return sum(event["ph"] == "X" for event in self.document["traceEvents"])
 
     def _summary(self) -> dict[str, Any]:
@@ -151,11 +151,11 @@ class Trace(Shown):
         return json.dumps(self.document, ensure_ascii=False)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the document to *path*; raises :class:`ParameterError` where that cannot be written."""
+        """Write the document to *path*; raises :class:`ParameterError` if writing fails."""
         write_file("the trace", path, self.to_json())
 
     def report_text(self) -> ReportText:
-        """Return what is drawn of each launch, and what is not."""
+        """Return the drawn cycles, instructions and groups of each launch."""
         rows = [
             (
                 launch.name,
@@ -185,42 +185,91 @@ def trace(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> Trace:
-    """Return what the warps of a core of *device* do when it executes *program*, in microseconds, for Perfetto to draw.
+    """Trace the warps of one core of *device* while it executes *program*, for display in Perfetto.
 
-    It is what the model ``"pipeline"`` simulates of the core with most groups: which warp issues which instruction,
-    when, and what it waits for. *predictor*, one of that model, takes the place of *device* (see
-    :func:`loopyperf.predictor`). Only the groups that are simulated instruction by instruction are drawn, not what the
-    model extrapolates from them to all groups and to further passes of long loops. What is left out is in the
-    ``notes``, and in the file.
+    The trace shows the core with most groups, as the ``"pipeline"`` model simulates it: which warp issues which
+    instruction, when, and what it waits for. It includes only groups and loop iterations that are simulated instruction
+    by instruction, not those that the model extrapolates from them.
 
-    *events* is the number of spans that are drawn at most, some four for each issued instruction: on its pipeline, of
-    its warp, and what that waits for. All launches share them, and each has at least 100. Times are those of the core's
-    clock; with *in_cycles* a cycle is drawn as a microsecond, so that none is too short to be seen. Sizes are single
-    integers; other options are those of :func:`loopyperf.estimate` with a model of a device.
+    Parameters
+    ----------
+    program : loopy.TranslationUnit
+        Kernel or program.
+    device : str, path or Device, optional
+        Name, parameter file or loaded device. The default is the one that ``LOOPYPERF_DEVICE`` names, or else this
+        machine's OpenCL device.
+    predictor : Predictor, optional
+        A predictor of the ``"pipeline"`` model (see :func:`loopyperf.predictor`) to use instead of *device*.
+    events : int, optional
+        Maximum number of spans, about four per issued instruction: on its pipeline, of its warp, and for its stalls.
+        All launches share them, with at least 100 each.
+    in_cycles : bool, optional
+        Whether to draw a cycle as a microsecond, so that all spans are long enough to be visible. By default, times are
+        those of the core clock.
+    typical : mapping, optional
+        Typical iteration counts of loops and shares of conditions that depend on data, by name.
+    parameters : mapping, optional
+        Sizes by name, for sizes that have the name of an option.
+    **sizes : int
+        Values of the kernel's integer parameters.
 
-    Raises :class:`ParameterError` for fewer than 100 events and for a predictor of another model; and it,
-    :class:`KernelError`, :class:`UncountableError`, :class:`UnknownDeviceError`, :class:`MissingNumberError` and
-    :class:`OccupancyError` as :func:`loopyperf.estimate` does.
+    Returns
+    -------
+    Trace
+        Spans in microseconds, in Chrome's trace event format; ``save`` writes the file. The ``notes``, also in the
+        file, list the parts that are not drawn.
+
+    Raises
+    ------
+    ParameterError
+        *events* is less than 100, *predictor* is of another model, or a size is invalid.
+    KernelError
+        Loopy cannot prepare the kernel.
+    UncountableError
+        The kernel contains a construct without an exact count.
+    UnknownDeviceError
+        The device is unknown.
+    MissingNumberError
+        The device lacks a parameter that the model needs.
+    OccupancyError
+        The groups are too large for the device.
+
+    Examples
+    --------
+    >>> import loopy as lp, numpy as np, loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...     name="doubled",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    >>> found = lpp.trace(knl, device="nvidia-titan-v", n=2**14, events=1000)
+    >>> [launch.name for launch in found.launches]
+    ['doubled']
+    >>> 0 < found.events <= 1000
+    True
     """
     if isinstance(events, bool) or not isinstance(events, int) or events < FEWEST:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ParameterError(f"events must be {FEWEST} or more; received {events!r}")
+        raise ParameterError(f"events must be an integer >= {FEWEST}, got {events!r}")
     described, merged = _simulated(predictor, device), merged_sizes(parameters, sizes)
     kernel = timed_kernel(Case(program, merged, typical), described)
     launches = kernel.launches
     clock = float(OF_A_CYCLE) if in_cycles else described.needed("clock")
     most = max(FEWEST, events // max(1, len(launches)))
     traces = tuple(_traced(launch, most, clock) for launch in launches)
-    said = [sentence for each in traces for sentence in each.summary]
-    notes = dict.fromkeys([*said, *notes_of(kernel)])
+    summaries = [sentence for each in traces for sentence in each.summary]
+    notes = dict.fromkeys([*summaries, *notes_of(kernel)])
     return Trace(kernel.kernel, dict(merged), described.slug, traces, tuple(notes), dict(typical or {}))
 
 
 def _simulated(given: Predictor | None, device: DeviceChoice | None) -> Device:
-    """Return the device that the predictor simulates which is *given*, or else the one for *device*."""
+    """Return the device parameters of the predictor *given*, or else those of *device*."""
     bound = given_or_named(given, device=device, model=None if given else SIMULATED)
     parameters = bound.device_parameters
     if bound.model != SIMULATED or parameters is None:
-        raise ParameterError(f"only {SIMULATED!r} simulates what a trace has; received a predictor of {bound.model!r}")
+        raise ParameterError(f"a trace needs the model {SIMULATED!r}, got a predictor of {bound.model!r}")
     return parameters
 
 

@@ -1,9 +1,9 @@
-"""What warps wait for: counted, and as a timeline, in the trace of a short part of the simulation.
+"""Stall reasons of warps, as totals and as a timeline, from the trace of a short part of the simulation.
 
-An issue waits for one thing after the other: for its group at a barrier, for an operand, for its pipeline, for an issue
-slot. What it waits for an operand is memory latency where a load from beyond the core computes that. What it waits for
-a pipeline is memory bandwidth where that is a level of memory that all cores share: a GPU's warps issue such loads and
-wait for their results, so that of Nsight Compute's stalls both are "long scoreboard".
+Before an issue, a warp waits for one thing after another: at a barrier for its group, for an operand, for its pipeline,
+and for an issue slot. Waiting for an operand counts as memory latency if a load from beyond the core produces it.
+Waiting for a pipeline counts as memory bandwidth if it is a memory level that all cores share. On a GPU, warps issue
+such loads and wait for the results, so that both correspond to Nsight Compute's "long scoreboard" stall.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,73 +25,73 @@ from loopyperf.pipeline.simulator import executed
 from loopyperf.pipeline.timed_program import TimedLaunch
 
 ISSUES = 12_000
-"""instructions that are traced to find what warps wait for"""
+"""number of traced issues"""
 WINDOW = 400
-"""cycles of a timeline"""
+"""length of a timeline in cycles"""
 WARPS = 16
-"""of a timeline, at most"""
+"""maximum number of warps in a timeline"""
 
 Wait = Literal["pipeline busy", "memory bandwidth", "memory latency", "dependency", "barrier", "issue"]
-"""for a pipeline of the core that others use; for a level of memory beyond the core that others use; for a load; for
-another result; for other warps of the group; for an issue slot"""
+"""stall reasons: a busy pipeline of the core; a busy memory level beyond the core; the result of a load; another
+result; other warps of the group; an issue slot"""
 WAITS: tuple[Wait, ...] = get_args(Wait)
 BUSY: tuple[Wait, ...] = ("pipeline busy", "memory bandwidth")
-"""what the utilization of pipelines and levels of memory shows already"""
+"""stall reasons that utilization already shows"""
 OF_MEMORY = (MemorySpace.GLOBAL, MemorySpace.PRIVATE)
 
 
 class Span(NamedTuple):
-    """A part of a timeline, in cycles from its beginning."""
+    """A span of a timeline, in cycles from its start."""
 
     row: int
-    """which warp, or which pipeline"""
+    """index of the warp or of the pipeline"""
     begin: float
-    """when it begins"""
+    """start in cycles"""
     end: float
-    """when it ends"""
+    """end in cycles"""
     what: str
-    """for what a warp waits; of a pipeline, the line of the source that keeps it busy"""
+    """stall reason of a warp, or source line that keeps a pipeline busy"""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """What some warps of a core do in a few hundred cycles, from the middle of the part that is simulated."""
+    """A timeline of some warps of a core over a few hundred cycles, from the middle of the simulated part."""
 
     cycles: float
-    """how many are shown"""
+    """length in cycles"""
     warps: tuple[int, ...]
-    """their numbers on the core"""
+    """numbers of the warps on the core"""
     waits: tuple[Span, ...]
-    """of these warps, in the order of :attr:`warps`"""
+    """stalls of the warps; rows are indices into :attr:`warps`"""
     issues: tuple[tuple[int, float], ...]
-    """of these warps: which, and when"""
+    """issues, as (index into :attr:`warps`, time in cycles)"""
     pipelines: tuple[str, ...]
-    """that are busy; of those that each partition of the core has, the first one"""
+    """busy pipelines; of those that each partition of the core has, only the first"""
     busy: tuple[Span, ...]
-    """of these pipelines, by all warps of the core"""
+    """busy spans of these pipelines, by all warps of the core"""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """For what the warps of a core wait, in shares of all of their waiting, by the instruction that waits."""
+    """Stall reasons of the warps of a core, as shares of stall cycles, by waiting instruction."""
 
     by_source: Mapping[str, Mapping[Wait, float]]
-    """line of the source -> for what its instructions wait -> share"""
+    """source line -> stall reason -> share"""
     timeline: Timeline
-    """what some of these warps do in a few hundred cycles"""
+    """timeline of some of these warps"""
 
     @property
     def total(self) -> dict[Wait, float]:
-        """Return for what warps wait -> its share, the greatest first."""
+        """Return the share of each stall reason, largest first."""
         found = {cause: sum((each.get(cause, 0.0) for each in self.by_source.values()), 0.0) for cause in WAITS}
         order: list[Wait] = sorted(WAITS, key=lambda cause: -found[cause])
         return {cause: found[cause] for cause in order if found[cause]}
 
 
 def waiting_of(launch: TimedLaunch) -> Waiting:
-    """Return for what warps wait in the part of *launch* that is simulated instruction by instruction.
+    """Return the stall reasons in the part of *launch* that is simulated instruction by instruction.
 
-    Raises :class:`MissingNumberError` for a latency that the device's description lacks.
+    Raises :class:`MissingNumberError` if the device lacks a latency.
     """
     scenario = explicit_scenario(launch, ISSUES)
     traced = _Traced(launch, scenario, executed(scenario, is_traced=True).trace)
@@ -100,7 +100,7 @@ def waiting_of(launch: TimedLaunch) -> Waiting:
 
 @dataclass(frozen=True)
 class _Traced:
-    """The trace of a core: a row for each issue."""
+    """The trace of a core, with one row per issue."""
 
     launch: TimedLaunch
     scenario: Scenario
@@ -108,11 +108,11 @@ class _Traced:
 
     @cached_property
     def instructions(self) -> list[Instruction]:
-        """Return those of all programs, numbered as in the trace."""
+        """Return the instructions of all programs, numbered as in the trace."""
         return [each for graph in self.scenario.graphs for each in graph.instructions]
 
     def by_source(self) -> dict[str, dict[Wait, float]]:
-        """Return line of the source -> for what its instructions wait -> share of all waiting."""
+        """Return source line -> stall reason -> share of stall cycles."""
         instructions = self.instructions
         found: dict[str, dict[Wait, float]] = {}
         for cause, rows, begin, end in self.waits():
@@ -125,7 +125,7 @@ class _Traced:
         return {source: {cause: each / every for cause, each in own.items()} for source, own in found.items()}
 
     def waits(self) -> Iterator[tuple[Wait, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield causes, each with the issues that waited for it, and from when to when, one after the other."""
+        """Yield each stall reason with a mask of the issues that waited for it, and the start and end times."""
         trace, instructions = self.trace, self.instructions
         loads = _loads(self.launch)
         is_load = np.array([_identity(each) in loads for each in instructions], dtype=bool)
@@ -135,25 +135,25 @@ class _Traced:
         before, is_first = np.zeros(len(trace), dtype=np.int64), np.ones(len(trace), dtype=bool)
         before[order[1:]] = trace[order[:-1], TIME]
         is_first[order[1:]] = trace[order[1:], WARP] != trace[order[:-1], WARP]
-        moment = np.where((trace[:, REASON] == AT_BARRIER) & ~is_first, before, trace[:, ABLE])
+        start = np.where((trace[:, REASON] == AT_BARRIER) & ~is_first, before, trace[:, ABLE])
         of_memory = (trace[:, SOURCE] >= 0) & is_load[np.maximum(trace[:, SOURCE], 0)]
         steps: tuple[tuple[int, Wait], ...] = (
             (ABLE, "barrier"), (RESULT, "dependency"), (VACATED, "pipeline busy"), (OPENED, "issue")
         )  # fmt: skip
         for column, cause in steps:
-            until = np.maximum(moment, trace[:, column])
-            waited = until > moment
+            until = np.maximum(start, trace[:, column])
+            waited = until > start
             if cause == "dependency":
-                yield "memory latency", waited & of_memory, moment, until
+                yield "memory latency", waited & of_memory, start, until
                 waited &= ~of_memory
             if cause == "pipeline busy":
-                yield "memory bandwidth", waited & of_shared, moment, until
+                yield "memory bandwidth", waited & of_shared, start, until
                 waited &= ~of_shared
-            yield cause, waited, moment, until
-            moment = until
+            yield cause, waited, start, until
+            start = until
 
     def timeline(self) -> Timeline:
-        """Return what some warps do in the middle of the trace."""
+        """Return the timeline of some warps in the middle of the trace."""
         clock, trace = self.scenario.clock, self.trace
         tick = float(clock.cycles(1))
         last = int(trace[:, TIME].max()) if len(trace) else 0
@@ -169,18 +169,18 @@ class _Traced:
         return Timeline((end - begin) * tick, tuple(warps), waits, issues, pipelines, busy)
 
     def _spans(self, rows: Mapping[int, int], begin: int, end: int, tick: float) -> Iterator[Span]:
-        """Yield for what the warps of *rows* wait between *begin* and *end*, in ticks."""
-        for cause, waited, moments, ends in self.waits():
-            seen = waited & (moments < end) & (ends > begin)
+        """Yield the stalls of the warps of *rows* between *begin* and *end*, in ticks."""
+        for cause, waited, starts, ends in self.waits():
+            seen = waited & (starts < end) & (ends > begin)
             numbers = self.trace[seen, WARP].tolist()
-            for warp, since, until in zip(numbers, moments[seen].tolist(), ends[seen].tolist(), strict=True):
+            for warp, since, until in zip(numbers, starts[seen].tolist(), ends[seen].tolist(), strict=True):
                 if warp in rows:
                     yield Span(rows[warp], (max(since, begin) - begin) * tick, (min(until, end) - begin) * tick, cause)
 
     def _busy(
         self, seen: NDArray[np.int64], begin: int, end: int, tick: float
     ) -> tuple[tuple[str, ...], tuple[Span, ...]]:
-        """Return the pipelines that issues which are *seen* take, and when; parts of a pipeline are one row each."""
+        """Return the pipelines that the issues *seen* use, and their busy spans; each partition has its own row."""
         instructions, latencies = self.instructions, [each for found in self.scenario.latencies for each in found]
         names = [name for name in self.scenario.subsystems if any(i.subsystem == name for i in instructions)]
         places: list[int] = seen[:, PLACE].tolist()
@@ -202,13 +202,13 @@ class _Traced:
 
 
 def _partition(pipeline: str) -> int:
-    """Return of which partition of the core *pipeline* is; 0 where there is one for all."""
+    """Return the partition of the core that *pipeline* belongs to; 0 if there is only one."""
     number = pipeline.rpartition(" ")[2]
     return int(number) if number.isdigit() else 0
 
 
 def _loads(launch: TimedLaunch) -> frozenset[tuple[str, str, int | None]]:
-    """Return the loads from beyond the core, each by what parts of it on several pipelines have in common."""
+    """Return the identities of loads from beyond the core; parts of a load on several pipelines share one identity."""
     return frozenset(
         _identity(each)
         for _, program in launch.shared()

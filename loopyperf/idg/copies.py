@@ -1,8 +1,8 @@
-"""Graphs with loops written out, several copies of the body for as many passes.
+"""Loop unrolling in graphs.
 
-A loop of T passes that is written out f-fold makes T // f passes of f copies each, and T mod f single copies follow.
-What each copy waits for is the same as before: where the pass that an edge leads from is known modulo f, it leads from
-one copy; where it is not, the edge has a condition for each.
+Unrolling a loop of T iterations by a factor f gives a loop of T // f iterations over f copies of the body, followed by
+T mod f single copies. The dependences of each execution stay the same: if the source iteration of an edge is known
+modulo f, the new edge leads from one copy; otherwise there is one conditional edge from each copy.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,28 +31,29 @@ from loopyperf.polyhedral.expressions import in_terms_of, names_of, times_held
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """One of the copies of a loop's body."""
+    """One copy of a loop's body."""
 
     number: int
+    """offset of the old iteration"""
     factor: int
-    """passes that one pass of the new loop stands for; 0 where there is no loop: then it is pass *number*"""
+    """old iterations per iteration of the new loop; 0 for a single copy, which is the old iteration *number*"""
     trips: int = 1
-    """of the new loop; single copies follow it"""
+    """trip count of the new loop"""
 
     def old_iteration(self, name: str) -> Iteration:
-        """Return the pass of the old loop *name* in terms of that of the new one."""
+        """Return the iteration of the old loop *name* in terms of that of the new loop."""
         return Affine(((name, self.factor),) if self.factor else (), self.number)
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
-    """A copied loop: which copies there are."""
+class _UnrolledLoop:
+    """The copies that an unrolled loop consists of."""
 
     copies: tuple[_Copy, ...]
 
     @classmethod
-    def of(cls, loop: Loop, factor: int) -> "_Written":
-        """Return the copies of *loop* written out *factor*-fold."""
+    def of(cls, loop: Loop, factor: int) -> "_UnrolledLoop":
+        """Return the copies of *loop* unrolled by *factor*."""
         if not isinstance(loop.trips, int) or (factor == 1 and (loop.trips > 1 or loop.is_counted)):
             return cls((_Copy(0, 1),))
         whole, rest = divmod(loop.trips, factor)
@@ -61,68 +62,70 @@ class _Written:
         return cls((*repeated, *(_Copy(whole * factor + number, 0) for number in range(rest))))
 
 
-SAME = _Written((_Copy(0, 1),))
-"""a loop that stays as it is"""
+SAME = _UnrolledLoop((_Copy(0, 1),))
+"""a loop that is not unrolled"""
 Chosen = tuple[int, ...]
-"""which of the copies of loops, from the outermost on, by their place"""
+"""index of the copy in each enclosing loop, outermost first"""
 Trips = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Context:
-    """Where copies of instructions stand that are in the same loops."""
+    """The copies of the enclosing loops in which copied instructions stand."""
 
     chosen: Chosen
-    """of the loops around"""
+    """the copies of the enclosing loops"""
     iterations: Mapping[str, Iteration]
-    """old loop -> its pass, in terms of the new ones, where it is another one"""
+    """old loop -> its iteration in terms of the new loops, for changed loops"""
     trips: Trips
-    """the new loops around, the outermost first, each with its number of passes"""
+    """(name, trip count) of the new enclosing loops, outermost first"""
     runs: dict[Any, int]
-    """of a condition: in how many of these passes it holds"""
+    """condition -> the number of iterations in which it holds"""
 
 
 class _Choice(NamedTuple):
-    """A copy that may be in some pass of the old loop."""
+    """A copy that may contain a given iteration of the old loop."""
 
     place: int
+    """index of the copy"""
     new: Iteration | None
-    """the pass of the new loop, if there is one"""
+    """iteration of the new loop, if there is one"""
     test: Any
-    """on what condition it is this copy; None for always"""
+    """condition under which it is this copy; None for always"""
 
 
 class _Origin(NamedTuple):
-    """Which copies an edge to a copy leads from."""
+    """The source of a new edge."""
 
     chosen: Chosen
     iterations: tuple[Iteration, ...]
     condition: Any
     distance: tuple[int, ...]
     is_open: bool
-    """by how many passes of the next loop it is earlier is not always the same"""
+    """whether the distance in the next inner loop is not constant"""
 
 
 class _Pattern:
-    """What edges have in common that lead from some loops to some loops in the same passes on the same condition."""
+    """Common data of the edges that have the same loops around their ends, the same iterations and condition."""
 
-    def __init__(self, graph: Idg, written: Sequence[_Written], edge: Edge) -> None:
+    def __init__(self, graph: Idg, unrolled: Sequence[_UnrolledLoop], edge: Edge) -> None:
         around, within = graph.loops_around[edge.source], graph.loops_around[edge.target]
         self.origins: dict[Chosen, list[_Origin]] = {}
-        self.condition = edge.condition, _depths(written, within, [edge.condition]), dict[Chosen, Any]()
-        """what it is, what moves it, and what is known already"""
+        self.condition = edge.condition, _depths(unrolled, within, [edge.condition]), dict[Chosen, Any]()
+        """the condition, the depths of the unrolled loops that it depends on, and cached results"""
         common = around[: common_depth(around, within)]
-        self.shared = [loop.name for loop in common if any(copy.factor for copy in written[loop.number].copies)]
-        """the loops around both ends that are still loops"""
-        depths = (_depths(written, within, [each]) for each in edge.iterations)
+        self.shared = [loop.name for loop in common if any(copy.factor for copy in unrolled[loop.number].copies)]
+        """names of the loops around both ends that remain loops"""
+        depths = (_depths(unrolled, within, [each]) for each in edge.iterations)
         self.parts = [
-            (written[loop.number], each, moving, dict[Chosen, list[_Choice]]())
+            (unrolled[loop.number], each, moving, dict[Chosen, list[_Choice]]())
             for loop, each, moving in zip(around, edge.iterations, depths, strict=True)
         ]
-        """of each loop around the source: its copies, the pass of it, what moves that, and what is known already"""
+        """for each loop around the source: its copies, its iteration, the depths of the unrolled loops that the
+        iteration depends on, and cached results"""
 
     def origins_of(self, context: _Context) -> list[_Origin]:
-        """Return which copies of the source may be in the passes that the target waits for in *context*."""
+        """Return the copies of the source on which the target may depend in *context*."""
         if context.chosen not in self.origins:
             self.origins[context.chosen] = list(self._found(context))
         return self.origins[context.chosen]
@@ -133,10 +136,10 @@ class _Pattern:
             return
         given = [] if condition is None or condition is True else [condition]
         options: list[list[_Choice]] = []
-        for written, old, moving, known in self.parts:
+        for unrolled, old, moving, known in self.parts:
             here = tuple([context.chosen[depth] for depth in moving])
             if here not in known:
-                known[here] = list(_choices(written, old.replaced(context.iterations), dict(context.trips)))
+                known[here] = list(_choices(unrolled, old.replaced(context.iterations), dict(context.trips)))
             options.append(known[here])
         for choices in product(*options):
             new = tuple([each.new for each in choices if each.new is not None])
@@ -151,7 +154,7 @@ class _Pattern:
         return known[here]
 
     def _distance(self, new: Sequence[Iteration]) -> tuple[tuple[int, ...], bool]:
-        """Return by how many passes of each new loop around both the source is earlier; whether one is not known."""
+        """Return the constant distances in the new common loops, and whether a varying one follows."""
         found: list[int] = []
         for name, each in zip(self.shared, new, strict=False):
             earlier = lag(each, name)
@@ -161,43 +164,43 @@ class _Pattern:
         return tuple(found), False
 
 
-def _depths(written: Sequence[_Written], around: Sequence[Loop], parts: Sequence[Any]) -> Chosen:
-    """Return which of the loops *around* are written out and move *parts*, or the trips of loops that do."""
+def _depths(unrolled: Sequence[_UnrolledLoop], around: Sequence[Loop], parts: Sequence[Any]) -> Chosen:
+    """Return the depths of the unrolled loops *around* on which *parts*, or trip counts that matter to them, depend."""
     names = names_of(parts)
     if not names:
         return ()
     for loop in reversed(around):
         if loop.name in names and not isinstance(loop.trips, int):
             names |= names_of([loop.trips])
-    moving = (depth for depth, loop in enumerate(around) if loop.name in names and written[loop.number] != SAME)
+    moving = (depth for depth, loop in enumerate(around) if loop.name in names and unrolled[loop.number] != SAME)
     return tuple(moving)
 
 
 def copied(graph: Idg, factors: Mapping[int, int]) -> Idg:
-    """Return *graph* with loops written out; what each execution waits for stays the same.
+    """Return *graph* with loops unrolled; the dependences of each execution stay the same.
 
-    *factors* tells into how many copies a loop of that number is written out: 1, or nothing, for none, its number of
-    passes for all. One pass is no loop, unless passes are counted at run time. A loop whose number of passes varies
-    stays as it is.
+    *factors* maps loop numbers to unroll factors: 1 (the default) leaves a loop rolled, its trip count unrolls it
+    fully. A loop that is left with one iteration is removed, unless its trip count is unknown at compile time. A loop
+    with a varying trip count is not unrolled.
     """
     copier = _Copier(graph, factors)
-    return copier.copied() if any(each != SAME for each in copier.written) else graph
+    return copier.copied() if any(each != SAME for each in copier.unrolled) else graph
 
 
 class _Copier:
-    """Works once for what copies have in common: instructions in the same passes, edges of one pattern."""
+    """Copies a graph; caches the results that several copies share."""
 
     def __init__(self, graph: Idg, factors: Mapping[int, int]) -> None:
         self.graph = graph
-        self.written = [_Written.of(loop, factors.get(loop.number, 1)) for loop in loops_in(graph.body)]
+        self.unrolled = [_UnrolledLoop.of(loop, factors.get(loop.number, 1)) for loop in loops_in(graph.body)]
         self.places: dict[tuple[int, Chosen], int] = {}
-        """of an instruction and which of the copies of the loops around it: the number of its copy there"""
+        """(old index, copies of the enclosing loops) -> new index"""
         self.copies: list[tuple[int, Instruction, _Context]] = []
-        """of each copy: the number of the old instruction, the new one, and where it stands"""
-        changed = {number for number, each in enumerate(self.written) if each != SAME}
+        """for each new instruction: the old index, the instruction, and its context"""
+        changed = {number for number, each in enumerate(self.unrolled) if each != SAME}
         around = enumerate(graph.loops_around)
         self.only = {place: 0 for place, loops in around if changed.isdisjoint([loop.number for loop in loops])}
-        """of an instruction in no loop that is written out: the number of its copy"""
+        """old index -> new index of the instructions outside all unrolled loops"""
         self._known: dict[tuple[int, Chosen, int], Instruction] = {}
         self._affine: dict[tuple[int, frozenset[str]], bool] = {}
         self._known_patterns: dict[Any, _Pattern] = {}
@@ -206,14 +209,14 @@ class _Copier:
     def copied(self) -> Idg:
         around, instructions = self.graph.loops_around, self.graph.instructions
         self.moving = [
-            () if place in self.only else _depths(self.written, around[place], expressions_in(each))
+            () if place in self.only else _depths(self.unrolled, around[place], expressions_in(each))
             for place, each in enumerate(instructions)
         ]
         body = tuple(self._items(self.graph.body, self._context((), {}, ())))
         return Idg(tuple([new for _, new, _ in self.copies]), tuple(self._edges()), body)
 
-    def _context(self, chosen: Chosen, passes: Mapping[str, Iteration], trips: Trips) -> _Context:
-        return _Context(chosen, passes, trips, self._runs.setdefault(trips, {}))
+    def _context(self, chosen: Chosen, iterations: Mapping[str, Iteration], trips: Trips) -> _Context:
+        return _Context(chosen, iterations, trips, self._runs.setdefault(trips, {}))
 
     # {{{ the program
 
@@ -225,21 +228,21 @@ class _Copier:
                 yield number
 
     def _loop(self, loop: Loop, context: _Context) -> Iterator[Item]:
-        copies, passes = self.written[loop.number].copies, context.iterations
+        copies, iterations = self.unrolled[loop.number].copies, context.iterations
         inside: list[Item] = []
         for place, copy in enumerate(copies):
-            here = passes if copy.factor == 1 else {**passes, loop.name: copy.old_iteration(loop.name)}
+            here = iterations if copy.factor == 1 else {**iterations, loop.name: copy.old_iteration(loop.name)}
             chosen = (*context.chosen, place)
             if not copy.factor:
                 yield from self._items(loop.body, self._context(chosen, here, context.trips))
                 continue
-            trips = loop.trips // copy.factor if copy.factor > 1 else in_terms_of(loop.trips, passes)
+            trips = loop.trips // copy.factor if copy.factor > 1 else in_terms_of(loop.trips, iterations)
             inside += self._items(loop.body, self._context(chosen, here, (*context.trips, (loop.name, trips))))
             if place + 1 == len(copies) or not copies[place + 1].factor:
                 yield replace(loop, trips=trips, body=tuple(inside), copies=loop.copies * copy.factor)
 
     def _copy(self, place: int, context: _Context) -> int | None:
-        """Copy an instruction and return the number of the copy; None where it never runs."""
+        """Copy an instruction and return the index of the copy; None if it never executes."""
         chosen, condition = context.chosen, self.graph.instructions[place].condition
         if condition is not None and (condition := in_terms_of(condition, context.iterations)) is False:
             return None
@@ -255,13 +258,13 @@ class _Copier:
 
     @staticmethod
     def _runs_of(condition: Any, trips: Trips, known: dict[Any, int]) -> int:
-        """Return in how many passes of loops with these *trips* a condition holds, which may be *known*."""
+        """Return the number of iterations of loops with these *trips* in which *condition* holds; *known* caches."""
         if condition not in known:
             known[condition] = times_held(condition, trips)
         return known[condition]
 
     def _moved(self, place: int, context: _Context, runs: int) -> Instruction:
-        """Return the copy of an instruction with its share of what the old one executes."""
+        """Return the copy of an instruction with its share of the old executions."""
         old, loops = self.graph.instructions[place], self.graph.loops_around[place]
         if place in self.only:
             return old
@@ -276,18 +279,18 @@ class _Copier:
         compiled = addressed(old, self._as_compiled(place, context))
         return replace(new, symbolic=compiled.symbolic, operands=compiled.operands if old.is_index else new.operands)
 
-    def _is_affine(self, place: int, passes: Mapping[str, Iteration]) -> bool:
-        """Return whether the address of an instruction, if it has one, moves by as much in each of *passes*."""
-        key = place, frozenset(passes)
+    def _is_affine(self, place: int, iterations: Mapping[str, Iteration]) -> bool:
+        """Return whether the symbolic address of an instruction, if any, is affine in *iterations*."""
+        key = place, frozenset(iterations)
         if key not in self._affine:
             symbolic = self.graph.instructions[place].symbolic
-            self._affine[key] = symbolic is None or symbolic.is_affine_in(passes)
+            self._affine[key] = symbolic is None or symbolic.is_affine_in(iterations)
         return self._affine[key]
 
     def _as_compiled(self, place: int, context: _Context) -> Mapping[str, Iteration]:
-        """Return the passes as the compiler knows them: single ones left of a counted loop are a loop, too."""
+        """Return the iterations as the compiler sees them: the remainder of a counted loop is itself a loop."""
         around = zip(self.graph.loops_around[place], context.chosen, strict=True)
-        copies = {loop.name: self.written[loop.number].copies[which] for loop, which in around if loop.is_counted}
+        copies = {loop.name: self.unrolled[loop.number].copies[which] for loop, which in around if loop.is_counted}
         left: dict[str, Iteration] = {
             name: Affine(((name, 1),), copy.number) for name, copy in copies.items() if not copy.factor
         }
@@ -302,16 +305,16 @@ class _Copier:
                 if pattern is None:
                     yield edge.between(self.only[edge.source], number)
                     continue
-                for chosen, passes, condition, distance, is_open in pattern.origins_of(context):
+                for chosen, iterations, condition, distance, is_open in pattern.origins_of(context):
                     source = self.places.get((edge.source, chosen))
                     if source is not None:
                         apart = (*distance, int(source >= number)) if is_open else distance
                         if source >= number and not any(apart):
-                            continue  # no pass is on all of these conditions
-                        yield Edge(source, number, apart, passes, condition, edge.through, edge.operand)
+                            continue  # these conditions never hold together
+                        yield Edge(source, number, apart, iterations, condition, edge.through, edge.operand)
 
     def _patterns(self, edges: Sequence[Edge]) -> list[tuple[Edge, _Pattern | None]]:
-        """Return each of *edges* with its pattern; None for one between loops that stay as they are."""
+        """Return each of *edges* with its pattern; None if no loop around either end is unrolled."""
         found: list[tuple[Edge, _Pattern | None]] = []
         for edge in edges:
             if edge.source in self.only and edge.target in self.only:
@@ -320,21 +323,18 @@ class _Copier:
             around = (self.graph.loops_around[place] for place in (edge.source, edge.target))
             key = *(tuple([loop.number for loop in loops]) for loops in around), edge.iterations, edge.condition
             if key not in self._known_patterns:
-                self._known_patterns[key] = _Pattern(self.graph, self.written, edge)
+                self._known_patterns[key] = _Pattern(self.graph, self.unrolled, edge)
             found.append((edge, self._known_patterns[key]))
         return found
 
 
-def _choices(written: _Written, old: Iteration, trips: Mapping[str, Any]) -> Iterator[_Choice]:
-    """Yield the copies that may be in the *old* pass.
-
-    *trips* are the numbers of passes of the loops that *old* is in terms of.
-    """
-    if not old.terms and written.copies and not written.copies[0].factor:  # all passes, one after the other
-        if 0 <= old.constant < len(written.copies):
+def _choices(unrolled: _UnrolledLoop, old: Iteration, trips: Mapping[str, Any]) -> Iterator[_Choice]:
+    """Yield the copies that may contain the *old* iteration, given the *trips* of the loops in it."""
+    if not old.terms and unrolled.copies and not unrolled.copies[0].factor:  # fully unrolled
+        if 0 <= old.constant < len(unrolled.copies):
             yield _Choice(old.constant, None, None)
         return
-    for place, copy in enumerate(written.copies):
+    for place, copy in enumerate(unrolled.copies):
         apart, by = old.constant - copy.number, copy.factor
         if by == 1:
             yield _Choice(place, old, None)
@@ -354,7 +354,7 @@ def _choices(written: _Written, old: Iteration, trips: Mapping[str, Any]) -> Ite
 
 
 def _may_be(known: Iteration, value: int, trips: Mapping[str, Any]) -> bool:
-    """Return whether *known* may be *value*, each variable being a pass of the loop that makes so many *trips*."""
+    """Return whether *known* may equal *value*, where each variable runs from 0 to its trip count in *trips*."""
     least = greatest = known.constant
     for variable, factor in known.terms:
         number = trips.get(variable) if isinstance(variable, str) else None

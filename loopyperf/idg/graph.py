@@ -1,8 +1,9 @@
-"""The instruction dependence graph of one warp, with its loops rolled up, and its executions one by one.
+"""The instruction dependence graph of one warp, rolled and unrolled.
 
-Vertices are warp instructions, edges lead from a definition to its uses (Lemeire, section 3.1.1; Cornelis, section
-III.C). A loop is kept as its body and its number of passes: an edge says by how many passes of the loops around it its
-ends are apart, so a loop of a million passes costs one body. :meth:`Idg.unrolled` gives the flat graph of the papers.
+Vertices are warp instructions; edges lead from a definition to its uses (Lemeire, section 3.1.1; Cornelis, section
+III.C). The graph stores a loop as its body and its trip count. Each edge stores the distance between its ends in
+iterations of the enclosing loops, so a loop of a million iterations costs one body. :meth:`Idg.unrolled` returns the
+flat graph of the papers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,55 +36,59 @@ from loopyperf.polyhedral.polynomial import Polynomial
 from loopyperf.polyhedral.sets import Same
 from loopyperf.units import amount, number_of
 
-# {{{ the executions of a rolled program one by one, each with what it waits for
+# {{{ unrolling: one instruction per execution of a rolled program
 
 
 LIMIT = 100_000
-"""instructions of a flat graph, unless another limit is asked for"""
+"""default maximum number of instructions of a flat graph"""
 Execution = tuple[int, tuple[int, ...]]
-"""an instruction, and the pass of each loop around it, from the outermost on"""
+"""(index of an instruction, iteration of each enclosing loop, outermost first)"""
 
 
 def flattened(
     instructions: Sequence[Instruction], definitions: Sequence[Sequence[Edge]], body: Sequence[Item], limit: int = LIMIT
 ) -> tuple[tuple[Instruction, ...], tuple[Edge, ...]]:
-    """Return an instruction for each execution in *body*, and the edges between them.
+    """Return one instruction for each execution in *body*, and the edges between them.
 
-    *definitions* are the edges that lead to each instruction. Raises :class:`GraphError` for more than *limit*.
+    *definitions* are the incoming edges of each instruction. Raises :class:`GraphError` for more than *limit*
+    executions.
     """
     places: dict[Execution, int] = {}
     found: list[Instruction] = []
     edges: list[Edge] = []
-    for place, passes in executions(instructions, body):
+    for place, iterations in executions(instructions, body):
         if len(found) == limit:
-            raise GraphError(f"more than {limit} executions: unrolled(limit=...) sets another limit")
+            raise GraphError(
+                f"the flat graph has more than {limit} instructions; call unrolled(limit=...) with a higher limit"
+            )
         here = len(found)
-        places[place, tuple(passes.values())] = here
-        found.append(_in_iteration(instructions[place], passes))
+        places[place, tuple(iterations.values())] = here
+        found.append(_in_iteration(instructions[place], iterations))
         for edge in definitions[place]:
-            source = _source(edge, passes)
+            source = _source(edge, iterations)
             if source is not None and source in places:
                 edges.append(Edge(places[source], here, through=edge.through, operand=edge.operand))
     return tuple(found), tuple(edges)
 
 
-def _in_iteration(instruction: Instruction, passes: IterationRanges) -> Instruction:
-    values: Mapping[str, Iteration] = {name: Affine((), number) for name, number in passes.items()}
+def _in_iteration(instruction: Instruction, iterations: IterationRanges) -> Instruction:
+    values: Mapping[str, Iteration] = {name: Affine((), number) for name, number in iterations.items()}
     return replace(addressed(instruction, values), executions=1, condition=None)
 
 
 def addressed(
-    instruction: Instruction, passes: Mapping[str, Iteration], executions: int | Fraction | None = None
+    instruction: Instruction, iterations: Mapping[str, Iteration], executions: int | Fraction | None = None
 ) -> Instruction:
-    """Return *instruction* where loops are in *passes*: what it works on, and the elements that it accesses.
+    """Return *instruction* with *iterations* substituted in its operands, addresses, elements and condition.
 
-    Its condition is False where it does not hold, None where it does. It has so many *executions*, if they are given.
+    The new condition is False if it never holds and None if it always holds. *executions* replaces the number of
+    executions, if given.
     """
     old = expressions_in(instruction)
     if not any(isinstance(each, (Affine, Polynomial, prim.ExpressionNode)) for each in old):
         return instruction
     elements, known = _elements(instruction), instruction.operands
-    condition, address, symbolic, *others = in_terms_of_all(old, passes)
+    condition, address, symbolic, *others = in_terms_of_all(old, iterations)
     left = iter(others[len(known) :])
     moved = [None if each is None else _located(each, next(left), next(left)) for each in elements]
     return replace(
@@ -108,7 +113,10 @@ def _located(element: Element, address: Affine[Symbol] | None, member: Any) -> E
 
 
 def expressions_in(instruction: Instruction) -> list[Any]:
-    """Return what of *instruction* may depend on passes: its condition and addresses, then operands, then elements."""
+    """Return the expressions of *instruction* that may depend on iterations.
+
+    The order is: condition, address, symbolic address, operands, elements.
+    """
     parts = [part for each in _elements(instruction) if each is not None for part in (each.address, each.member)]
     known = [each.known for each in instruction.operands]
     return [instruction.condition, instruction.address, instruction.symbolic, *known, *parts]
@@ -119,7 +127,7 @@ def _elements(instruction: Instruction) -> list[Element | None]:
 
 
 def executions(instructions: Sequence[Instruction], body: Sequence[Item]) -> Iterator[tuple[int, IterationRanges]]:
-    """Yield the instructions of *body* in the order in which they are executed, each with the passes it is in."""
+    """Yield the index of each executed instruction in execution order, with its loop iterations by loop name."""
     return _executions(instructions, body, {})
 
 
@@ -134,20 +142,20 @@ def _executions(
             yield item, around
 
 
-def _source(edge: Edge, passes: IterationRanges) -> Execution | None:
-    """Return what *edge* leads from in these *passes* of the loops around its target."""
-    if not holds(edge.condition, passes):
+def _source(edge: Edge, iterations: IterationRanges) -> Execution | None:
+    """Return the source execution of *edge* at these *iterations* of the loops around its target, None if absent."""
+    if not holds(edge.condition, iterations):
         return None
-    return edge.source, tuple(int(each.at(passes)) for each in edge.iterations)
+    return edge.source, tuple(int(each.at(iterations)) for each in edge.iterations)
 
 
 def number_of_runs(condition: Any, loops: Sequence[Loop]) -> int:
-    """Return in how many passes of *loops*, the outermost first, *condition* holds."""
+    """Return the number of iterations of *loops* (outermost first) in which *condition* holds."""
     return times_held(condition, [(loop.name, loop.trips) for loop in loops])
 
 
 def runs_of_all(conditions: Sequence[Any], around: Sequence[Sequence[Loop]]) -> list[int]:
-    """Return how often instructions on *conditions* are run, given the loops *around* each, the outermost first."""
+    """Return the execution count for each of *conditions*, given the loops *around* each (outermost first)."""
     known: dict[Any, int] = {}
     found: list[int] = []
     for condition, loops in zip(conditions, around, strict=True):
@@ -169,34 +177,39 @@ class Idg(Shown):
     """The instruction dependence graph of one warp."""
 
     instructions: tuple[Instruction, ...]
-    """numbered in the order of the program, each once, however often loops run it"""
+    """static instructions, each once, normally in program order"""
     edges: tuple[Edge, ...]
-    """which of them use what others define"""
+    """dependences: from definitions to uses"""
     body: tuple[Item, ...]
-    """instructions and loops in the order of the program; a graph numbers its loops itself"""
+    """instructions and loops in program order; the graph assigns the loop numbers"""
     idle: Idle | None = None
-    """of a source graph: what the warp comes by without any of its lanes taking part, where there is such"""
+    """source graphs only: instructions that the warp reaches with no active lane; None if there are none"""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "body", number_loops(self.body))
         number = len(self.instructions)
         for edge in self.edges:
             if not (0 <= edge.source < number and 0 <= edge.target < number):
-                raise GraphError(f"edge {edge.source} -> {edge.target} leads out of {number} instructions")
+                raise GraphError(
+                    f"edge {edge.source} -> {edge.target} refers to a missing instruction; "
+                    f"the graph has {number_of(number, 'instruction')}, numbered from 0"
+                )
         _ = self.order
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields: what was derived from them is not pickled."""
+        """Return the fields only; cached properties are not pickled."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @classmethod
     def from_edges(cls, kinds: Sequence[str], edges: Sequence[tuple[int, ...]], trips: int = 1) -> "Idg":
-        """Return a graph typed in by hand: the kind of each instruction, and edges from definitions to uses.
+        """Return a hand-written graph, given the kind of each instruction and (source, target) edges.
 
-        *kinds* name the pipelines too. With *trips*, the instructions are the body of a loop of so many passes, and an
-        edge may have a third number: by how many passes the definition is earlier (of a single pass, none is). Raises
-        :class:`GraphError` for an edge that leads nowhere, for a cycle of edges inside a pass, and for an edge there
-        that leads backwards.
+        Each kind is also the name of the instruction's pipeline. With *trips* > 1, the instructions form the body of a
+        loop of that many iterations, and an edge may have a third number: its distance in iterations. With *trips* = 1,
+        edges with a nonzero distance are dropped.
+
+        Raises :class:`GraphError` for an edge that refers to a missing instruction, a cycle of edges within one
+        iteration, and a backward edge within one iteration.
         """
         instructions = tuple(Instruction(kind, subsystem=kind, text=kind, executions=trips) for kind in kinds)
         everything = tuple(range(len(kinds)))
@@ -209,27 +222,27 @@ class Idg(Shown):
         if graph.backwards:
             edge = graph.backwards[0]
             raise GraphError(
-                f"edge {edge.source} -> {edge.target} leads backwards: list instructions in the order of the program, "
-                "each after those that it waits for; of an earlier pass is an edge with its distance, in passes"
+                f"edge {edge.source} -> {edge.target} points backward; list definitions before uses, "
+                "or give a loop-carried edge its distance in iterations"
             )
         return graph
 
     def changed(self, instructions: Sequence[Instruction]) -> "Idg":
-        """Return the graph with other *instructions* in place of its own, as many; itself if all are its own."""
+        """Return the graph with its instructions replaced one for one; the same object if nothing changes."""
         is_same = all(new is old for new, old in zip(instructions, self.instructions, strict=True))
         return self if is_same else Idg(tuple(instructions), self.edges, self.body)
 
-    # {{{ what is where
+    # {{{ loops, incoming edges and order of instructions
 
     @cached_property
     def loops_around(self) -> tuple[tuple[Loop, ...], ...]:
-        """Return for each instruction the loops around it, the outermost first."""
+        """Return the enclosing loops of each instruction, outermost first."""
         found = dict(placed(self.body))
         return tuple(found[place] for place in range(len(self.instructions)))
 
     @cached_property
     def definitions(self) -> tuple[tuple[Edge, ...], ...]:
-        """Return for each instruction the edges that lead to it."""
+        """Return the incoming edges of each instruction."""
         found: list[list[Edge]] = [[] for _ in self.instructions]
         for edge in self.edges:
             found[edge.target].append(edge)
@@ -237,19 +250,19 @@ class Idg(Shown):
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """Return the instructions in an order in which each comes after those of its own pass that it waits for."""
+        """Return the instructions in topological order of the dependences within one iteration."""
         number = len(self.instructions)
         if all(edge.source < edge.target or any(edge.distance) for edge in self.edges):
             return tuple(range(number))
-        in_pass = [(edge.source, edge.target) for edge in self.edges if not any(edge.distance)]
+        same_iteration = [(edge.source, edge.target) for edge in self.edges if not any(edge.distance)]
         position = {place: position for position, (place, _) in enumerate(placed(self.body))}
-        if len(position) == number and all(position[source] < position[target] for source, target in in_pass):
+        if len(position) == number and all(position[source] < position[target] for source, target in same_iteration):
             return tuple(position)
-        return _order(number, in_pass)
+        return _order(number, same_iteration)
 
     @cached_property
     def backwards(self) -> tuple[Edge, ...]:
-        """Return the edges to what comes earlier in the same pass of the program than what it waits for."""
+        """Return the edges within one iteration whose target precedes their source in program order."""
         position = {place: position for position, (place, _) in enumerate(placed(self.body))}
         apart = ((edge, position[edge.target] - position[edge.source]) for edge in self.edges if not edge.is_carried)
         return tuple(edge for edge, later in apart if later < 0)
@@ -258,11 +271,11 @@ class Idg(Shown):
 
     @property
     def executed(self) -> int | Fraction:
-        """Return how many instructions the warp executes."""
+        """Return the number of instructions that the warp executes."""
         return sum((instruction.executions for instruction in self.instructions), 0)
 
     def mix(self) -> dict[tuple[str, str], int | Fraction]:
-        """Return (kind, type) -> how many of these instructions the warp executes."""
+        """Return (kind, type) -> the number of such instructions that the warp executes."""
         found: dict[tuple[str, str], int | Fraction] = {}
         for each in self.instructions:
             key = (each.kind, each.dtype)
@@ -270,20 +283,20 @@ class Idg(Shown):
         return found
 
     def report_text(self) -> ReportText:
-        """Return how often a warp executes instructions of each kind, most often first."""
-        executed = Table(("instruction", "pipeline", "executed by a warp"), self._executed_by_kind(), text=2)
+        """Return a table of the instructions executed per warp by kind, most frequent first."""
+        executed = Table(("instruction", "pipeline", "executions per warp"), self._executed_by_kind(), text=2)
         return ReportText(self._summary(), tables=[executed, *self._further_tables()])
 
     def _summary(self) -> str:
         loops = sum(isinstance(item, Loop) for item in self.body)
         rolled = f", {number_of(loops, 'loop')}" if loops else ""
         return (
-            f"of a warp: {len(self.instructions)} instructions{rolled}, {len(self.edges)} edges; "
-            f"{amount(self.executed)} instructions are executed"
+            f"per warp: {len(self.instructions)} instructions{rolled}, {len(self.edges)} edges; "
+            f"{amount(self.executed)} instructions executed"
         )
 
     def _executed_by_kind(self) -> list[tuple[str, str, str]]:
-        """Return kind and type, pipeline, and how often a warp executes such instructions, most often first."""
+        """Return (kind and type, pipeline, executions per warp) rows, most frequent first."""
         found: dict[tuple[str, str], int | Fraction] = {}
         for each in self.instructions:
             key = (f"{each.kind} {each.dtype}".strip(), each.subsystem)
@@ -294,28 +307,33 @@ class Idg(Shown):
         return ()
 
     def unrolled(self, limit: int = LIMIT) -> "Idg":
-        """Return the flat graph: an instruction for each execution, no loops.
+        """Return the flat graph: one instruction per execution, no loops.
 
-        Raises :class:`GraphError` where these are more than *limit*.
+        Raises :class:`GraphError` for more than *limit* executions.
         """
         instructions, edges = flattened(self.instructions, self.definitions, self.body, limit)
         return Idg(instructions, edges, tuple(range(len(instructions))))
 
 
 def distinct(graphs: Sequence[Idg]) -> tuple[list[Idg], list[int]]:
-    """Return *graphs*, each object once, and where each of them is among those."""
+    """Return the distinct objects among *graphs*, and the index of each graph in that list."""
     places: dict[Same[Idg], int] = {}
     where = [places.setdefault(Same(each), len(places)) for each in graphs]
     return [each.value for each in places], where
 
 
 def checked_access(graph: Idg, number: int) -> int:
-    """Return the place in the program of the access that *number* of *graph* is; raises :class:`GraphError`."""
+    """Return the program position of the access that instruction *number* performs.
+
+    Raises :class:`GraphError` if there is no such instruction, or if it is neither a load nor a store.
+    """
     if not 0 <= number < len(graph.instructions):
-        raise GraphError(f"the graph has instructions 0 to {len(graph.instructions) - 1}, received {number}")
+        raise GraphError(f"the graph has instructions 0 to {len(graph.instructions) - 1}, got {number}")
     instruction = graph.instructions[number]
     if instruction.origin is None:
-        raise GraphError(f"instruction {number} ({instruction.kind}) accesses no array: ask for a load or a store")
+        raise GraphError(
+            f"instruction {number} ({instruction.kind}) does not access an array; pass the number of a load or store"
+        )
     return instruction.origin
 
 
@@ -327,7 +345,7 @@ def _order(number: int, edges: Sequence[tuple[int, int]]) -> tuple[int, ...]:
         return tuple(TopologicalSorter(waiting).static_order())
     except CycleError as error:
         cycle = " -> ".join(map(str, error.args[1]))
-        raise GraphError(f"instructions wait for each other within one pass: {cycle}") from error
+        raise GraphError(f"cyclic dependence within one iteration: {cycle}") from error
 
 
 # }}}
@@ -340,10 +358,10 @@ def rewritten(
     replaced: Mapping[int, Instruction] | None = None,
     merged: Mapping[int, int] | None = None,
 ) -> Idg:
-    """Return *graph* with those instructions alone that are *kept*, some *replaced*, and with *edges* between them.
+    """Return *graph* with only the *kept* instructions, some of them *replaced*, and with *edges* between them.
 
-    What is *merged* with an instruction that is kept has its edges. All are named by their places in *graph*. Loops in
-    which nothing is left go too.
+    *merged* maps a removed instruction to the kept one that takes over its edges. All instructions are given by their
+    indices in *graph*. Empty loops are removed.
     """
     is_whole = len(kept) == len(graph.instructions)
     if is_whole and not replaced and tuple(edges) == graph.edges:
@@ -357,16 +375,16 @@ def rewritten(
 
 
 def between_kept(edges: Iterable[Edge], numbers: Mapping[int, int]) -> tuple[Edge, ...]:
-    """Return those of *edges* of which both ends have new *numbers*, between these, each once."""
+    """Return the edges whose ends both have new *numbers*, renumbered and without duplicates."""
     found: dict[tuple[int, int, int | None], list[Edge]] = {}
     for edge in edges:
         if edge.source in numbers and edge.target in numbers:
             source, target = numbers[edge.source], numbers[edge.target]
-            alike = found.setdefault((source, target, edge.operand), [])
+            parallel = found.setdefault((source, target, edge.operand), [])
             new = edge.between(source, target)
-            if not alike or new not in alike:
-                alike.append(new)
-    return tuple([edge for alike in found.values() for edge in alike])
+            if not parallel or new not in parallel:
+                parallel.append(new)
+    return tuple([edge for parallel in found.values() for edge in parallel])
 
 
 def _items(body: Sequence[Item], numbers: Mapping[int, int]) -> Iterator[Item]:
@@ -380,11 +398,11 @@ def _items(body: Sequence[Item], numbers: Mapping[int, int]) -> Iterator[Item]:
 
 
 def composed(graph: Idg, first: Edge, second: Edge) -> Edge:
-    """Return the edge from what *first* leads from to what *second* leads to, through the instruction between."""
+    """Return the edge from the source of *first* to the target of *second*, which starts where *first* ends."""
     between = [loop.name for loop in graph.loops_around[first.target]]
-    passes = dict(zip(between, second.iterations, strict=True))
-    through = tuple(each.replaced(passes) for each in first.iterations)
-    before = None if first.condition is None else in_terms_of(first.condition, passes)
+    iterations = dict(zip(between, second.iterations, strict=True))
+    through = tuple(each.replaced(iterations) for each in first.iterations)
+    before = None if first.condition is None else in_terms_of(first.condition, iterations)
     tests = [test for test in (second.condition, before) if test is not None]
     return replace(
         second,
@@ -395,10 +413,10 @@ def composed(graph: Idg, first: Edge, second: Edge) -> Edge:
     )
 
 
-def distance(graph: Idg, source: int, target: int, passes: Sequence[Iteration]) -> tuple[int, ...]:
-    """Return by how many passes of each loop around both *source* is earlier, as far as that is always the same."""
+def distance(graph: Idg, source: int, target: int, iterations: Sequence[Iteration]) -> tuple[int, ...]:
+    """Return the distance of *source* before *target* in iterations of each common loop, as far as it is constant."""
     found: list[int] = []
-    pairs = zip(graph.loops_around[source], graph.loops_around[target], passes, strict=False)
+    pairs = zip(graph.loops_around[source], graph.loops_around[target], iterations, strict=False)
     for one, other, each in pairs:
         if one.number != other.number:
             break

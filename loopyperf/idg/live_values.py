@@ -1,10 +1,10 @@
-"""How many registers the values take that are alive at the same time.
+"""Live ranges of values and the register pressure of a graph.
 
-A value is alive from the instruction that defines it to the last one that uses it, in the order of the program: around
-the end of a loop where it is used in a later pass, and through the whole loop where it was defined before it. Values
-that meet in one operand, such as a sum before the loop and in it, have one register. Of a loop, one pass is looked at,
-but the elements of a private array that it defines pass by pass are all alive together. A constant is moved into its
-register right before the first use, or before the loop that it is used in.
+A value is live from its definition to its last use in program order. The live range of a loop-carried value wraps
+around the end of the loop, and that of a value defined before a loop that uses it covers the whole loop. Values that
+reach the same operand, such as a sum before and inside a loop, share one register. Each loop counts as one iteration,
+but the elements of a private array that different iterations define are all live together. A constant is moved into
+its register right before its first use, or before the loop that uses it.
 """
 
 from bisect import bisect_right
@@ -17,30 +17,27 @@ from operator import itemgetter
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, common_depth, placed
 
-# {{{ the text of a program, in which each instruction stands once
-#
-# Where instructions and loops are in it.
+# {{{ positions in the program text, in which each instruction appears once
 
 
 class ProgramText:
-    """The positions of instructions and loops in the text of a graph's program."""
+    """The positions of instructions and loops in the program text of a graph."""
 
     def __init__(self, graph: Idg) -> None:
-        """Take the program of *graph*."""
         self.graph = graph
         self.order = [place for place, _ in placed(graph.body)]
-        """the instructions, as they stand one after the other"""
+        """instruction indices in program order"""
         self.position = {place: position for position, place in enumerate(self.order)}
-        """of each instruction"""
+        """instruction index -> position"""
         self._spans = {loop.number: span for loop, span in _spans(graph.body, 0)}
 
     def span(self, loop: Loop) -> range:
-        """Return the positions of what is in *loop*."""
+        """Return the positions inside *loop*."""
         return self._spans[loop.number]
 
 
 def _spans(body: Sequence[Item], position: int) -> Iterator[tuple[Loop, range]]:
-    """Yield each loop in *body*, which begins at *position*, with where in the text it is."""
+    """Yield each loop in *body*, which starts at *position*, with the range of its positions."""
     for item in body:
         if isinstance(item, Loop):
             length = sum(1 for _ in placed(item.body))
@@ -58,42 +55,42 @@ def _spans(body: Sequence[Item], position: int) -> Iterator[tuple[Loop, range]]:
 
 
 REGISTER = 32
-"""bits"""
+"""bits of a register"""
 POINTERS = 32
-"""registers that pointers and counters of loops take at most: what is beyond is computed again in each pass"""
+"""maximum registers for pointers and loop counters; further ones are recomputed in each iteration"""
 WITHOUT = (Opcode.STORE, Opcode.BARRIER, Opcode.COMPARE, Opcode.BRANCH, Opcode.FCHK)
-"""kinds of instructions that define no register: predicates have files of their own"""
+"""kinds of instructions that define no register; predicates have a separate register file"""
 
 
 def live_registers(graph: Idg) -> int:
-    """Return the most registers of 32 bits that values take at the same time in one work-item of the warp of *graph*.
+    """Return the peak number of live 32-bit registers of a work-item.
 
-    What sizes and the addresses before the first pass take is not among them.
+    Registers for sizes and for addresses before the first iteration are not included.
     """
     return Lives(graph).registers
 
 
 class Lives:
-    """Where in the program of a graph each value is alive. A value is what several instructions may define."""
+    """Live ranges of the values of a graph. Several instructions may define one value."""
 
     def __init__(self, graph: Idg, like: "Lives | None" = None) -> None:
-        """Take the values of *graph*; they are the same as those of *like*, which differs in the order alone."""
+        """Compute the live ranges of *graph*, reusing the values of *like*, which may differ only in program order."""
         self.graph, self.text = graph, ProgramText(graph)
         self.web = _webs(graph) if like is None else like.web
-        """of each instruction: the value that it defines, by one of the instructions that do"""
+        """for each instruction, the value that it defines, identified by one of its defining instructions"""
         self.widths = result_registers(graph) if like is None else like.widths
-        """of each instruction: the registers of its result"""
+        """registers of the result of each instruction"""
         intervals: dict[int, list[Span]] = {}
         for edge in graph.edges:
             if edge.through == Dependence.DATA:
-                intervals.setdefault(self.web[edge.source], []).extend(_alive(self.text, edge))
-        self._intervals = {web: _united(alive) for web, alive in intervals.items()}
+                intervals.setdefault(self.web[edge.source], []).extend(_live_spans(self.text, edge))
+        self._intervals = {web: _united(spans) for web, spans in intervals.items()}
         self.defined: dict[int, list[int]] = {}
-        """of each value: the positions where it is defined"""
+        """value -> positions of its definitions"""
         for place, web in enumerate(self.web):
             self.defined.setdefault(web, []).append(self.text.position[place])
         self.taken = self._registers_taken() if like is None else like.taken
-        """of each value: the registers that it takes, without and with those of pointers and counters"""
+        """value -> its registers, once without and once with those of pointers and loop counters"""
 
     def _registers_taken(self) -> tuple[dict[int, int], dict[int, int]]:
         taken = dict.fromkeys(self.web, 0), dict.fromkeys(self.web, 0)
@@ -105,39 +102,39 @@ class Lives:
 
     @cached_property
     def registers(self) -> int:
-        """Return the most registers that values take at the same time; see :func:`live_registers`."""
+        """Return the peak number of live registers; see :func:`live_registers`."""
         without, with_pointers = (max(self.pressure(each), default=0) for each in self.taken)
         return min(with_pointers, without + POINTERS)
 
     def pressure(self, taken: Mapping[int, int]) -> list[int]:
-        """Return the registers that values take after the instruction at each position, where each has *taken* some."""
+        """Return the live registers after each position, given the registers *taken* by each value."""
         change = [0] * (len(self.text.order) + 1)
-        for web, alive in self._intervals.items():
-            for start, stop in alive:
+        for web, spans in self._intervals.items():
+            for start, stop in spans:
                 change[start] += taken[web]
                 change[stop] -= taken[web]
         return list(accumulate(change))
 
     def is_alive(self, web: int, position: int) -> bool:
-        """Return whether a value is used yet after the instruction at *position*."""
+        """Return whether value *web* is live after the instruction at *position*."""
         intervals = self._intervals.get(web, [])
         after = bisect_right(intervals, position, key=itemgetter(0))
         return after > 0 and position < intervals[after - 1][1]
 
 
 Span = tuple[int, int]
-"""the first position of a part of the program, and that behind it"""
+"""half-open interval of positions"""
 
 
-def _alive(text: ProgramText, edge: Edge) -> Sequence[Span]:
-    """Return after which instructions, by their positions in the program, the source of *edge* is alive for it."""
+def _live_spans(text: ProgramText, edge: Edge) -> Sequence[Span]:
+    """Return the intervals of positions over which *edge* keeps its source live."""
     source, target = text.position[edge.source], text.position[edge.target]
     within = text.graph.loops_around[edge.target]
     inner = within[len(edge.distance) :] if edge.condition is None else ()
     last = text.span(inner[0]).stop if inner else target
     if not any(edge.distance):
         return ((max(source, _before(text, edge)) if _is_constant(text.graph, edge.source) else source, last),)
-    level = next(level for level, passes in enumerate(edge.distance) if passes)
+    level = next(level for level, iterations in enumerate(edge.distance) if iterations)
     span = text.span(text.graph.loops_around[edge.source][level])
     return (source, span.stop), (span.start, last)
 
@@ -148,14 +145,14 @@ def _is_constant(graph: Idg, place: int) -> bool:
 
 
 def _before(text: ProgramText, edge: Edge) -> int:
-    """Return the position right before the target of *edge*, or before the loop around it that is not around both."""
+    """Return the position right before the target of *edge*, or before the outermost loop around it alone."""
     around, within = (text.graph.loops_around[place] for place in (edge.source, edge.target))
     inner = within[common_depth(around, within) :]
     return (text.span(inner[0]).start if inner else text.position[edge.target]) - 1
 
 
 def _united(intervals: list[Span]) -> list[Span]:
-    """Return what is in some of *intervals*, once."""
+    """Return the union of *intervals* as disjoint intervals."""
     found: list[Span] = []
     start = stop = -1
     for first, last in sorted(intervals):
@@ -168,7 +165,7 @@ def _united(intervals: list[Span]) -> list[Span]:
 
 
 def _webs(graph: Idg) -> list[int]:
-    """Return for each instruction a number that it shares with those whose results have the same register."""
+    """Return the value of each instruction's result; results that share a register are one value."""
     parents = list(range(len(graph.instructions)))
 
     def root(place: int) -> int:
@@ -183,7 +180,7 @@ def _webs(graph: Idg) -> list[int]:
 
 
 def _meeting(graph: Idg) -> Iterator[Sequence[int]]:
-    """Yield the instructions whose results are one operand, by the way that leads there; each part of a value alone."""
+    """Yield groups of instructions whose results reach the same operand; parts of a value form separate groups."""
     operands: dict[tuple[int, int], list[int]] = {}
     for edge in graph.edges:
         if edge.through == Dependence.DATA and edge.operand is not None:
@@ -195,11 +192,11 @@ def _meeting(graph: Idg) -> Iterator[Sequence[int]]:
         yield from of_parts if beside else [sources]
 
 
-# {{{ how many registers a result takes
+# {{{ registers of results
 
 
 def result_registers(graph: Idg) -> list[int]:
-    """Return for each instruction the registers of its result; a selection or a move takes those of its operands."""
+    """Return the registers of each instruction's result; a select or move has the width of its operands."""
     found = [_width(instruction) for instruction in graph.instructions]
     for place in graph.order:
         if not graph.instructions[place].dtype and graph.instructions[place].kind not in WITHOUT:
@@ -209,13 +206,13 @@ def result_registers(graph: Idg) -> list[int]:
 
 
 def _copies(graph: Idg, place: int) -> int:
-    """Return how many elements of a private array an instruction defines in the passes of loops that index it."""
+    """Return the number of private-array elements that an instruction defines over the loops that index the array."""
     found = 1
     for element in graph.instructions[place].defines:
         address = element.affine
         moving = [loop for loop in graph.loops_around[place] if address is not None and address.factor(loop.name)]
-        passes = prod(loop.trips for loop in moving if isinstance(loop.trips, int))
-        found = max(found, min(passes, element.length))
+        iterations = prod(loop.trips for loop in moving if isinstance(loop.trips, int))
+        found = max(found, min(iterations, element.length))
     return found
 
 
@@ -235,18 +232,17 @@ def _registers_of(dtype: str) -> int:
 # }}}
 
 
-# {{{ where the result of an instruction is used first, and what the program has in between
+# {{{ first uses of results, and the instructions between definition and first use
 #
-# Both are read off the text of the program, in which each instruction stands once, as Sim (section 5.3) reads them off
-# the machine code: from a definition the text is followed to the use, from the end of a loop's body back to its start
-# as often as the edge says. A loop on the way is passed through once.
+# Both are read from the program text, in which each instruction appears once, as Sim (section 5.3) reads them from the
+# machine code. The walk goes from the definition to the use; it jumps from the end of a loop body back to its start as
+# many times as the distance of the edge requires. It walks through a loop in between once.
 
 
 class FirstUses:
-    """The first uses of results in a graph."""
+    """The first uses of results in a graph; uses are data and control dependences."""
 
     def __init__(self, graph: Idg) -> None:
-        """Take the uses of *graph*: edges through registers, or to what a result decides on."""
         self._text = ProgramText(graph)
         self._uses: dict[int, list[Edge]] = {}
         for edge in graph.edges:
@@ -254,14 +250,14 @@ class FirstUses:
                 self._uses.setdefault(edge.source, []).append(edge)
 
     def of(self, place: int) -> Edge | None:
-        """Return the edge to the first use of the result of *place*; None if there is none."""
+        """Return the edge to the first use of the result of instruction *place*; None if it is unused."""
         everything = range(len(self._text.order) + 1)
         return min(self._uses.get(place, ()), key=lambda edge: self._length(edge, everything), default=None)
 
     def between(self, place: int, is_counted: Callable[[Instruction], bool]) -> int:
-        """Return how many instructions there are of a sort, from *place* on, itself included, to before its first use.
+        """Return the number of instructions, filtered by *is_counted*, from *place* (inclusive) to its first use.
 
-        Without a use, they are those to the end of the loop that it is in, or of the program.
+        If the result is unused, count to the end of the innermost loop, or of the program.
         """
         counted = (int(is_counted(self._text.graph.instructions[each])) for each in self._text.order)
         before = list(accumulate(counted, initial=0))
@@ -273,13 +269,15 @@ class FirstUses:
         return before[end] - before[self._text.position[place]]
 
     def _length(self, edge: Edge, before: Sequence[int]) -> int:
-        """Return the length of the text from the source of *edge* to its target, given that *before* each position."""
+        """Return the length of the path from the source of *edge* to its target; *before* has the prefix lengths."""
         source, target = before[self._text.position[edge.source]], before[self._text.position[edge.target]]
-        level, passes = next(((level, passes) for level, passes in enumerate(edge.distance) if passes), (0, 0))
-        if not passes:
+        level, iterations = next(
+            ((level, iterations) for level, iterations in enumerate(edge.distance) if iterations), (0, 0)
+        )
+        if not iterations:
             return target - source
         span = self._text.span(self._text.graph.loops_around[edge.source][level])
-        return passes * (before[span.stop] - before[span.start]) + target - source
+        return iterations * (before[span.stop] - before[span.start]) + target - source
 
 
 # }}}

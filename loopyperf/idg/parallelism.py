@@ -1,18 +1,17 @@
-"""How much of one warp may run side by side (Sim, section 5.3): instructions by kind, blocks, recurrences, ILP, MLP.
+"""Parallelism within one warp: instruction mix, basic blocks, recurrences, ILP, MLP, work flow graph.
 
-Within a block, instructions that wait for none of each other are issued together: they are the levels of the graph of
-its dependences, and the ILP is the number of instructions over that of levels. A dependence on an earlier pass of a
-loop is complete before the block begins and orders nothing within it. The MLP counts what is requested from memory
-after a load and before the first use of its value; there such a dependence matters, as a value that is loaded one pass
-ahead has all the requests of that pass behind it.
+ILP and MLP follow Sim, section 5.3. Within a block, independent instructions issue together: they form the levels of
+the block's dependence graph, and the ILP is the number of instructions divided by the number of levels. A loop-carried
+dependence is complete before the block starts and imposes no order within it. The MLP counts the memory requests from
+a load to the first use of its value. Loop-carried dependences matter there: all requests of an iteration follow a value
+that is loaded one iteration ahead.
 
-Sim divides the sum over blocks by their number, which makes it grow with the passes of a loop: here it is divided by
-that of all executions (docs/errata.md, GPUPerf).
+Sim divides the sum over blocks by the number of blocks, so the result grows with trip counts. Here the divisor is the
+number of all block executions (docs/errata.md, GPUPerf).
 
-The work flow graph of Baghsorkhi: blocks of computation, memory operations and barriers (Lemeire, section 2.4).
-
-Each loop stands once: its nodes say how often a warp executes them, and a transition leads from its last node back to
-its first. The latencies of the arcs are the model's affair.
+The work flow graph of Baghsorkhi consists of blocks of computation, memory operations and barriers (Lemeire, section
+2.4). Each loop appears once: its nodes have execution counts, and a transition leads from its last node back to its
+first. The latencies of the arcs belong to the model.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,41 +27,41 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.live_values import FirstUses
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Opcode, placed
 
-# {{{ how many instructions of what sort one warp executes: what the models without a graph ask for
+# {{{ instruction mix of one warp, the input of models without a graph
 #
-# Which subsystems are "memory" is a choice. The models of two pipelines mean the one whose requests leave the core: its
-# Λ and λ are those of device memory (Lemeire, Table 2), and MWP-CWP and the WFG model count accesses of on-chip memory
-# as computation. So it is ``"global"`` unless other subsystems are named, and all but barriers is then computation.
+# Which subsystems count as "memory" is a choice. The two-pipeline models mean the one whose requests leave the core:
+# its Λ and λ are those of device memory (Lemeire, Table 2). MWP-CWP and the WFG model count accesses to on-chip memory
+# as computation. So the default is ``"global"``; everything else except barriers is then computation.
 
 
 Count = int | Fraction
-"""executions of one warp; a fraction where ``typical`` says how often a condition on data holds"""
+"""executions per warp; a fraction if ``typical`` gives the probability of a condition on data"""
 
 MEMORY = (MemorySpace.GLOBAL,)
-"""the subsystems whose instructions are memory instructions, unless others are named"""
+"""default subsystems whose instructions are memory instructions"""
 
 
 @dataclass(frozen=True, slots=True)
 class InstructionMix:
-    """How many instructions one warp executes, of three sorts (Lemeire, section 3.1.1)."""
+    """Numbers of computation, memory and barrier instructions that one warp executes (Lemeire, section 3.1.1)."""
 
     computation: Count
     """αcomp"""
     memory: Count
     """αmem"""
     synchronization: Count
-    """αsync: barriers"""
+    """αsync, the number of barriers"""
 
     @property
     def total(self) -> Count:
-        """Return how many instructions the warp executes."""
+        """Return the number of instructions that the warp executes."""
         return self.computation + self.memory + self.synchronization
 
 
 def instruction_mix(graph: Idg, memory: Collection[str] = MEMORY) -> InstructionMix:
-    """Return how many instructions of each sort one warp executes; *memory* names the subsystems that are memory.
+    """Return the instruction mix of one warp; *memory* names the subsystems that count as memory.
 
-    See :meth:`Idg.mix` for them by kind and type. Source: Lemeire, Table 2.
+    See :meth:`Idg.mix` for the numbers by kind and type. Source: Lemeire, Table 2.
     """
     of_subsystem = executions_by_subsystem(graph)
     synchronization: Count = sum((each.executions for each in graph.instructions if each.kind == Opcode.BARRIER), 0)
@@ -71,7 +70,7 @@ def instruction_mix(graph: Idg, memory: Collection[str] = MEMORY) -> Instruction
 
 
 def executions_by_subsystem(graph: Idg) -> dict[str, Count]:
-    """Return subsystem -> how many instructions one warp executes on it."""
+    """Return subsystem -> the number of instructions that one warp executes on it."""
     found: dict[str, Count] = {}
     for each in graph.instructions:
         found[each.subsystem] = found.get(each.subsystem, 0) + each.executions
@@ -83,28 +82,28 @@ def executions_by_subsystem(graph: Idg) -> dict[str, Count]:
 
 # {{{ basic blocks of a rolled graph
 #
-# Instructions that a warp executes one after the other, all of them or none.
+# A warp executes either all instructions of a block, in order, or none.
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A straight line of instructions."""
+    """A basic block."""
 
     instructions: tuple[int, ...]
-    """in the order of the program; one alone if it is a barrier"""
+    """instruction indices in program order; a barrier is a block of its own"""
     loops: tuple[Loop, ...]
-    """around it, the outermost first"""
+    """enclosing loops, outermost first"""
     executions: Count
-    """of one warp"""
+    """executions per warp"""
     is_barrier: bool = False
-    """it is a barrier and nothing else"""
+    """whether the block is a barrier"""
 
 
 def basic_blocks(graph: Idg) -> tuple[Block, ...]:
-    """Return the maximal straight lines of *graph* in the order of the program, with how often a warp executes each.
+    """Return the basic blocks of *graph* in program order, with their executions per warp.
 
-    A block ends where a loop begins or ends, before and after a barrier, and where instructions are executed under
-    another condition or another number of times: there is a branch. Source: Sim, section 5.3.
+    A block ends where a loop starts or ends, before and after a barrier, and at a branch, which is where the condition
+    or the number of executions changes. Source: Sim, section 5.3.
     """
     return tuple(_blocks(graph, graph.body, ()))
 
@@ -130,18 +129,18 @@ def _blocks(graph: Idg, body: Sequence[Item], around: tuple[Loop, ...]) -> Itera
 # }}}
 
 
-# {{{ the issue and completion latencies of the instructions of a graph, and how they are looked up
+# {{{ issue and completion latencies of the instructions of a graph
 
 
 Timing = Mapping[str, Lambdas] | Callable[[Instruction], Lambdas] | Sequence[Lambdas]
-"""the latencies by subsystem (mapper f of Lemeire 3.1.3), a function of the instruction (its mapper g), or those of a
-graph's instructions in their order"""
+"""latencies by subsystem (mapper f of Lemeire 3.1.3), as a function of the instruction (its mapper g), or one pair per
+instruction in order"""
 
 
 def latencies(instructions: Sequence[Instruction], timing: Timing) -> list[Lambdas]:
     """Return the latencies of each instruction, in cycles; a store completes λ after its issue (docs/errata.md).
 
-    Raises :class:`GraphError` for a subsystem that *timing* does not tell of.
+    Raises :class:`GraphError` for a subsystem that *timing* lacks.
     """
     if callable(timing) or isinstance(timing, Mapping):
         return [waited_for(each, _looked_up(each, timing)) for each in instructions]
@@ -149,7 +148,7 @@ def latencies(instructions: Sequence[Instruction], timing: Timing) -> list[Lambd
 
 
 def waited_for(instruction: Instruction, lambdas: Lambdas) -> Lambdas:
-    """Return when an instruction that takes *lambdas* is complete for its warp: a store, λ after its issue."""
+    """Return *lambdas* as its warp experiences them: a store completes λ after its issue."""
     return Lambdas(lambdas.issue, lambdas.issue) if instruction.kind == Opcode.STORE else lambdas
 
 
@@ -161,28 +160,26 @@ def _looked_up(instruction: Instruction, timing: Mapping[str, Lambdas] | Callabl
     known = ", ".join(map(repr, timing)) or "none"
     what = f"{instruction.kind} {instruction.dtype}".strip()
     raise GraphError(
-        f"no latencies of {instruction.subsystem!r}, which {what!r} runs on: there are those of {known}; add them"
+        f"no latencies for {instruction.subsystem!r}, which executes {what!r} (known: {known}); add its latencies"
     )
 
 
 # }}}
 
 
-# {{{ how fast a loop can go at best, however much is done at the same time
-#
-# Each pass waits for what the last one made.
+# {{{ recurrence bound: the minimum time of a loop with unlimited resources
 #
 #     RecMII = max over the cycles of dependences of Σ Λ / Σ distance
 #
-# A processor that executes out of order begins a pass before the last one has ended, so that of a chain of results only
-# what goes round the loop is waited for. Rau, "Iterative modulo scheduling" (1994), section 2: the recurrence bound.
+# An out-of-order processor starts an iteration before the previous one has ended, so only dependence cycles through the
+# loop limit it. Source: Rau, "Iterative modulo scheduling" (1994), section 2.
 
 
 def slowest_recurrence(graph: Idg, completion: Sequence[float], places: Mapping[int, float]) -> Mapping[int, float]:
-    """Return what the loop waits for whose passes wait longest for each other: instruction -> cycles in all passes.
+    """Return the slowest recurrence of any loop, as instruction -> cycles over all iterations.
 
-    *completion* is Λ of each instruction, in cycles. Of *places* are the instructions that are looked at, each with
-    how much of its executions counts. Cycles through one carried dependence are found, those through several are not.
+    *completion* is Λ of each instruction, in cycles. *places* maps the instructions to consider to the share of their
+    executions that counts. Only dependence cycles with a single loop-carried edge are found.
     """
     found = (each for loop, level in _loops(graph.body) for each in _of_loop(graph, loop, level, completion, places))
     return max(found, key=lambda waited: sum(waited.values()), default=dict[int, float]())
@@ -203,15 +200,15 @@ def _of_loop(
         elif not any(edge.distance[:level]) and any(edge.distance[level : level + 1]):
             carried.append(edge)
     for edge in carried:
-        passes = min(float(graph.instructions[end].executions) * places[end] for end in (edge.source, edge.target))
-        times = passes / edge.distance[level]
+        iterations = min(float(graph.instructions[end].executions) * places[end] for end in (edge.source, edge.target))
+        times = iterations / edge.distance[level]
         yield {place: completion[place] * times for place in _round(edge, order, after, completion)}
 
 
 def _round(
     edge: Edge, order: Sequence[int], after: Mapping[int, Collection[int]], completion: Sequence[float]
 ) -> Iterator[int]:
-    """Yield the instructions on the longest way from the target of a carried *edge* to its source in the next pass."""
+    """Yield the instructions on the longest path, backward, from the target of a carried *edge* to its source."""
     longest, before = {edge.target: completion[edge.target]}, dict[int, int]()
     for place in order:
         for target in after.get(place, ()) if place in longest else ():
@@ -227,7 +224,7 @@ def _round(
 
 
 def _loops(body: Sequence[Item], level: int = 0) -> Iterator[tuple[Loop, int]]:
-    """Yield the loops of *body*, each with how many are around it."""
+    """Yield the loops of *body*, each with its nesting depth from 0."""
     for item in body:
         if isinstance(item, Loop):
             yield item, level
@@ -241,16 +238,16 @@ def _loops(body: Sequence[Item], level: int = 0) -> Iterator[tuple[Loop, int]]:
 
 
 def ilp(graph: Idg) -> Fraction:
-    """Return the ILP of one warp, instructions issued together, averaged over the executions of its blocks.
+    """Return the ILP of one warp: instructions issued together, averaged over block executions.
 
-    Barriers are left out; it is 1 where there is nothing else.
+    Barriers do not count. The ILP of a graph without other instructions is 1.
     """
     blocks = [block for block in basic_blocks(graph) if not block.is_barrier]
     return _average((block_ilp(graph, block.instructions), block.executions) for block in blocks)
 
 
 def block_ilp(graph: Idg, instructions: Collection[int]) -> Fraction:
-    """Return the ILP of a straight line of *instructions*: their number over that of groups issued together."""
+    """Return the ILP of a basic block: its number of instructions divided by its number of dependence levels."""
     levels: dict[int, int] = {}
     for place in instructions:
         sources = [edge.source for edge in graph.definitions[place] if not edge.is_carried]
@@ -259,18 +256,18 @@ def block_ilp(graph: Idg, instructions: Collection[int]) -> Fraction:
 
 
 def mlp(graph: Idg, memory: Collection[str] = MEMORY) -> Fraction:
-    """Return the MLP of one warp, requests under way together, averaged over the executions of its blocks with loads.
+    """Return the MLP of one warp: requests in flight together, averaged over executions of blocks with loads.
 
-    *memory* names the subsystems whose instructions are requests. It is 1 where there are no loads.
+    *memory* names the subsystems whose instructions are requests. The MLP of a graph without loads is 1.
     """
     values = [(block_mlp(graph, block, memory), block.executions) for block in basic_blocks(graph)]
     return _average((value, executions) for value, executions in values if value is not None)
 
 
 def block_mlp(graph: Idg, block: Block, memory: Collection[str] = MEMORY) -> Fraction | None:
-    """Return the MLP of *block*: requests from a load to the first use of its value, on average; None without loads.
+    """Return the MLP of *block*: the mean number of requests from a load to its first use; None without loads.
 
-    The load is one of them, and stores are requests too. A value that is not used waits for the end of the loop.
+    The load itself and stores count as requests. For an unused value, the requests to the end of the loop count.
     """
 
     def is_request(instruction: Instruction) -> bool:
@@ -287,7 +284,7 @@ def block_mlp(graph: Idg, block: Block, memory: Collection[str] = MEMORY) -> Fra
 
 
 def _average(values: Iterable[tuple[Fraction, Count]]) -> Fraction:
-    """Return the average of values by their executions, 1 if there are none."""
+    """Return the mean of (value, executions) pairs weighted by executions; 1 if there are none."""
     weighed = list(values)
     executions = sum((number for _, number in weighed), 0)
     return Fraction(sum(value * number for value, number in weighed)) / executions if executions else Fraction(1)
@@ -301,40 +298,40 @@ Sort = Literal["computation", "memory", "barrier"]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A block of computational instructions, a memory operation, or a barrier."""
+    """A node of a work flow graph: a block of computation, a memory operation, or a barrier."""
 
     sort: Sort
-    """which of these it is"""
+    """type of the node"""
     instructions: tuple[int, ...]
-    """in the order of the program; their number is αcomp,i of a block of computation; one alone in other nodes"""
+    """instruction indices in program order; αcomp,i of them in a block of computation, one in other nodes"""
     ilp: Fraction
-    """ILPi of a block of computation, 1 of other nodes"""
+    """ILPi of a block of computation; 1 for other nodes"""
     executions: Count
-    """of one warp"""
+    """executions per warp"""
 
 
 @dataclass(frozen=True, slots=True)
 class Arc:
-    """A way from one node to another, each its place in :attr:`WorkFlowGraph.nodes`."""
+    """An arc between nodes, given by their indices in :attr:`WorkFlowGraph.nodes`."""
 
     source: int
-    """the place of a node"""
+    """index of a node"""
     target: int
-    """the place of a node"""
+    """index of a node"""
     is_carried: bool = False
-    """to a later pass of a loop"""
+    """whether it leads to a later iteration of a loop"""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkFlowGraph:
-    """What a warp executes, in blocks."""
+    """Work flow graph of one warp."""
 
     nodes: tuple[Node, ...]
-    """in the order of the program"""
+    """nodes in program order"""
     transitions: tuple[Arc, ...]
-    """from each node to those that may be executed next; a loop is entered and left, and none is skipped"""
+    """arcs from each node to its possible successors; no loop is skipped"""
     dependences: tuple[Arc, ...]
-    """from a memory operation to the node that uses its result first"""
+    """arcs from a memory operation to the node with the first use of its result"""
 
 
 def work_flow_graph(graph: Idg, memory: Collection[str] = MEMORY) -> WorkFlowGraph:
@@ -348,7 +345,7 @@ def work_flow_graph(graph: Idg, memory: Collection[str] = MEMORY) -> WorkFlowGra
 
 
 def _nodes(graph: Idg, memory: Collection[str]) -> Iterator[Node]:
-    """Yield the nodes: blocks, each cut before and after its memory operations."""
+    """Yield the nodes: basic blocks, split before and after each memory operation."""
 
     def operation(place: int) -> int | None:
         return place if graph.instructions[place].subsystem in memory else None
@@ -361,7 +358,7 @@ def _nodes(graph: Idg, memory: Collection[str]) -> Iterator[Node]:
 
 
 def _back_edges(body: Sequence[Item], node_of: dict[int, int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last node of each loop in *body*."""
+    """Yield the first and last node of each loop in *body*."""
     for loop in body:
         if isinstance(loop, Loop):
             nodes = [node_of[place] for place, _ in placed(loop.body)]
@@ -378,29 +375,27 @@ def _dependences(graph: Idg, nodes: Sequence[Node], node_of: dict[int, int]) -> 
             yield Arc(number, node_of[use.target], use.is_carried)
 
 
-# {{{ what a processor does of a kernel with vector instructions
+# {{{ vectorization on CPUs: which instructions run per work-item instead of as vector instructions
 #
-# And what one work-item after the other.
+# For a CPU, a compiler such as PoCL wraps each region between two barriers in a loop over the work-items of a group; a
+# kernel loop that contains a barrier stays outside. LLVM vectorizes only innermost loops. So work-items are vectorized
+# in regions without a kernel loop, and run one by one elsewhere.
 #
-# For a processor, a compiler such as PoCL makes a loop over the work-items of a group around all that stands between
-# two barriers; a loop of the kernel with a barrier in it stays outside. LLVM makes vector instructions of innermost
-# loops only: so work-items go together where no loop of the kernel is left between the barriers, and one by one
-# elsewhere.
-#
-# PoCL's documentation, "Kernel compiler" (work-group functions); LLVM's, "Auto-Vectorization", the loop vectorizer.
+# Sources: PoCL's documentation, "Kernel compiler" (work-group functions); LLVM's documentation, "Auto-Vectorization",
+# the loop vectorizer.
 
 
 def executed_one_by_one(graph: Idg) -> Mapping[int, float]:
-    """Return the places of the instructions that each work-item executes by itself, in the order of the program.
+    """Return the instructions that a CPU executes work-item by work-item, in program order.
 
-    Each has the share of the passes of its loops that a work-item makes on average: less than 1 where lanes leave a
-    loop one after the other.
+    The value of each is the mean share of its loop iterations that a work-item executes; it is less than 1 where lanes
+    exit a loop at different iterations.
     """
     return {place: share for region in _regions(graph, graph.body) for place, share in _alone(region)}
 
 
 def _regions(graph: Idg, body: Sequence[Item]) -> Iterator[list[Item]]:
-    """Yield what stands between barriers."""
+    """Yield the regions between barriers."""
     region: list[Item] = []
     for item in body:
         if not _has_barrier(graph, item):
@@ -433,7 +428,7 @@ def _placed(body: Sequence[Item], share: float) -> Iterator[tuple[int, float]]:
 
 
 def _made(lanes: Sequence[int]) -> float:
-    """Return the passes that lanes make on average, over those of the lane that makes most."""
+    """Return the mean trip count of lanes divided by the maximum; 1 if *lanes* is empty."""
     most = max(lanes, default=0)
     return sum(lanes) / (len(lanes) * most) if most else 1.0
 

@@ -1,4 +1,4 @@
-"""Instruction dependence graphs as pictures: a listing for terminals, and Graphviz's DOT."""
+"""Text renderings of instruction dependence graphs: a listing for terminals, and Graphviz DOT."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from loopyperf.polyhedral.affine import Affine
 
 
 def when(edge: Edge) -> str:
-    """Return the condition of *edge*, empty if none.
+    """Return the condition of *edge* as text, empty if none.
 
-    That there is the pass which its source is of goes without saying.
+    Tests that only require the source iteration to exist are omitted.
     """
     condition = edge.condition
     parts: tuple[Any, ...] = condition.children if isinstance(condition, prim.LogicalAnd) else (condition,)
@@ -33,7 +33,7 @@ def _only_requires_iteration(condition: Any, edge: Edge) -> bool:
 
 
 def iteration_of(graph: Idg, edge: Edge) -> str:
-    """Return of which pass the source of *edge* is, e.g. ``"k - 1"`` or ``"k = 15"``; empty if that of the target."""
+    """Return the iteration of the source of *edge*, e.g. ``"k - 1"`` or ``"k = 15"``; empty if the target's own."""
     return ", ".join(_iterations(graph, edge))
 
 
@@ -47,19 +47,19 @@ def _iterations(graph: Idg, edge: Edge) -> Iterator[str]:
 
 
 WIDEST = 60
-"""characters of a line of the source: what goes beyond is left out"""
+"""maximum characters of a source line; longer lines are truncated"""
 INDENTATION = "    "
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A loop's head, of which nothing else is known, or an instruction."""
+    """A line of the listing: a loop header, or an instruction with its index *place*."""
 
     text: str
     place: int | None = None
 
     def cells(self, graph: Idg) -> tuple[str, ...]:
-        """Return what stands in the columns."""
+        """Return the contents of the columns."""
         if self.place is None:
             return "", self.text, "", "", "", ""
         each = graph.instructions[self.place]
@@ -68,11 +68,11 @@ class _Line:
 
 
 def listing(graph: Idg) -> str:
-    """Return the rolled *graph* as lines of text, an instruction or the head of a loop each.
+    """Return the rolled *graph* as text, one line per instruction or loop header.
 
-    The columns are: the number of the instruction; the line of the source, inside its loops; kind and type; the
-    subsystem; how often one warp executes it; and what it waits for, with the pass of a loop that this is of (``k - 1``
-    of the one before, ``k = 15`` of a fixed one), where not in all passes, and through what, if not through registers.
+    The columns are: instruction index; source line, indented by loop; kind and type; subsystem; executions per warp;
+    and the instructions that it waits for. A dependence shows its loop iteration (``k - 1`` for the previous one,
+    ``k = 15`` for a fixed one), its condition if it does not always exist, and its kind if it is not through registers.
     """
     rows = [line.cells(graph) for line in _lines(graph, graph.body, "")]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -94,8 +94,8 @@ def _lines(graph: Idg, body: Sequence[Item], indentation: str) -> Iterator[_Line
 
 
 def head(loop: Loop) -> str:
-    """Return the head of *loop*: its name and its number of passes."""
-    number = "1 pass" if loop.trips == 1 else f"{loop.trips} passes"
+    """Return the header of *loop*: its name and trip count."""
+    number = "1 iteration" if loop.trips == 1 else f"{loop.trips} iterations"
     return f"for {loop.name} in {number}{', unrolled' if loop.is_unrolled else ''}"
 
 
@@ -106,7 +106,7 @@ def _text(instruction: Instruction) -> str:
 
 
 def clipped(text: str) -> str:
-    """Return *text* in at most :data:`WIDEST` characters."""
+    """Return *text* truncated to :data:`WIDEST` characters."""
     return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
 
 
@@ -132,7 +132,7 @@ COLOURS: Mapping[str, str] = {
     MemorySpace.PRIVATE: "#ffe599",
     Pipeline.BARRIER: "#f4b6b6",
 }
-"""of the boxes, by subsystem"""
+"""fill colors of the boxes, by subsystem"""
 OTHER_COLOUR = "#eeeeee"
 STYLES = {
     Dependence.DATA: "solid",
@@ -140,13 +140,13 @@ STYLES = {
     Dependence.SYNCHRONIZATION: "dotted",
     Dependence.CONTROL: "dashed",
 }
-"""of the arrows, by what a dependence is through"""
+"""line styles of the arrows, by kind of dependence"""
 
 
 def dot(graph: Idg) -> str:
-    """Return the rolled *graph* as DOT text: a box for each instruction, a frame for each loop, an arrow for each edge.
+    """Return the rolled *graph* as DOT text: a box per instruction, a frame per loop, an arrow per edge.
 
-    An arrow from another pass of a loop says from which; it does not order the boxes.
+    A loop-carried arrow is labeled with its source iteration and does not constrain the layout.
     """
     lines = [
         "digraph {",

@@ -1,4 +1,4 @@
-"""What an instruction dependence graph is made of: warp instructions, loops around them, edges between them."""
+"""Elements of an instruction dependence graph: warp instructions, loops, and edges."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,38 +12,38 @@ from loopyperf.units import Word
 
 
 class Opcode(Word):
-    """What an instruction does. Graphs that are typed in may have kinds of their own."""
+    """Operation of an instruction. Hand-written graphs may use other words."""
 
     ADD = "add"
     MUL = "mul"
     FMA = "fma"
-    """a multiplication and an addition"""
+    """multiply-add"""
     DIV = "div"
     MOD = "mod"
-    """the remainder of a division"""
+    """remainder of a division"""
     POW = "pow"
     POWI = "powi"
-    """a power with an integer as exponent"""
+    """power with an integer exponent"""
     SQUARE = "square"
     SPECIAL = "special"
-    """a function; its name begins the instruction's text"""
+    """function call; the instruction's text begins with the function's name"""
     MUFU = "mufu"
-    """an approximation by the unit for special functions, of which sequences for functions are made"""
+    """approximation by the special function unit, a building block of function sequences"""
     MIN_MAX = "min/max"
     COMPARE = "compare"
     LOGIC = "logic"
-    """of conditions"""
+    """logical operation on conditions"""
     BITWISE = "bitwise"
     SHIFT = "shift"
     SELECT = "select"
-    """one of two values by a condition"""
+    """choice between two values by a condition"""
     CONVERT = "convert"
-    """a number to another type"""
+    """type conversion"""
     MOVE = "move"
     INTEGER = "integer"
-    """arithmetic of the compiler's own on integers, for addresses and loops"""
+    """integer arithmetic that the compiler adds for addresses and loops"""
     FCHK = "fchk"
-    """whether a quotient needs the long way"""
+    """test whether a division needs the slow path"""
     LOAD = "load"
     STORE = "store"
     BRANCH = "branch"
@@ -51,44 +51,44 @@ class Opcode(Word):
 
 
 class Dependence(Word):
-    """What passes from one instruction to another, so that the other has to wait."""
+    """Kind of a dependence between two instructions."""
 
     DATA = "data"
-    """a value, in a register"""
+    """through a value in a register"""
     MEMORY = "memory"
-    """a value, in memory"""
+    """through a value in memory"""
     SYNCHRONIZATION = "synchronization"
-    """nothing: one of them is a barrier"""
+    """one of the two is a barrier"""
     CONTROL = "control"
-    """a predicate"""
+    """through a predicate"""
 
 
 TripCount = Any
-"""an integer, or a pymbolic expression of the iterations of loops, each a variable with its name, from 0"""
+"""an integer, or a pymbolic expression; each variable is the iteration, from 0, of the loop of that name"""
 Iteration = Affine[Symbol]
-"""a number of a pass, as a sum of multiples of those of other loops, each a variable of the loop's name"""
+"""an iteration number from 0, as an affine function; each variable is the iteration of the loop of that name"""
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An element of a private array. It is a register, unless the compiler keeps the array in memory."""
+    """An element of a private array, which lives in a register unless the compiler keeps the array in memory."""
 
     array: str
-    """its name"""
+    """name of the array"""
     address: Affine[Symbol] | None
-    """elements from the array's first one, as a function of what operands are functions of; None if data"""
+    """offset from the first element, in elements, in the variables of operands; None if it depends on data"""
     bits: int
-    """of one element; of an array of vectors, each of these is an element"""
+    """bits of one element; in an array of vectors, each vector is one element"""
     length: int
-    """elements of the array"""
+    """number of elements of the array"""
     member: Any = None
-    """of a vector: which of its members it is, an expression like those of operands; None for all of them"""
+    """index of the vector member, an expression in the variables of operands; None for all members"""
     member_bits: int = 0
-    """of a member; 0 where an element has none"""
+    """bits of one vector member; 0 if elements are not vectors"""
 
     @property
     def affine(self) -> Affine[str] | None:
-        """Return the address as a sum of multiples of variables; None where it is none."""
+        """Return the address if it is affine in named variables, else None."""
         known = self.address
         is_affine = known is not None and all(isinstance(variable, str) for variable, _ in known.terms)
         return cast("Affine[str]", known) if is_affine else None
@@ -96,16 +96,16 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What an instruction works on."""
+    """An operand of an instruction."""
 
     known: Any = None
-    """a number, or an expression of the passes of loops and of the hardware's inames; None where edges lead to it"""
+    """a number, or an expression of loop iterations and hardware inames; None if edges provide the value"""
     is_negated: bool = False
-    """it is taken with the other sign"""
+    """whether the operand is negated"""
     element: Element | None = None
-    """of a private array, where it is one"""
+    """the private-array element that the operand reads, if any"""
     is_integer: bool = False
-    """it is known, no number, and made of loop variables, hardware indices and sizes"""
+    """whether the operand is an expression of loop variables, hardware indices and sizes"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,150 +113,151 @@ class Instruction:
     """One warp instruction."""
 
     kind: str
-    """an :class:`Opcode`; in graphs that are typed in, any word"""
+    """an :class:`Opcode`; any word in hand-written graphs"""
     dtype: str = ""
-    """of the result, e.g. ``"f32"``; empty where it has none"""
+    """type of the result, e.g. ``"f32"``; empty if there is no result"""
     subsystem: str = ""
-    """the pipeline that executes it: a :class:`Pipeline`, or the :class:`MemorySpace` that it accesses; in graphs that
-    are typed in, any word"""
+    """the :class:`Pipeline` that executes it, or the :class:`MemorySpace` that it accesses; any word in hand-written
+    graphs"""
     source: str = ""
-    """the Loopy instruction that it comes from"""
+    """id of the Loopy instruction that it implements"""
     text: str = ""
-    """what it does, in the words of the source"""
+    """source text of the operation"""
     reference: Any = None
-    """of loads and stores: which element of which array, see :class:`loopyperf.counts.memory_accesses.Reference`"""
+    """loads and stores: the accessed array element, see :class:`loopyperf.counts.memory_accesses.Reference`"""
     executions: int | Fraction = 1
-    """how often the warp executes it; a fraction where ``typical`` says how often a condition on data holds"""
+    """executions per warp; a fraction if ``typical`` gives the probability of a condition on data"""
     condition: Any = None
-    """where it runs in some passes of the loops around it only: a condition on these passes"""
+    """condition on the iterations of the enclosing loops; None if executed in all of them"""
     operands: tuple[Operand, ...] = ()
-    """what it works on, in order"""
+    """operands in order"""
     address: Affine[Symbol] | None = None
-    """of loads and stores: elements from the array's first one, as a function of what operands are functions of; None
-    if data"""
+    """loads and stores: offset from the array's first element, in elements, in the variables of operands; None if it
+    depends on data"""
     symbolic: Polynomial[Symbol] | None = None
-    """of loads and stores: the same with sizes left as they are named, which is what the compiler knows of it, and
-    with hardware indices by their axes, e.g. ``l.0``, ``g.1``"""
+    """loads and stores: the address as the compiler knows it, with sizes as symbols and hardware indices named by
+    axis, e.g. ``l.0``, ``g.1``"""
     tests: frozenset[str] = frozenset()
-    """the conditions that decide which work-items of the grid execute it, whatever pass of a loop they are in"""
+    """conditions on the work-item, independent of loop iterations, under which it executes"""
     part: int = 0
-    """which it is of those alike that one operation of the source is made of, as of complex numbers and vectors"""
+    """index among the instructions into which one source operation is split, as for complex numbers and vectors"""
     is_bound: bool = False
-    """data: how often a loop is passed depends on its result"""
+    """whether its result is data that bounds a loop"""
     is_index: bool = False
-    """it computes what loop variables and sizes alone determine"""
+    """whether loop variables and sizes alone determine its result"""
     origin: int | None = None
-    """of loads and stores: the place in the launch's program of the access that this is, or is a copy of"""
+    """loads and stores: program position of the original access, also for copies"""
     defines: tuple[Element, ...] = ()
-    """elements of private arrays that its result becomes"""
+    """private-array elements that the result is assigned to"""
     scalar: str = ""
-    """of loads and stores: the type of the array's numbers, e.g. ``"f32"``"""
+    """loads and stores: the array's scalar type, e.g. ``"f32"``"""
     predicates: frozenset[str] = frozenset()
-    """the conditions written in the source that decide which work-items execute it, see :data:`NOT`"""
+    """source-level conditions on the work-item under which it executes, see :data:`NOT`"""
     is_volatile: bool = False
-    """of loads and stores: the compiler does each where it stands, as often as it stands there"""
+    """loads and stores: whether the compiler may neither move nor merge it"""
     is_assumed: bool = False
-    """foreign code does it, as ``typical`` says, or the machine: it is executed where it stands, whether its result is
-    used or not"""
+    """whether it stands for foreign code (from ``typical``) or for hardware work; never moved or removed, even if its
+    result is unused"""
     is_idle: bool = False
-    """it is issued, but no lane of the warp takes part: it takes time to issue, and nothing else"""
+    """whether it is issued with no active lane; it costs only its issue time"""
 
     @property
     def label(self) -> str:
-        """Return the Loopy instruction that it comes from; its kind where it comes from none."""
+        """Return the id of the Loopy instruction, or the kind if there is none."""
         return self.source or self.kind
 
     @property
     def bits(self) -> int:
-        """Return how wide each lane's access is, of loads and stores."""
+        """Return the bits per lane of a load or store."""
         return int(self.dtype.removeprefix("b"))
 
 
 STAYING = (Opcode.STORE, Opcode.BARRIER, Opcode.MOVE, Opcode.INTEGER, Opcode.BRANCH)
-"""kinds of instructions that are executed where they stand, each for itself; a move begins anew what the passes of an
-inner loop change"""
+"""kinds that are neither moved nor merged; a move reinitializes a value that the iterations of an inner loop change"""
 NOT = "not "
-"""what a predicate begins with that is the opposite of another"""
+"""prefix of a negated predicate"""
 WORK_ITEM, WORK_GROUP = "the work-item", "the work-group"
 
 
 @dataclass(frozen=True, slots=True)
 class LoopBound:
-    """What the code of a loop says of the number of passes."""
+    """What the generated code reveals about the trip count of a loop."""
 
     values: tuple[int, ...] | None = None
-    """all that it can be, in ascending order; None where that is not a choice between constants"""
+    """all possible trip counts in ascending order; None if they are not a finite set of constants"""
     depends_on: frozenset[str] = frozenset()
-    """of what is known at run time only: sizes by name, :data:`WORK_ITEM`, :data:`WORK_GROUP`"""
+    """run-time quantities that it depends on: sizes by name, :data:`WORK_ITEM`, :data:`WORK_GROUP`"""
     loops: frozenset[str] = frozenset()
-    """around it, by name, in whose passes it differs"""
+    """names of the enclosing loops whose iterations it depends on"""
     has_or: bool = False
-    """the code chooses between several values by a condition with an *or* in it"""
+    """whether the code selects between several values by a condition that contains an *or*"""
 
 
-AT_RUN_TIME = LoopBound(None, frozenset(("what is not known when it is compiled",)))
+AT_RUN_TIME = LoopBound(None, frozenset(("unknown at compile time",)))
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A body that is run several times."""
+    """A loop of a graph."""
 
     name: str
     """the iname"""
     trips: TripCount
-    """the number of passes each time that the loop is entered; may depend on the passes of the loops around it"""
+    """trip count per entry; may depend on the iterations of the enclosing loops"""
     body: tuple["Item", ...]
-    """instructions by number, and inner loops, in the order of the program"""
+    """instruction indices and inner loops in program order"""
     is_unrolled: bool = False
-    """a copy of the body is written for each pass"""
+    """whether Loopy writes a copy of the body for each iteration"""
     bound: LoopBound = AT_RUN_TIME
-    """what its code says of the number of passes, whatever the sizes and the warp"""
+    """what the generated code reveals about the trip count, for all sizes and warps"""
     copies: int = 1
-    """how many passes of the loop of the source a pass of this one stands for"""
+    """iterations of the source loop per iteration of this loop"""
     lanes: tuple[int, ...] = ()
-    """how many passes each lane makes, where that depends on the lane and on nothing else"""
+    """trip count of each lane, if it depends on the lane only; otherwise empty"""
     number: int = 0
-    """its place among the loops of its graph in the order of the program; the graph assigns it"""
+    """index among the loops of the graph in program order; assigned by the graph"""
 
     @property
     def is_constant(self) -> bool:
-        """Return whether the number of passes is known when the kernel is compiled, if that of the loops around is."""
+        """Return whether the trip count is known at compile time, given the iterations of the enclosing loops."""
         return not self.bound.depends_on
 
     @property
     def lanes_diverge(self) -> bool:
-        """Return whether the number of passes is not the same for all work-items of a group."""
+        """Return whether the trip count differs between the work-items of a group."""
         return WORK_ITEM in self.bound.depends_on
 
     @property
     def is_counted(self) -> bool:
-        """Return whether passes are counted at run time: the compiler does not know how many there are."""
+        """Return whether the trip count is unknown at compile time, so that the loop needs a counter."""
         return not (self.is_constant or self.is_unrolled)
 
 
 Item = int | Loop
-"""the place of an instruction in :attr:`Idg.instructions`, or a loop"""
+"""index of an instruction in :attr:`Idg.instructions`, or a loop"""
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """*target* uses what *source* defines."""
+    """A dependence: *target* uses what *source* defines."""
 
     source: int
-    """number of an instruction"""
+    """index of the defining instruction"""
     target: int
-    """number of an instruction"""
+    """index of the using instruction"""
     distance: tuple[int, ...] = ()
-    """by how many passes of each loop around both, from the outermost on, *source* is earlier. Shorter where the inner
-    ones are entered anew in between: then it is their last pass that *target*'s first one waits for."""
+    """distance of *source* before *target* in iterations of each common loop, outermost first. Shorter than the number
+    of common loops if the inner ones are re-entered in between; then the first iteration of *target* depends on their
+    last iteration."""
     iterations: tuple[Iteration, ...] = ()
-    """the pass of each loop around *source*, from the outermost on, given the passes of those around *target*"""
+    """iteration of each loop around *source*, outermost first, in terms of the iterations of the loops around
+    *target*"""
     condition: Any = None
-    """on the passes of the loops around *target*: there this edge is; None if in all"""
+    """condition on the iterations of the loops around *target* under which the edge exists; None for always"""
     through: Dependence = Dependence.DATA
-    """what passes from one to the other"""
+    """kind of the dependence"""
     operand: int | None = None
-    """which of the target's operands it leads to; None where it is none of them"""
+    """index of the target's operand that it provides; None if it provides none"""
 
     @classmethod
     def within(
@@ -268,32 +269,32 @@ class Edge:
         operand: int | None = None,
         condition: Any = None,
     ) -> "Edge":
-        """Return the edge from *source* to *target* in the same pass of *loops*, which are around both, by name."""
+        """Return the edge from *source* to *target* within one iteration of their common *loops*, given by name."""
         same: tuple[Iteration, ...] = tuple(Affine(((name, 1),)) for name in loops)
         return cls(source, target, (0,) * len(same), same, condition, through, operand)
 
     def between(self, source: int, target: int) -> "Edge":
-        """Return the same edge from *source* to *target*."""
+        """Return this edge with other ends."""
         if (source, target) == (self.source, self.target):
             return self
         return Edge(source, target, self.distance, self.iterations, self.condition, self.through, self.operand)
 
     @property
     def is_carried(self) -> bool:
-        """Return whether the source is in an earlier pass of a loop than the target."""
+        """Return whether the edge is loop-carried: its source is in an earlier iteration of a loop."""
         return any(self.distance)
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """What a warp comes by without any of its lanes taking part, in the order of the program."""
+    """Instructions that a warp reaches with no active lane, in program order."""
 
     instructions: tuple[Instruction, ...]
-    """executed as often as the warp comes by"""
+    """the instructions, with the number of times that the warp reaches each as executions"""
     edges: tuple[Edge, ...]
-    """between them, within one pass"""
+    """dependences between them within one iteration"""
     places: tuple[tuple[int, tuple[str, ...]], ...]
-    """of each: the instruction of the graph before which it stands, and the loops around it by name"""
+    """for each, the index of the graph's instruction before which it stands, and the names of the enclosing loops"""
 
 
 def integer_if_whole(number: int | Fraction) -> int | Fraction:
@@ -302,17 +303,17 @@ def integer_if_whole(number: int | Fraction) -> int | Fraction:
 
 
 def lag(iteration: Iteration, loop: str) -> int | None:
-    """Return by how many passes of *loop* an *iteration* is earlier; None where that is not always the same."""
+    """Return by how many iterations of *loop* an *iteration* lies back; None if that is not constant."""
     return -iteration.constant if iteration.terms == ((loop, 1),) else None
 
 
 def is_innermost(loop: Loop) -> bool:
-    """Return whether there is no loop in *loop*."""
+    """Return whether *loop* contains no other loop."""
     return not any(isinstance(item, Loop) for item in loop.body)
 
 
 def loops_in(body: Sequence[Item]) -> Iterator[Loop]:
-    """Yield the loops in *body*, each before those inside it."""
+    """Yield the loops in *body*, outer before inner."""
     for item in body:
         if isinstance(item, Loop):
             yield item
@@ -320,7 +321,7 @@ def loops_in(body: Sequence[Item]) -> Iterator[Loop]:
 
 
 def number_loops(body: Sequence[Item]) -> tuple[Item, ...]:
-    """Return *body* with its loops numbered in the order of the program, each before those inside it."""
+    """Return *body* with its loops numbered in program order, outer before inner."""
     if all(loop.number == number for number, loop in enumerate(loops_in(body))):
         return tuple(body)
     return tuple(_numbered(body, count()))
@@ -335,13 +336,13 @@ def _numbered(body: Sequence[Item], numbers: Iterator[int]) -> Iterator[Item]:
 
 
 def common_depth(one: Sequence[Loop], other: Sequence[Loop]) -> int:
-    """Return how many loops are around both of two instructions, given the loops around each, the outermost first."""
+    """Return the number of loops around both of two instructions, given the loops around each, outermost first."""
     pairs = zip(one, other, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0].number == pair[1].number, pairs))
 
 
 def placed(body: Sequence[Item], around: tuple[Loop, ...] = ()) -> Iterator[tuple[int, tuple[Loop, ...]]]:
-    """Yield the instructions of *body* in the order of the program, each with the loops around it."""
+    """Yield the instructions of *body* in program order, each with its enclosing loops."""
     for item in body:
         if isinstance(item, Loop):
             yield from placed(item.body, (*around, item))

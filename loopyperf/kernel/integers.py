@@ -1,9 +1,9 @@
-"""What the integers of a kernel stand for: temporaries that are sums of others, arguments that lay out arrays.
+"""Known values of integers in a kernel: temporaries defined by an expression, arguments that define array layouts.
 
-Where ``t = i + 3`` is all that a temporary ever is, ``a[t]`` is ``a[i + 3]``, and a loop up to ``t`` one up to
-``i + 3``: which lanes access which elements, and how often something runs, shows only in the latter. What computes the
-temporary is counted where it stands. Of the integers among the arguments, some are strides and offsets of arrays, and
-some are only computed with.
+If ``t = i + 3`` is the only definition of a temporary, ``a[t]`` is ``a[i + 3]``, and a loop up to ``t`` is a loop up to
+``i + 3``. Only these forms show which lanes access which elements, and how often an instruction executes. The
+computation of the temporary is still counted where it occurs. Some integer arguments are strides and offsets of arrays;
+others only appear in arithmetic.
 """
 
 from collections import Counter, defaultdict
@@ -26,9 +26,9 @@ from loopy.types import LoopyType
 
 
 def values_of_temporaries(kernel: LoopKernel, instructions: Sequence[InstructionBase]) -> dict[str, Any]:
-    """Return temporary -> its value, without other temporaries in it; *instructions* are in the order of the code.
+    """Return temporary -> its value, free of other temporaries; *instructions* are in execution order.
 
-    A temporary has one value if there is one definition, on no condition, and all that uses it comes later in the same
+    A temporary has a known value if it has one unconditional definition, and all uses come later and inside the same
     loops.
     """
     written = Counter(name for instruction in instructions for name in instruction.assignee_var_names())
@@ -41,7 +41,7 @@ def values_of_temporaries(kernel: LoopKernel, instructions: Sequence[Instruction
 
 
 def with_values(expression: Any, values: Mapping[str, Any]) -> Any:
-    """Return *expression* with *values* in place of their names."""
+    """Return *expression* with names replaced by their *values*."""
     if values.keys().isdisjoint(get_dependencies(expression)):
         return expression
     return SubstitutionMapper(lambda leaf: values.get(leaf.name) if isinstance(leaf, prim.Variable) else None)(
@@ -50,7 +50,7 @@ def with_values(expression: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _defined(kernel: LoopKernel, instruction: InstructionBase) -> str | None:
-    """Return the integer temporary that *instruction* defines, if it does so by integers and on no condition."""
+    """Return the integer temporary that *instruction* defines unconditionally from integers; None if there is none."""
     if not isinstance(instruction, Assignment) or instruction.predicates:
         return None
     name = instruction.assignee.name if isinstance(instruction.assignee, prim.Variable) else ""
@@ -62,14 +62,14 @@ def _defined(kernel: LoopKernel, instruction: InstructionBase) -> str | None:
 
 
 def _of_integers(expression: Any) -> bool:
-    """Return whether nothing in *expression* is rounded when it becomes an integer, as far as its operations tell."""
+    """Return whether all operations in *expression* yield integers, so that the assignment rounds nothing."""
     finder = _Rounded()
     finder(expression)
     return not finder.found
 
 
 class _Rounded(WalkMapper[[]]):
-    """Finds numbers and operations whose results are not integers."""
+    """Finds constants and operations whose results may not be integers."""
 
     found = False
 
@@ -88,7 +88,7 @@ def _is_used_later(kernel: LoopKernel, name: str, instructions: Sequence[Instruc
 
 
 def _users(kernel: LoopKernel, name: str, instructions: Sequence[InstructionBase]) -> Iterator[int]:
-    """Yield the places of instructions that read *name*, or are in loops that it bounds."""
+    """Yield the positions of instructions that read *name*, or are inside loops whose bounds use it."""
     homes = [domain for domain in kernel.domains if name in domain.get_var_dict(isl.dim_type.param)]
     bounded = frozenset[str]().union(*(home.get_var_names_not_none(isl.dim_type.set) for home in homes))
     for place, instruction in enumerate(instructions):
@@ -96,13 +96,13 @@ def _users(kernel: LoopKernel, name: str, instructions: Sequence[InstructionBase
             yield place
 
 
-# {{{ arguments that no loop, condition, address or length depends on
+# {{{ arguments that affect no loop, condition, address or length
 
 
 def plain_scalars(kernel: LoopKernel, candidates: Collection[str]) -> frozenset[str]:
-    """Return those of *candidates*, names of integer arguments, of which nothing but values that are computed depends.
+    """Return the integer arguments among *candidates* that affect only computed values.
 
-    Foreign code may do anything with what it reads.
+    Loops, conditions, addresses and lengths do not depend on them. Foreign code may use whatever it reads in any way.
     """
     deciding = set(_names_that_decide(kernel))
     waiting = list(deciding)
@@ -120,7 +120,7 @@ def _read(kernel: LoopKernel, writer: str) -> frozenset[str]:
 
 
 def _names_that_decide(kernel: LoopKernel) -> Iterator[str]:
-    """Yield what loops, conditions, addresses and lengths are written with."""
+    """Yield the names in loop bounds, conditions, addresses and lengths."""
     for constraints in (*kernel.domains, kernel.assumptions):
         for name, (kind, place) in constraints.get_var_dict(isl.dim_type.param).items():
             if constraints.involves_dims(kind, place, 1):
@@ -141,7 +141,7 @@ def _names_that_decide(kernel: LoopKernel) -> Iterator[str]:
 
 
 def names_in_array(array: ArrayBase) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names in the lengths of *array*, and those in its strides and its offset."""
+    """Return the names in the lengths of *array*, and the names in its strides and offset."""
     stated: Any = array
     shape: Any = stated.shape
     lengths = cast("tuple[Any, ...]", shape if isinstance(shape, tuple) else ())
@@ -155,7 +155,7 @@ def _names_in(expressions: Iterable[Any]) -> frozenset[str]:
 
 
 class _Deciding(WalkMapper[[]]):
-    """Collects what indices and conditions in an expression are written with."""
+    """Collects the names in the indices and conditions of an expression."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -173,30 +173,29 @@ class _Deciding(WalkMapper[[]]):
 # }}}
 
 
-# {{{ how arrays lie in memory where parameters say it
+# {{{ array layouts given by parameters
 #
-# Strides and offsets are contiguous unless they are given. Frameworks generate such kernels, with
-# ``dim_tags="stride:auto"`` and ``offset=lp.auto``, and pass what their arrays happen to have, which is nearly always
+# Arrays are contiguous unless their strides and offsets are given. Frameworks generate kernels with
+# ``dim_tags="stride:auto"`` and ``offset=lp.auto``, and pass the strides of their arrays, which are nearly always
 # contiguous.
 
 
 PARAM = isl.dim_type.param
 Layout = Mapping[str, Any]
-"""stride or offset -> its value in elements, an expression"""
+"""stride or offset -> its value in elements, as an expression"""
 
 
 def integer_arguments(kernel: LoopKernel) -> frozenset[str]:
-    """Return the names of the integers among the arguments of *kernel*."""
+    """Return the names of the integer arguments of *kernel*."""
     scalars = (each for each in kernel.args if isinstance(each, ValueArg))
     return frozenset(each.name for each in scalars if each.dtype is not None and each.dtype.is_integral())
 
 
 def contiguous_layout(kernel: LoopKernel) -> dict[str, Any]:
-    """Return the integer arguments that are strides and offsets alone, with their values in contiguous arrays.
+    """Return stride or offset argument -> its value in a contiguous array, for arguments with no other use.
 
-    The elements of an array lie side by side: in row-major order, or in the first other order that agrees with the
-    strides that are no such parameters. What an axis of unknown length decides, and what two arrays disagree on, is
-    left out.
+    Arrays are row-major, or have the first other order that agrees with their fixed strides. Omitted are values that
+    depend on an axis of unknown length, and values on which two arrays disagree.
     """
     arrays: list[Any] = [each for each in kernel.args if isinstance(each, ArrayBase)]
     free = integer_arguments(kernel) - frozenset(_used_otherwise(kernel))
@@ -211,9 +210,9 @@ def contiguous_layout(kernel: LoopKernel) -> dict[str, Any]:
 
 
 def with_layout(kernel: LoopKernel, layout: Layout, left_out: Collection[str]) -> LoopKernel:
-    """Return *kernel* with the values of *layout* in its arguments; its assumptions name none of *left_out* any more.
+    """Return *kernel* with the values of *layout* in its arguments; *left_out* are removed from its assumptions.
 
-    Nothing else of a kernel has what :func:`contiguous_layout` finds.
+    The arguments found by :func:`contiguous_layout` occur nowhere else in a kernel.
     """
     if not layout:
         return kernel
@@ -222,7 +221,7 @@ def with_layout(kernel: LoopKernel, layout: Layout, left_out: Collection[str]) -
 
 
 def _used_otherwise(kernel: LoopKernel) -> Iterator[str]:
-    """Yield the names in all of *kernel* but its assumptions and the strides and offsets of its arguments."""
+    """Yield the names used anywhere but in the assumptions and in the strides and offsets of array arguments."""
     for domain in kernel.domains:
         for name, (kind, place) in domain.get_var_dict(PARAM).items():
             if domain.involves_dims(kind, place, 1):
@@ -240,7 +239,7 @@ def _used_otherwise(kernel: LoopKernel) -> Iterator[str]:
 
 
 def _contiguous(array: Any, free: frozenset[str]) -> Iterator[tuple[str, Any]]:
-    """Yield those of *free* that *array* has, with what they are where it is contiguous; None where that is unknown."""
+    """Yield each of *free* in the layout of *array* with its value if the array is contiguous; None if unknown."""
     tags = cast("Sequence[Any]", array.dim_tags or ())
     axes = [axis for axis, tag in enumerate(tags) if not isinstance(tag, SeparateArrayArrayDimTag)]
     lengths = cast("Sequence[Any]", array.shape if isinstance(array.shape, tuple) else (None,) * len(tags))
@@ -254,7 +253,7 @@ def _contiguous(array: Any, free: frozenset[str]) -> Iterator[tuple[str, Any]]:
 
 
 def _strides(axes: Sequence[tuple[Any, Any]], free: frozenset[str]) -> list[Any]:
-    """Return the stride of each of *axes*, of which the stated stride and the length are known, if it is contiguous."""
+    """Return the stride of each of *axes*, pairs of given stride and length, in a contiguous array."""
     row_major = range(len(axes))[::-1]
     if all(_name(stride) in free for stride, _ in axes):
         return _in_order(axes, row_major, free)[0]
@@ -264,7 +263,7 @@ def _strides(axes: Sequence[tuple[Any, Any]], free: frozenset[str]) -> list[Any]
 
 
 def _in_order(axes: Sequence[tuple[Any, Any]], order: Sequence[int], free: frozenset[str]) -> tuple[list[Any], bool]:
-    """Return the strides of *axes* in *order*, the innermost first, and whether the stated ones are contiguous."""
+    """Return the contiguous strides of *axes* in *order*, innermost first, and whether the given ones agree."""
     strides: list[Any] = [None] * len(axes)
     step: Any = 1
     agree = True
@@ -279,12 +278,12 @@ def _in_order(axes: Sequence[tuple[Any, Any]], order: Sequence[int], free: froze
 
 
 def _name(stated: Any) -> str:
-    """Return the name of the variable that *stated* is; empty where it is none."""
+    """Return the name of *stated* if it is a variable or a string, else an empty string."""
     return stated.name if isinstance(stated, prim.Variable) else stated if isinstance(stated, str) else ""
 
 
 def _factors(expression: Any) -> tuple[int, frozenset[tuple[str, int]]]:
-    """Return the number and the other factors that *expression* is the product of."""
+    """Return the numeric factor of the product *expression*, and its other factors."""
     product = prim.flattened_product((expression,))
     parts = product.children if isinstance(product, prim.Product) else (product,)
     numbers = [int(cast("int", part)) for part in parts if prim.is_constant(part)]
@@ -294,7 +293,7 @@ def _factors(expression: Any) -> tuple[int, frozenset[tuple[str, int]]]:
 # }}}
 
 
-# {{{ what a kernel has in place of parameters
+# {{{ replacing layout parameters
 
 
 def _array_with(array: Any, layout: Layout) -> Any:
@@ -307,7 +306,7 @@ def _array_with(array: Any, layout: Layout) -> Any:
 
 
 def _without(assumptions: isl.BasicSet, layout: Layout, names: Collection[str]) -> isl.BasicSet:
-    """Return *assumptions* where *names* have the values of *layout*, without them."""
+    """Return *assumptions* with *names* replaced by their values in *layout*."""
     named = [name for name in names if name in assumptions.get_var_dict(PARAM)]
     return reduce(lambda assumed, name: _eliminated(assumed, name, layout[name]), named, assumptions)
 
@@ -320,7 +319,7 @@ def _eliminated(assumptions: isl.BasicSet, name: str, value: Any) -> isl.BasicSe
         equal = isl_set_from_expr(space, prim.Comparison(prim.Variable(name), "==", value)).params()
         assumptions &= equal.get_basic_sets()[0].align_params(assumptions.get_space())
     except (ExpressionToAffineConversionError, isl.Error):
-        pass  # a product of sizes is no affine value: what is assumed of it says nothing of them
+        pass  # a product of sizes is not affine, so an assumption about it does not constrain the sizes
     return assumptions.project_out(PARAM, assumptions.get_var_dict(PARAM)[name][1], 1)
 
 

@@ -1,8 +1,7 @@
-"""The front door for Loopy: a translation unit becomes a frozen :class:`Kernel`.
+"""Entry point for Loopy: convert a translation unit to a frozen :class:`Kernel`.
 
-Loopy's costly passes (preprocessing, linearization) run once. What the other layers need of the result is read
-off: the launches, one for each device program, with their instructions in execution order, their barriers, their grid
-and their local memory.
+Loopy's costly passes (preprocessing, linearization) run once. The kernel then provides what the other packages need:
+the launches, one for each device program, with their instructions in execution order, barriers, grid and local memory.
 """
 
 from collections import Counter
@@ -42,26 +41,26 @@ from loopyperf.units import listed
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 VOLATILE = (VolatileMemOpenCLTarget, VolatileMemPyOpenCLTarget)
-"""targets of Loopy whose accesses of memory are volatile"""
+"""Loopy targets that qualify memory accesses as volatile"""
 NAMED = 4
-"""strides and offsets that a sentence names, at most"""
+"""maximum number of strides and offsets listed in a note"""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A Loopy kernel, preprocessed and linearized, as the other layers see it."""
+    """A preprocessed and linearized Loopy kernel."""
 
     loopy_kernel: LoopKernel
     callables: Mapping[Any, Any]
     launches: tuple[Launch, ...]
     contiguous: Layout = field(default_factory=dict[str, Any])
-    """strides and offsets that are arguments and were given no value -> their values in contiguous arrays"""
+    """stride and offset arguments without a given value -> their values in contiguous arrays"""
     written: LoopKernel | None = field(default=None, repr=False, compare=False)
-    """:attr:`loopy_kernel` where its arguments still have all strides and offsets by name"""
+    """:attr:`loopy_kernel` before strides and offsets were replaced by their values"""
     _domains: dict[frozenset[str], isl.Set] = field(
         default_factory=dict[frozenset[str], isl.Set], init=False, repr=False, compare=False
     )
-    """projections are costly, and instructions and barriers share loops"""
+    """cache, since projections are costly, and instructions and barriers share loops"""
     _values: dict[str, range | None] = field(
         default_factory=dict[str, range | None], init=False, repr=False, compare=False
     )
@@ -76,14 +75,14 @@ class Kernel:
 
     @property
     def is_opencl(self) -> bool:
-        """Return whether Loopy writes it in OpenCL C."""
+        """Return whether Loopy generates OpenCL C for it."""
         return isinstance(self.loopy_kernel.target, OpenCLTarget)
 
     @cached_property
     def assumptions(self) -> isl.BasicSet:
-        """Return what the kernel assumes of its parameters, as a set whose space has all :attr:`parameters`.
+        """Return the assumptions about parameters, as a set whose space has all :attr:`parameters`.
 
-        That no axis of an argument has a negative length is added to what the kernel says.
+        They include that no axis of an argument has a negative length.
         """
         names = sorted(self.parameters)
         space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=names)
@@ -94,7 +93,7 @@ class Kernel:
 
     @property
     def _lengths(self) -> Iterator[Any]:
-        """Yield the lengths of arguments' axes that depend on parameters alone."""
+        """Yield the axis lengths of arguments that depend only on parameters."""
         shapes = [array.shape for array in self.loopy_kernel.args if isinstance(array, ArrayBase)]
         for length in (length for shape in shapes if isinstance(shape, tuple) for length in cast("Any", shape)):
             names = frozenset[str]() if length is None else get_dependencies(length)
@@ -103,24 +102,24 @@ class Kernel:
 
     @cached_property
     def parameters(self) -> frozenset[str]:
-        """Return the names of the integer arguments: the only ones whose values can matter for a count."""
+        """Return the names of the integer arguments, the only ones that can affect a count."""
         return integer_arguments(self.loopy_kernel) - self.contiguous.keys()
 
     @cached_property
     def sizes(self) -> frozenset[str]:
-        """Return those of :attr:`parameters` whose values matter: loops, conditions, addresses or lengths have them."""
+        """Return the :attr:`parameters` that affect loops, conditions, addresses or lengths."""
         return self.parameters - plain_scalars(self.loopy_kernel, self.parameters)
 
     @cached_property
     def function_names(self) -> Mapping[str, str]:
-        """Return the names of functions that Loopy calls otherwise in this kernel: it numbers the types of one."""
+        """Return name in this kernel -> name of the function, for functions that Loopy renamed per argument type."""
         names = {str(called): str(each.name) for called, each in self.callables.items()}
         return {called: name for called, name in names.items() if called != name}
 
     def laid_out(self, given: Mapping[str, Any]) -> "Kernel":
-        """Return the kernel whose strides and offsets are *given*, those of :attr:`contiguous` that are.
+        """Return the kernel with strides and offsets from *given* in place of those in :attr:`contiguous`.
 
-        They are sizes of it; what is no integer, as an array of sizes, goes on by name.
+        They become sizes of it; values that are not integers, such as arrays of sizes, stay symbolic.
         """
         named = self.contiguous.keys() & given.keys()
         if self.written is None or not named:
@@ -131,20 +130,20 @@ class Kernel:
         return replace(self, loopy_kernel=changed, launches=tuple(launches_of(changed)), contiguous=left)
 
     def with_contiguous(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Return *sizes*, all that the kernel has, and the strides and offsets of :attr:`contiguous` at these."""
+        """Return *sizes*, which must be complete, and the values of the :attr:`contiguous` strides and offsets."""
         return {**sizes, **{name: int(evaluate(value, dict(sizes))) for name, value in self.contiguous.items()}}
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """Return what is assumed of the layout of arrays, in a sentence, if anything is."""
+        """Return a note on the assumed array layout, if any is assumed."""
         if not self.contiguous:
             return ()
         first = next(iter(self.contiguous))
         stated = listed((f"{name} = {value}" for name, value in self.contiguous.items()), NAMED)
-        return (f"arrays are assumed contiguous: {stated}; {first}=... states another",)
+        return (f"arrays are assumed contiguous: {stated}; set size {first!r} for another layout",)
 
     def is_known(self, expression: Any) -> bool:
-        """Return whether *expression* depends on nothing but loop variables and sizes."""
+        """Return whether *expression* depends only on loop variables and sizes."""
         return get_dependencies(expression) <= self.known_names
 
     @cached_property
@@ -154,9 +153,9 @@ class Kernel:
 
     @cached_property
     def arrays(self) -> Mapping[str, ArrayBase]:
-        """Return name -> argument or temporary, of those that live in memory.
+        """Return name -> argument or temporary, for those in memory.
 
-        Scalar arguments and temporaries whose address space is private do not.
+        Scalar arguments and temporaries in the private address space are not.
         """
         arguments = {each.name: each for each in self.loopy_kernel.args if isinstance(each, ArrayBase)}
         temporaries = self.loopy_kernel.temporary_variables
@@ -164,10 +163,10 @@ class Kernel:
         return {**{n: each for n, each in arguments.items() if n not in temporaries}, **in_memory}
 
     def domain(self, inames: Collection[str]) -> isl.Set:
-        """Return the points that loops over exactly *inames* visit, as a set over these inames.
+        """Return the iterations of loops over exactly *inames*, as a set over these inames.
 
         Dimensions that Loopy's home domains add are projected out (Stevens and Klöckner, Algorithm 1), and integer
-        temporaries that bound loops are written out.
+        temporaries that bound loops are replaced by their values.
         """
         key = frozenset(inames)
         if key not in self._domains:
@@ -179,7 +178,7 @@ class Kernel:
         return self._domains[key]
 
     def _bounded(self, inames: frozenset[str], bounds: Mapping[str, Any]) -> isl.Set:
-        """Return the points of loops over *inames*, of which *bounds* are what temporaries stand for."""
+        """Return the iterations of loops over *inames*, with temporaries in their *bounds* replaced by their values."""
         involved = frozenset[str]().union(*map(get_dependencies, bounds.values())) & self.loopy_kernel.all_inames()
         points = points_of(self.loopy_kernel, inames | involved)
         sizes = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=sorted(self.parameters))
@@ -191,7 +190,7 @@ class Kernel:
         return points.project_out_except(sorted(inames), [SET])
 
     def values(self, iname: str) -> range | None:
-        """Return the values from the first to the last that a loop over *iname* has; None where sizes bound it."""
+        """Return the range from the first to the last value of *iname*; None if sizes bound the loop."""
         if iname not in self._values:
             constant = dimension_interval(self.loopy_kernel.get_inames_domain(frozenset((iname,))), iname)
             self._values[iname] = between_ends(self.domain((iname,)), iname) if constant is None else constant
@@ -199,33 +198,33 @@ class Kernel:
 
     @cached_property
     def integer_temporaries(self) -> Mapping[str, Any]:
-        """Return what integer temporaries stand for, those that have one value: expressions by name."""
+        """Return integer temporary -> its value, an expression, for temporaries with a single value."""
         instructions = [instruction for launch in self.launches for instruction in launch.instructions]
         return values_of_temporaries(self.loopy_kernel, instructions)
 
     @cached_property
     def known_temporaries(self) -> Mapping[str, Any]:
-        """Return those of :attr:`integer_temporaries` that stand for affine functions of loop variables and sizes."""
+        """Return the :attr:`integer_temporaries` that are affine functions of loop variables and sizes."""
         known = self.parameters | self.loopy_kernel.all_inames()
         candidates = {name: each for name, each in self.integer_temporaries.items() if get_dependencies(each) <= known}
         return {name: value for name, value in candidates.items() if _is_affine(value)}
 
     @cached_property
     def hardware_axes(self) -> Mapping[str, GroupInameTag | LocalInameTag]:
-        """Return iname -> the grid or group axis that it is mapped to, where it is mapped to one."""
+        """Return iname -> the grid or group axis that it is mapped to, for inames mapped to one."""
         axes = {iname: hardware_axis(self.loopy_kernel, iname) for iname in sorted(self.loopy_kernel.all_inames())}
         return {iname: axis for iname, axis in axes.items() if axis is not None}
 
     def lane_inames(self, inames: Iterable[str]) -> frozenset[str]:
-        """Return those of *inames* that number the work-items along the first axis of a group (``l.0``)."""
+        """Return the *inames* that number the work-items along the first axis of a group (``l.0``)."""
         axes = {iname: self.hardware_axes.get(iname) for iname in inames}
         return frozenset(name for name, tag in axes.items() if isinstance(tag, LocalInameTag) and tag.axis == 0)
 
     def on_every_lane(self, launch: Launch, inames: frozenset[str]) -> frozenset[str]:
-        """Return *inames* with those of the hardware axes of *launch* that they leave out.
+        """Return *inames* with the hardware axes of *launch* added that they do not use.
 
-        As ``loopy.add_inames_for_unused_hw_axes`` does it: only of axes that one iname alone has, whose bounds then
-        apply, and none whose domain has no place beside the others'.
+        As in ``loopy.add_inames_for_unused_hw_axes``, an axis is added only if a single iname is mapped to it, whose
+        bounds then apply, and if the domain of that iname is compatible with the others.
         """
         used = {launch.numbering.get(iname) for iname in inames}
         times = Counter(launch.numbering.values())
@@ -243,15 +242,15 @@ class Kernel:
 
     @cached_property
     def first_on_axes(self) -> Mapping[str, int]:
-        """Return where hardware inames start, those that start from the same number whatever the sizes."""
+        """Return the first values of the hardware inames that start at the same number for all sizes."""
         return {iname: first for launch in self.launches for iname, first in launch.first_values.items()}
 
     @cached_property
     def lane_variables(self) -> frozenset[str]:
-        """Return the private temporaries whose values may differ between the work-items along ``l.0``.
+        """Return the private temporaries whose values may differ between work-items along ``l.0``.
 
-        A value differs where what it is computed of, or the condition on which it is, does; and where lanes make
-        different numbers of passes of the loops that it is computed in, of which it may be the last.
+        A value differs if its operands or its condition differ. It also differs if lanes execute different numbers of
+        iterations of the loops around its computation, since it may come from the last one.
         """
         variables = self.loopy_kernel.temporary_variables
         private = {name for name, variable in variables.items() if variable.address_space == AddressSpace.PRIVATE}
@@ -272,16 +271,16 @@ class Kernel:
         return frozenset(found)
 
     def deciding(self, instruction: InstructionBase) -> frozenset[str]:
-        """Return the inames and variables that decide what *instruction* computes.
+        """Return the inames and variables that determine the result of *instruction*.
 
-        It reads them, or they say how many passes the loops around it make. Foreign code may use any iname.
+        It reads them, or they bound the loops around it. Foreign code may use any iname.
         """
         inames = frozenset[str](instruction.within_inames)
         read = frozenset[str](instruction.read_dependency_names()) | self._bounds_of_loops(inames)
         return read | inames if _is_foreign(instruction) else read
 
     def _bounds_of_loops(self, inames: frozenset[str]) -> frozenset[str]:
-        """Return what bounds the sequential loops among *inames*, sizes apart: other inames, and data."""
+        """Return the inames and data, but not sizes, in the bounds of the sequential loops among *inames*."""
         if inames not in self._bounds:
             self._bounds[inames] = self._found_bounds(inames)
         return self._bounds[inames]
@@ -294,7 +293,7 @@ class Kernel:
 
 
 def _is_affine(value: Any) -> bool:
-    """Return whether isl can say in one set of constraints what *value* is."""
+    """Return whether isl can express *value* in one set of constraints."""
     space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=["", *sorted(get_dependencies(value))])
     try:
         return isl_set_from_expr(space, prim.Comparison(prim.Variable(""), "==", value)).n_basic_set() == 1
@@ -303,17 +302,17 @@ def _is_affine(value: Any) -> bool:
 
 
 def _is_foreign(instruction: InstructionBase) -> bool:
-    """Return whether Loopy does not read what *instruction* does."""
+    """Return whether *instruction* is opaque to Loopy, as code in another language is."""
     return not isinstance(instruction, MultiAssignmentBase)
 
 
 def load_kernel(program: Program) -> Kernel:
-    """Return *program*, preprocessed and linearized, as a :class:`Kernel`, from which no code is generated.
+    """Preprocess and linearize *program*, and return it as a :class:`Kernel`; no code is generated.
 
-    Whether accesses are within bounds is not checked: code generation does it, and it takes longer than counting.
+    Accesses are not checked against array bounds: code generation does this, and it takes longer than counting.
 
-    Raises :class:`KernelError` where Loopy cannot infer types, find a schedule or generate code, or where there is no
-    single entry point, and :class:`UnboundedDomainError` where a loop lacks bounds that Loopy needs.
+    Raises :class:`KernelError` if Loopy cannot infer types, find a schedule or generate code, or if there is not
+    exactly one entry point, and :class:`UnboundedDomainError` if a loop lacks bounds that Loopy needs.
     """
     unit = linearized(as_translation_unit(program))
     kernel = unit.default_entrypoint
@@ -323,10 +322,10 @@ def load_kernel(program: Program) -> Kernel:
 
 
 def _not_negative(space: isl.Space, length: Any) -> isl.BasicSet:
-    """Return where *length* is not negative, as far as that is one linear constraint.
+    """Return the set where *length* is not negative, if that is one linear constraint, else everything.
 
-    Where Loopy guesses shapes, it says 6*n - 2 of what a[6*i+3] accesses for i < n. With n = 0 nothing is accessed, so
-    negative constants are left out.
+    Loopy guesses the shape 6*n - 2 from an access a[6*i+3] with i < n. With n = 0 nothing is accessed, so negative
+    constants are dropped.
     """
     everywhere = isl.BasicSet.universe(space.params())
     try:
@@ -342,23 +341,23 @@ def _not_negative(space: isl.Space, length: Any) -> isl.BasicSet:
     return everywhere.add_constraint(constraint)
 
 
-# {{{ what a work-group takes of a core, at least
+# {{{ resources that a work-group needs
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What the largest group of a kernel takes, at least."""
+    """Lower bounds on the resources of the largest group of a kernel."""
 
     work_items: int
-    """in it"""
+    """work-items in the group"""
     local_memory: int
-    """bytes"""
+    """local memory in bytes"""
 
 
 def group_of(kernel: Kernel) -> Group:
-    """Return what a group of *kernel* takes: what the lengths of its hardware loops and its local arrays tell.
+    """Return the resources of a group of *kernel*, from the lengths of its hardware loops and its local arrays.
 
-    What depends on a size is not told.
+    Lengths that depend on a size count as 1, and arrays as 0 bytes.
     """
     return Group(
         _work_items(kernel.loopy_kernel, kernel.values),
@@ -367,7 +366,7 @@ def group_of(kernel: Kernel) -> Group:
 
 
 def declared_group(kernel: LoopKernel) -> Group:
-    """Return what a group takes of a *kernel* that Loopy has not prepared yet, when it may add local arrays."""
+    """Return the resources of a group of a *kernel* that is not preprocessed; Loopy may add local arrays later."""
 
     def values(name: str) -> range | None:
         return between_ends(isl.Set.from_basic_set(kernel.get_inames_domain(frozenset((name,)))), name)
@@ -385,7 +384,7 @@ def _work_items(kernel: LoopKernel, values_of: Callable[[str], range | None]) ->
 
 
 def _declared(kernel: LoopKernel) -> Iterator[int]:
-    """Yield the bytes of local memory that each instruction needs, which its launch needs at least."""
+    """Yield the bytes of local memory of each instruction, lower bounds for its launch."""
     variables = kernel.temporary_variables.values()
     local = [each for each in variables if each.address_space == AddressSpace.LOCAL]
     if local and all(isinstance(each.dtype, LoopyType) for each in local):

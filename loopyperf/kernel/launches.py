@@ -1,6 +1,6 @@
-"""What a linearized Loopy kernel launches: device programs with their instructions, barriers, grid, local memory.
+"""Launches of a linearized Loopy kernel: device programs with instructions, barriers, grid and local memory.
 
-What is assumed of a kernel on the way to an answer is one sentence for each kind of assumption.
+Assumptions made while analyzing a kernel are collected into one sentence for each kind.
 """
 
 from collections import Counter, defaultdict
@@ -33,30 +33,30 @@ from pytools.tag import Tag
 from loopyperf.polyhedral.sets import Same, SetMemory, projected
 
 SUBJECTS = "<subjects>"
-"""where a sentence lists what it is about"""
+"""placeholder for the list of subjects in a sentence"""
 NAME = "<name>"
-"""where a sentence names the first array that it is about, as in an example of what to state"""
+"""placeholder for the name of the first array in a sentence, as in an example of what to pass"""
 NAMED = 3
-"""arrays that a sentence names, at most"""
+"""maximum number of arrays listed in a sentence"""
 
 
 class Assumption(NamedTuple):
-    """What was assumed of one access, or of one variable."""
+    """An assumption about one access or one variable."""
 
     sentence: str
-    """with :data:`SUBJECTS` and, where it gives an example, :data:`NAME` in it"""
+    """text with :data:`SUBJECTS`, and with :data:`NAME` if it contains an example"""
     name: str
-    """of the array or variable"""
+    """name of the array or variable"""
     subject: str
-    """the access, as a person reads it; the name alone where it is the variable"""
+    """the access as displayed; the name alone for a variable"""
 
 
 Assumed = Assumption | str
-"""an assumption, or a sentence of its own"""
+"""an assumption, or a complete sentence"""
 
 
 def sentences(assumed: Iterable[Assumed]) -> tuple[str, ...]:
-    """Return one sentence for each kind of assumption, in the order in which the first of each kind was made."""
+    """Return one sentence for each kind of assumption, in order of first occurrence."""
     kinds: dict[str, dict[str, dict[str, None]]] = {}
     for each in assumed:
         sentence, name, subject = (each, "", "") if isinstance(each, str) else each
@@ -68,7 +68,7 @@ def sentences(assumed: Iterable[Assumed]) -> tuple[str, ...]:
 
 
 def _listed(subjects: Mapping[str, Iterable[str]]) -> str:
-    """Return the first subject of each name, with how many more there are."""
+    """Return the first subject of each name, and the number of others."""
     parts = [_first_of(list(each)) for each in subjects.values()]
     more = len(parts) - NAMED
     return ", ".join(parts[:NAMED]) + (f" and {more} more array{'s' * (more > 1)}" if more > 0 else "")
@@ -83,8 +83,8 @@ def _first_of(subjects: list[str]) -> str:
 
 
 ADDED_AXES = (
-    f"hardware axes that instructions leave out ({SUBJECTS}) are added by loopy.add_inames_for_unused_hw_axes, without "
-    "which Loopy generates no code"
+    f"instructions that do not use all hardware axes ({SUBJECTS}) are counted with the axes that "
+    "loopy.add_inames_for_unused_hw_axes adds; Loopy cannot generate code without them"
 )
 
 
@@ -93,48 +93,48 @@ class Barrier:
     """A work-group barrier of the schedule."""
 
     label: str
-    """says before which instruction it stands, e.g. ``"barrier before a_fetch"``"""
+    """names the instruction that follows it, e.g. ``"barrier before a_fetch"``"""
     loops: tuple[str, ...]
-    """the sequential loops around it, those on the host included, the outermost first"""
+    """sequential loops around it, outermost first, including those on the host"""
     groups: frozenset[str]
-    """the group inames that decide, in conditions around these loops, which groups run them"""
+    """group inames in conditions around these loops, which select the groups that execute the barrier"""
     copied: frozenset[str]
-    """the innermost loops around it, as far as they are unrolled: it stands in each of their copies, run or not"""
+    """innermost loops around it that are unrolled; each of their copies contains the barrier"""
 
     @property
     def inames(self) -> frozenset[str]:
-        """Return the sequential loops around it, in no order."""
+        """Return the sequential loops around it as a set."""
         return frozenset(self.loops)
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One device program of the kernel, with what it launches."""
+    """One device program of the kernel, with its grid and its resources."""
 
     name: str
     instructions: tuple[InstructionBase, ...]
-    """in the order of the schedule; barriers are not among them"""
+    """in schedule order, without barriers"""
     barriers: tuple[Barrier, ...]
     schedule: tuple[ScheduleItem, ...]
-    """instructions, barriers and sequential loops, as Loopy has them"""
+    """instructions, barriers and sequential loops, as Loopy's schedule items"""
     host_inames: frozenset[str]
-    """loops on the host around the launch"""
+    """loops around the launch on the host"""
     host_conditions: tuple[Any, ...]
-    """predicates that the host tests before it launches, and the device program does not"""
+    """predicates that the host tests before the launch, and the device program does not test"""
     group_axes: Mapping[int, isl.PwAff]
-    """number of work-groups along each axis of the grid that is used"""
+    """axis of the grid -> number of work-groups, for the axes in use"""
     local_axes: Mapping[int, isl.PwAff]
-    """number of work-items of a group along each axis that is used"""
+    """axis of a group -> number of work-items, for the axes in use"""
     local_memory: int | None
-    """bytes of local memory of a work-group; None where they depend on a parameter"""
+    """bytes of local memory of a work-group; None if they depend on a parameter"""
     first_values: Mapping[str, int]
-    """of hardware inames, those that start from the same number whatever the sizes"""
+    """hardware iname -> first value, for inames that start at the same number for all sizes"""
     numbering: Mapping[str, tuple[str, int]]
-    """hardware inames -> ``("group", axis)`` or ``("local", axis)``, that along which they number"""
+    """hardware iname -> its axis, ``("group", axis)`` or ``("local", axis)``"""
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """Return which instructions leave out axes of the grid or of a group: Loopy generates no code for these."""
+        """Return an assumption for each instruction that does not use all axes; Loopy cannot generate its code."""
         axes = set(self.numbering.values())
         used = {
             each.id: {self.numbering[iname] for iname in each.within_inames if iname in self.numbering}
@@ -144,13 +144,13 @@ class Launch:
         return tuple(Assumption(ADDED_AXES, name, name) for name, own in used.items() if own != axes)
 
     def nested(self, names: Collection[str]) -> list[str]:
-        """Return those of *names* that are loops of the device program, the outermost first, each once."""
+        """Return the *names* that are loops of the device program, outermost first, without duplicates."""
         entered = dict.fromkeys(item.iname for item in self.schedule if isinstance(item, EnterLoop))
         return [name for name in entered if name in names]
 
 
 def launches_of(kernel: LoopKernel) -> Iterator[Launch]:
-    """Yield the launches of a linearized kernel, in the order of its schedule."""
+    """Yield the launches of a linearized kernel in schedule order."""
     schedule = cast("Sequence[ScheduleItem]", kernel.linearization)
     outer: list[str] = []
     start = 0
@@ -191,10 +191,10 @@ def _launch(
 
 
 def _host_conditions(kernel: LoopKernel, block: Sequence[ScheduleItem], host_inames: frozenset[str]) -> tuple[Any, ...]:
-    """Return the predicates that Loopy writes around the launch, where its host program can have an ``if``.
+    """Return the predicates that Loopy tests on the host, if its host program supports ``if``.
 
-    Those are the ones that all instructions of *block* share, and that the loops on the host do not change inside. A
-    barrier, which is to be met whatever they say, keeps them inside.
+    These are the predicates that all instructions of *block* share and that depend on no inames but those of host
+    loops. A barrier, which must be reached regardless of the predicates, keeps them in the device program.
     """
     if not kernel.target.get_host_ast_builder().can_implement_conditionals:
         return ()
@@ -209,16 +209,16 @@ def _host_conditions(kernel: LoopKernel, block: Sequence[ScheduleItem], host_ina
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Span:
-    """What a hardware iname numbers."""
+    """Range of a hardware iname."""
 
     first: int | None
-    """its first value; None where sizes tell"""
+    """first value; None if it depends on sizes"""
     length: isl.PwAff
-    """points from the first to the last"""
+    """number of points from the first to the last"""
 
 
 def _spans(kernel: LoopKernel, inames: Iterable[str]) -> dict[str, _Span]:
-    """Return what each of the hardware *inames* numbers."""
+    """Return the range of each of the hardware *inames*."""
     assumed = isl.Set.from_basic_set(kernel.assumptions)
     known = SetMemory[_Span]()
     spans: dict[str, _Span] = {}
@@ -231,10 +231,10 @@ def _spans(kernel: LoopKernel, inames: Iterable[str]) -> dict[str, _Span]:
 def _grid(
     kernel: LoopKernel, numbering: Mapping[str, tuple[str, int]], spans: Mapping[str, _Span]
 ) -> tuple[dict[int, isl.PwAff], dict[int, isl.PwAff]]:
-    """Return axis -> extent of the grid, and of a group, that hold all that hardware inames are *numbering*.
+    """Return axis -> extent of the grid, and of a group, large enough for all inames in *numbering*.
 
-    What Loopy's ``get_grid_sizes_for_insn_ids_as_dicts`` returns where no kernel is called; that one hashes the table
-    of functions by content, and takes twice as long to measure an iname.
+    Equals the result of Loopy's ``get_grid_sizes_for_insn_ids_as_dicts`` for a kernel without calls. Loopy's function
+    hashes the table of functions by content, and takes twice as long for an iname.
     """
     group_axes: defaultdict[int, list[isl.PwAff]] = defaultdict(list)
     local_axes: defaultdict[int, list[isl.PwAff]] = defaultdict(list)
@@ -256,7 +256,7 @@ def _numbering(kernel: LoopKernel, instructions: Collection[InstructionBase]) ->
 
 
 def _span(points: isl.Set, assumed: isl.Set) -> _Span:
-    """Return what a loop over *points* spans, valid where it is *assumed*."""
+    """Return the range of a loop over *points*, valid on the set *assumed*."""
     domain = points.intersect_params(assumed)
     first, last = domain.dim_min(0), domain.dim_max(0)
     start = first.max_val() if _is_one_number(first) else None
@@ -269,14 +269,14 @@ def _span(points: isl.Set, assumed: isl.Set) -> _Span:
 
 
 def _is_one_number(value: isl.PwAff) -> bool:
-    """Return whether *value* is the same number wherever it has a value; isl calls several numbers constant too."""
+    """Return whether *value* is one number wherever it is defined; isl's ``is_cst`` is also true of several numbers."""
     return value.n_piece() == 1 and value.is_cst()
 
 
 def _extent(lengths: Sequence[isl.PwAff], assumptions: isl.BasicSet, constants_only: bool) -> isl.PwAff:
-    """Return the longest of *lengths* as the host computes it: with integer division, and at any size.
+    """Return the maximum of *lengths* as the host computes it: with integer division, valid for all sizes.
 
-    Like Loopy, take the largest piece where one is the largest everywhere.
+    Like Loopy, use the largest piece if one piece is the largest everywhere.
     """
     distinct = dict.fromkeys(map(Same, lengths))
     longest = reduce(isl.PwAff.max, (key.value for key in distinct))
@@ -291,7 +291,7 @@ def _extent(lengths: Sequence[isl.PwAff], assumptions: isl.BasicSet, constants_o
 
 
 def local_memory(kernel: LoopKernel, instructions: Collection[InstructionBase]) -> int | None:
-    """Return the bytes of the local arrays that *instructions* use, those that share their storage once."""
+    """Return the bytes of local arrays that *instructions* use; arrays that share storage count once."""
     variables = kernel.temporary_variables
     local = [variable for variable in variables.values() if variable.address_space == AddressSpace.LOCAL]
     used = {name for insn in instructions if local for name in cast("Collection[str]", insn.dependency_names())}
@@ -325,9 +325,9 @@ def _barriers(kernel: LoopKernel, block: Sequence[ScheduleItem], host_loops: tup
 
 
 def _deciding_groups(kernel: LoopKernel, block: Sequence[ScheduleItem], start: int) -> frozenset[str]:
-    """Return the group inames in the condition that Loopy writes around the loop that begins at *start*.
+    """Return the group inames in the condition that Loopy generates around the loop at position *start*.
 
-    They are those that its instructions use, unless several of these number the groups along the same axis.
+    These are the group inames of its instructions, except where several of them number the groups along one axis.
     """
     inside, _ = gather_schedule_block(block, start)
     ids = [item.insn_id for item in inside if isinstance(item, RunInstruction)]
@@ -338,7 +338,7 @@ def _deciding_groups(kernel: LoopKernel, block: Sequence[ScheduleItem], start: i
 
 
 def points_of(kernel: LoopKernel, inames: frozenset[str]) -> isl.Set:
-    """Return the points that loops over exactly *inames* visit, without what Loopy's home domains add."""
+    """Return the iterations of loops over exactly *inames*, without dimensions that Loopy's home domains add."""
     return isl.Set.from_basic_set(projected(kernel.get_inames_domain(inames), inames))
 
 
@@ -349,7 +349,7 @@ def hardware_axis(kernel: LoopKernel, iname: str) -> GroupInameTag | LocalInameT
 
 
 def is_unrolled(kernel: LoopKernel, iname: str) -> bool:
-    """Return whether Loopy writes a copy of its body for each pass of *iname*."""
+    """Return whether Loopy generates a copy of the loop body for each iteration of *iname*."""
     return bool(kernel.iname_tags_of_type(iname, (UnrollTag, UnrolledIlpTag)))
 
 

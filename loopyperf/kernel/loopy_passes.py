@@ -1,7 +1,7 @@
-"""Loopy's own passes on a program, and the checks that Loopy runs before it generates code.
+"""Loopy's passes on a program, and the checks that Loopy runs before it generates code.
 
-What Loopy refuses becomes one line. Loopy prints the whole program when a check fails; :func:`without_dumps` keeps that
-off the user's screen.
+Loopy's errors become one line. Loopy prints the whole program when a check fails; :func:`without_dumps` suppresses this
+output.
 """
 
 import sys
@@ -31,7 +31,7 @@ from loopyperf.kernel.launches import hardware_axis, points_of
 from loopyperf.polyhedral.sets import own
 
 UNCHECKED = "no_check"
-"""Loopy's word for leaving out the check that accesses are within bounds"""
+"""value of the Loopy option that disables the check of array bounds"""
 
 Program = TranslationUnit | LoopKernel
 
@@ -40,37 +40,38 @@ Program = TranslationUnit | LoopKernel
 
 
 def checked_program(program: object) -> Program:
-    """Return *program*; raises :class:`KernelError` if it is no Loopy program."""
+    """Return *program*; raises :class:`KernelError` if it is not a Loopy program."""
     if isinstance(program, Program):
         return program
     raise KernelError(
-        f"a loopy TranslationUnit or LoopKernel is needed, received {type(program).__name__}; "
+        f"expected a loopy TranslationUnit or LoopKernel, received {type(program).__name__}; "
         "build one with loopy.make_kernel(...)"
     )
 
 
 def as_translation_unit(program: object) -> TranslationUnit:
-    """Return *program* as a translation unit of one entry point; raises :class:`KernelError` if it is none."""
+    """Return *program* as a translation unit with one entry point; raises :class:`KernelError` if it is not one."""
     program = checked_program(program)
     if isinstance(program, LoopKernel):
         return _unit_of(program)
     if len(program.entrypoints) != 1:
         names = ", ".join(sorted(program.entrypoints)) or "none"
         raise KernelError(
-            f"one entry point is needed, this translation unit has {names}: choose with unit.with_entrypoints(name)"
+            f"a translation unit must have one entry point, this one has {names}; "
+            "choose one with unit.with_entrypoints(name)"
         )
     return program
 
 
 def _unit_of(kernel: LoopKernel) -> TranslationUnit:
-    """Return *kernel* as a translation unit, the functions it calls looked up anew: a LoopKernel has no table."""
+    """Return *kernel* as a translation unit; called functions are resolved again, since a LoopKernel has no table."""
     unresolved = kernel.copy(state=KernelState.INITIAL, linearization=None)
     unit = resolve_callables(lp.make_program(unresolved).with_entrypoints(kernel.name))
     try:
         tools.get_resolved_callable_ids_called_by_knl(unit.default_entrypoint, unit.callables_table)
     except KeyError as error:
         raise KernelError(
-            f"kernel {kernel.name!r} calls {error.args[0]!r}, which only its translation unit defines: pass that unit"
+            f"kernel {kernel.name!r} calls {error.args[0]!r}, which only its translation unit defines; pass that unit"
         ) from error
     return unit
 
@@ -82,10 +83,10 @@ def _unit_of(kernel: LoopKernel) -> TranslationUnit:
 
 
 def linearized(unit: TranslationUnit) -> TranslationUnit:
-    """Return *unit*, preprocessed and linearized, with the kernels it calls inlined; Loopy could generate its code.
+    """Return *unit*, preprocessed and linearized, with called kernels inlined, ready for code generation.
 
-    A linearization that *unit* has already is kept. Raises :class:`KernelError` for what Loopy refuses, and
-    :class:`UnboundedDomainError` where a loop lacks bounds that Loopy needs.
+    An existing linearization is kept. Raises :class:`KernelError` if Loopy rejects the program, and
+    :class:`UnboundedDomainError` if a loop lacks bounds that Loopy needs.
     """
     try:
         with without_dumps():
@@ -95,7 +96,7 @@ def linearized(unit: TranslationUnit) -> TranslationUnit:
                 unit = lp.set_options(unit, enforce_array_accesses_within_bounds=UNCHECKED)
                 # Preprocessing gives reductions temporaries whose types only code generation infers.
                 unit = lp.linearize(lp.infer_unknown_types(lp.preprocess_program(unit), expect_completion=False))
-    except Exception as error:  # Loopy lets through what isl, pymbolic and Python itself raise
+    except Exception as error:  # Loopy propagates exceptions of isl, pymbolic and Python
         raise _refusal(unit.default_entrypoint, error) from error
     _check_types(unit.default_entrypoint)
     try:
@@ -106,14 +107,14 @@ def linearized(unit: TranslationUnit) -> TranslationUnit:
 
 
 def _with_own_sets(kernel: LoopKernel) -> LoopKernel:
-    """Return *kernel* with domains and assumptions that isl may rewrite, and nobody else sees it."""
+    """Return *kernel* with copies of its domains and assumptions, which isl may rewrite in place."""
     return kernel.copy(domains=[own(domain) for domain in kernel.domains], assumptions=own(kernel.assumptions))
 
 
 def _check_before_code_generation(unit: TranslationUnit) -> None:
-    """Run the checks of ``loopy.check.pre_codegen_checks``, but for hardware axes that instructions leave out.
+    """Run the checks of ``loopy.check.pre_codegen_checks``, except the one for unused hardware axes.
 
-    ``counting="paper"`` counts a kernel as it is written, and ``"executed"`` adds these axes.
+    ``counting="paper"`` counts a kernel without these axes, and ``"executed"`` adds them.
     """
     kernel, callables = unit.default_entrypoint, unit.callables_table
     _check_nesting(kernel)
@@ -131,7 +132,7 @@ def _check_before_code_generation(unit: TranslationUnit) -> None:
 
 
 def _check_nesting(kernel: LoopKernel) -> None:
-    """Raise ``UnscheduledInstructionError`` where the linearization has other instructions or loops than *kernel*."""
+    """Raise ``UnscheduledInstructionError`` if instructions or loops of the linearization differ from *kernel*."""
     entered: list[str] = []
     for item in cast("Iterable[ScheduleItem]", kernel.linearization):
         if isinstance(item, EnterLoop):
@@ -141,11 +142,11 @@ def _check_nesting(kernel: LoopKernel) -> None:
         elif isinstance(item, RunInstruction):
             instruction = kernel.id_to_insn.get(item.insn_id)
             if instruction is None:
-                raise UnscheduledInstructionError(f"the linearization runs {item.insn_id!r}, which is no instruction")
+                raise UnscheduledInstructionError(f"the linearization runs unknown instruction {item.insn_id!r}")
             inames = {name for name in instruction.within_inames if hardware_axis(kernel, name) is None}
             if inames != set(entered):
                 raise UnscheduledInstructionError(
-                    f"the linearization runs {item.insn_id!r} in the loops {sorted(entered)}, it is in {sorted(inames)}"
+                    f"instruction {item.insn_id!r} is in loops {sorted(inames)}, in the linearization {sorted(entered)}"
                 )
 
 
@@ -156,19 +157,19 @@ def _refusal(kernel: LoopKernel, error: Exception) -> LoopyperfError:
             return UnboundedDomainError(f"instruction {instruction.id!r}: its loops ({inames}) have no bounds")
     hint = ""
     if "type" in type(error).__name__.lower() or "infer" in str(error) or "dtype" in str(error):
-        hint = "; state the types of the arguments with loopy.add_and_infer_dtypes(kernel, {...})"
+        hint = "; set the argument types with loopy.add_and_infer_dtypes(kernel, {...})"
     return KernelError(f"loopy cannot prepare kernel {kernel.name!r} ({type(error).__name__}): {_reason(error)}{hint}")
 
 
 def _reason(error: Exception) -> str:
-    """Return what *error* says, or where it comes from if it says nothing."""
-    said = one_line(error)
-    if said:
-        return said
+    """Return the message of *error*, or where it was raised if it has no message."""
+    message = one_line(error)
+    if message:
+        return message
     place = traceback.extract_tb(error.__traceback__)[-1]
-    reason = f"it gives no reason; raised by {place.name} in {place.filename}, line {place.lineno}"
+    reason = f"no message; raised by {place.name} in {place.filename}, line {place.lineno}"
     if place.name.startswith("map_bitwise") or place.name.endswith("_shift"):
-        reason += "; where bits are a condition, compare them, as in (i & 1) != 0"
+        reason += "; to use bits as a condition, compare them, as in (i & 1) != 0"
     return reason
 
 
@@ -178,39 +179,39 @@ def _check_types(kernel: LoopKernel) -> None:
     if untyped:
         raise KernelError(
             f"kernel {kernel.name!r} has arguments without a type: {', '.join(sorted(untyped))}; "
-            "state them with loopy.add_and_infer_dtypes(kernel, {...})"
+            "set their types with loopy.add_and_infer_dtypes(kernel, {...})"
         )
 
 
 def _no_code(kernel: LoopKernel, error: Exception) -> KernelError:
-    """Return why Loopy generates no code for the linearized *kernel*."""
+    """Return the error for a linearized *kernel* for which Loopy cannot generate code."""
     hint = ""
     if isinstance(error, UnscheduledInstructionError):
         hint = (
-            "; its linearization is older than its instructions: linearize again, "
+            "; its linearization is out of date: linearize again, "
             "with lp.linearize(unit.with_kernel(kernel.copy(state=KernelState.PREPROCESSED, linearization=None)))"
         )
-    return KernelError(f"loopy generates no code for kernel {kernel.name!r}: {_reason(error)}{hint}")
+    return KernelError(f"loopy cannot generate code for kernel {kernel.name!r}: {_reason(error)}{hint}")
 
 
 # }}}
 
 
-# {{{ what Loopy prints
+# {{{ suppressing Loopy's output
 
 _lock = Lock()
 _held: dict[int, list[str]] = {}
-"""thread inside :func:`without_dumps` -> what Loopy has printed there"""
+"""thread inside :func:`without_dumps` -> Loopy's output in that thread"""
 
 
 class _HeldBack:
-    """Standard output, but what Loopy prints within :func:`without_dumps` is held back."""
+    """Standard output that holds back Loopy's output inside :func:`without_dumps`."""
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
 
     def write(self, text: str) -> int:
-        """Write *text*, or hold it back where a module of Loopy prints it."""
+        """Write *text*, or hold it back if a Loopy module prints it inside :func:`without_dumps`."""
         held, frame = _held.get(get_ident()), currentframe()
         printing = frame.f_back if frame is not None else None
         if held is None or printing is None or not str(printing.f_globals.get("__name__")).startswith("loopy."):
@@ -224,9 +225,9 @@ class _HeldBack:
 
 @contextmanager
 def without_dumps() -> Generator[None]:
-    """Drop what Loopy prints inside if it fails: its checks print the whole program. Otherwise print it at the end.
+    """Hold back Loopy's output, and drop it if an exception is raised: failed checks print the whole program.
 
-    Other prints, and those of other threads, pass.
+    Output of other modules and other threads is not affected.
     """
     thread = get_ident()
     if thread in _held:
@@ -252,11 +253,11 @@ def without_dumps() -> Generator[None]:
 # }}}
 
 
-# {{{ kernels that a kernel calls, written out at each call
+# {{{ inlining of called kernels
 
 
 def inlined(unit: TranslationUnit) -> TranslationUnit:
-    """Return *unit* with the kernels that its entry point calls written out at each call."""
+    """Return *unit* with the kernels that its entry point calls inlined."""
     if not any(_is_called(unit, name) for name in unit.callables_table):
         return unit
     for callee in list(unit.callables_table.values()):
@@ -280,7 +281,7 @@ def _kernels(unit: TranslationUnit) -> list[LoopKernel]:
 
 
 def _with_sizes_of_its_own(kernel: LoopKernel, taken: set[str]) -> LoopKernel:
-    """Return *kernel* with names for its scalar arguments that are not *taken*: inlining mistakes one n for another."""
+    """Return *kernel* with scalar arguments renamed to names not in *taken*: inlining would mix up equal names."""
     new_name = UniqueNameGenerator(taken)
     for argument in kernel.args:
         if isinstance(argument, lp.ValueArg):
@@ -298,7 +299,7 @@ def _unscheduled(kernel: LoopKernel) -> LoopKernel:
 
 
 def _with_evaluated_arguments(kernel: LoopKernel) -> LoopKernel:
-    """Return *kernel* with scalar arguments of calls evaluated before: inlining writes them wherever they are used."""
+    """Return *kernel* with scalar arguments of calls in temporaries: inlining would repeat them at each use."""
     temporaries: dict[str, lp.TemporaryVariable] = {}
     instructions = [each for insn in kernel.instructions for each in _evaluated(kernel, insn, temporaries)]
     if not temporaries:
@@ -310,7 +311,7 @@ def _with_evaluated_arguments(kernel: LoopKernel) -> LoopKernel:
 def _evaluated(
     kernel: LoopKernel, call: InstructionBase, temporaries: dict[str, lp.TemporaryVariable]
 ) -> Iterator[InstructionBase]:
-    """Yield the assignments of *call*'s arguments to new *temporaries*, and the call with these."""
+    """Yield assignments of *call*'s arguments to new *temporaries*, and the call that uses them."""
     if not isinstance(call, CallInstruction):
         yield call
         return

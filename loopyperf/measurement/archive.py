@@ -1,11 +1,11 @@
-"""The archive: a file of JSON lines that only ever grows, safe against a process killed at any byte.
+"""Append-only measurement archives in JSON Lines format that survive a process killed at any byte.
 
-It may come from anybody. It is read line by line as it is unpacked, and no more than :data:`MOST` bytes of it, so that
-a small file that unpacks to gigabytes is refused before they are in memory.
+An archive may come from an untrusted source. It is decompressed and read line by line, and at most :data:`MOST` bytes
+of it, so that a small file that expands to gigabytes is rejected before it fills the memory.
 
-Every record is one line, on disk before the next measurement starts. A killed process leaves at most one partial last
-line; a line counts once its line feed is there, so that partial line is never believed and is cut off by whoever
-appends next. Damage anywhere else is reported, never skipped.
+Each record is one line and is on disk before the next measurement starts. A killed process leaves at most one partial
+last line. A line is valid only if it ends in a line feed, so readers ignore a partial last line and the next writer
+truncates it. Damage anywhere else raises an error and is never skipped.
 """
 
 import errno
@@ -31,54 +31,54 @@ from loopyperf.measurement.records import Key, Measurement, Run, Sampled, Takes,
 GZIP_MAGIC = b"\x1f\x8b"
 XZ_MAGIC = b"\xfd7zXZ\x00"
 MOST = 512 * 2**20
-"""bytes of an archive, unpacked: those of a quarter of a million measurements"""
+"""maximum size of an archive after decompression, in bytes: about 250,000 measurements"""
 LONGEST = 16 * 2**20
-"""bytes of a line"""
+"""maximum length of a line, in bytes"""
 CHUNK = 2**18
-"""bytes that are read, or unpacked, at a time"""
+"""bytes read or decompressed at a time"""
 UNPACKING = 256 * 2**20
-"""bytes that unpacking may take: xz has a dictionary of as many as its writer wanted"""
+"""memory limit of decompression, in bytes: the writer of an xz file chooses the size of its dictionary"""
 LINE_START = b'{"record":"'
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What an archive holds, in the order in which it was recorded."""
+    """Contents of an archive, in recording order."""
 
     runs: tuple[Run, ...]
     measurements: tuple[Measurement, ...]
-    """all of them: probes, yardsticks, and what was measured again as well"""
+    """all measurements: probes, reference kernels and superseded repeats included"""
     sampled: tuple[Sampled, ...] = ()
-    """what the first groups of some of what was measured took"""
+    """samples of the first groups of some of the measured kernels"""
 
     @cached_property
     def completed(self) -> Mapping[Key, Measurement]:
-        """Return the probes and measurements that stand, by what was measured; of repeated ones the best take."""
+        """Return probes and measurements by key, the best repeat of each."""
         return Takes(self.measurements).completed
 
     @property
     def standing(self) -> tuple[Measurement, ...]:
-        """Return the measurements that count, each once: no probes, no yardsticks, none that was repeated better."""
+        """Return the best repeat of each measurement, without probes and reference kernels."""
         return tuple(each for each in self.completed.values() if each.kind == "measurement")
 
     @cached_property
     def samples(self) -> Mapping[Key, Sampled]:
-        """Return the samples by what was measured; the latest of those taken again."""
+        """Return the samples by key, the latest of each."""
         return MappingProxyType(_by_key(self.sampled))
 
     @property
     def noise_floor(self) -> float | None:
-        """Return by how much times differ though the device does the same, relative; None without a yardstick.
+        """Return the relative standard deviation of the reference kernel's time; None without a reference kernel.
 
-        While takes that stand were measured: slow looks whose takes were repeated better do not count.
+        Only reference times around the best repeats count, not those around superseded repeats.
         """
         return noise_floor(around(self.standing))
 
     def pace(self, launch: float = 0.0) -> float | None:
-        """Return the seconds of a round of the yardstick's loop, in the median; None without a yardstick.
+        """Return the median seconds per round of the reference kernel's loop; None without a reference kernel.
 
-        While takes that stand were measured, and without *launch*, the seconds of an empty kernel. So the paces of two
-        campaigns compare, even if they took the yardstick at different sizes.
+        Only reference times around the best repeats count. *launch*, the seconds of an empty kernel, is subtracted, so
+        results of two campaigns are comparable even if they ran the reference kernel at different sizes.
         """
         times = around(self.standing)
         taken = (each.sizes for each in reversed(self.measurements) if each.kind == "yardstick")
@@ -88,10 +88,10 @@ class Recording:
 
 
 def read_archive(path: str | os.PathLike[str]) -> Recording:
-    """Return what the archive at *path* holds; it may be compressed by gzip or xz.
+    """Return the contents of the archive at *path*, which may be compressed with gzip or xz.
 
-    Raises :class:`ArchiveError` naming the line of what cannot be read, and :class:`IncompatibleRunsError` if runs of
-    different devices, drivers or protocols were put into one file.
+    Raises :class:`ArchiveError` with the number of the unreadable line, and :class:`IncompatibleRunsError` if the file
+    has runs of different devices, drivers or protocols.
     """
     path = Path(path)
     try:
@@ -105,14 +105,14 @@ def read_archive(path: str | os.PathLike[str]) -> Recording:
 class Archive:
     """An archive open for appending, under an exclusive lock; a context manager.
 
-    Raises :class:`ArchiveError` if another process appends to the same file, or if the file holds something else, and
-    :class:`IncompatibleRunsError` if what it holds was measured on another device or by another protocol than *run*.
+    Raises :class:`ArchiveError` if another process has the file open for appending or if the file is not an archive,
+    and :class:`IncompatibleRunsError` if its runs used another device or protocol than *run*.
     """
 
     run: Run
 
     def __init__(self, path: str | os.PathLike[str], run: Run) -> None:
-        """Open the archive at *path*, creating it if needed, and record that *run* has started."""
+        """Open the archive at *path*, creating it if needed, and record the start of *run*."""
         self.path = path = Path(path)
         self.run = run
         with ExitStack() as cleanup:
@@ -130,41 +130,41 @@ class Archive:
 
     @property
     def completed(self) -> Mapping[Key, Measurement]:
-        """Return what this and earlier runs have recorded, by what was measured; of repeated ones the best take."""
+        """Return probes and measurements of this and earlier runs by key, the best repeat of each."""
         return self._takes.completed
 
     @property
     def samples(self) -> Mapping[Key, Sampled]:
-        """Return the samples that this and earlier runs have recorded, by what was measured."""
+        """Return the samples of this and earlier runs by key."""
         return MappingProxyType(self._samples)
 
     @property
     def measurements(self) -> Sequence[Measurement]:
-        """Return all that this and earlier runs have recorded, in order."""
+        """Return all measurements of this and earlier runs, in order."""
         return tuple(self._measurements)
 
     def takes(self, key: Key) -> Sequence[Measurement]:
-        """Return each take of what *key* stands for, in order."""
+        """Return all repeats of *key*, in order."""
         return self._takes.of(key)
 
     def append(self, *measurements: Measurement) -> None:
-        """Record *measurements*, in this order: when this returns, they are on disk."""
+        """Record *measurements* in this order and return when they are on disk."""
         self._append(b"".join(map(encode, measurements)))
         for measurement in measurements:
             self._measurements.append(measurement)
             self._takes.add(measurement)
 
     def append_samples(self, sampled: Sampled) -> None:
-        """Record the samples of something measured: when this returns, they are on disk."""
+        """Record *sampled* and return when it is on disk."""
         self._append(encode(sampled))
         self._samples[sampled.key] = sampled
 
     def close(self) -> None:
-        """Close the file and let go of the lock."""
+        """Close the file and release the lock."""
         self._file.close()
 
     def __enter__(self) -> Self:
-        """Return the archive, open."""
+        """Return the open archive."""
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -177,10 +177,10 @@ class Archive:
             self._file.flush()
             os.fsync(self._file.fileno())
         except (OSError, ValueError) as error:
-            # The line may be there in part: nothing may follow it before the next opening cuts it off.
+            # The line may be on disk in part; close the file so that nothing is appended before it is truncated.
             with suppress(OSError):
                 self._file.close()
-            raise ArchiveError(f"{self.path} cannot be written: {error}; what was written before is safe") from error
+            raise ArchiveError(f"cannot write {self.path}: {error}; earlier records are safe") from error
 
 
 # {{{ bytes on disk
@@ -191,23 +191,23 @@ def _open_locked(path: Path) -> BufferedRandom:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+b")
     except (OSError, ValueError) as error:
-        raise ArchiveError(f"{path} cannot be opened: {os_reason(error)}; give another archive path") from error
+        raise ArchiveError(f"cannot open {path}: {os_reason(error)}; use another archive path") from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         file.close()
         raise ArchiveError(
-            f"{path} is in use: another process is measuring into it; wait for it, or give another archive path"
+            f"{path} is in use by another measuring process; wait for it or use another archive path"
         ) from error
     except OSError as error:
         file.close()
-        raise ArchiveError(f"{path} cannot be locked: {error}; give an archive path on a local disk") from error
+        raise ArchiveError(f"cannot lock {path}: {error}; use an archive path on a local disk") from error
     file.seek(0)
     return file
 
 
 def _read(file: BufferedReader | BufferedRandom, path: Path) -> tuple[Recording, int]:
-    """Return what *file* holds from where it stands, and the bytes of its complete lines."""
+    """Return the contents of *file* from its current position, and the number of bytes in complete lines."""
     try:
         return _parse(_lines(_unpacked(file)), path)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
@@ -216,13 +216,13 @@ def _read(file: BufferedReader | BufferedRandom, path: Path) -> tuple[Recording,
 
 def _unreadable(path: Path, error: Exception) -> ArchiveError:
     return ArchiveError(
-        f"{path} cannot be read: {os_reason(error)}; give the path of an archive of measurements, as `loopyperf "
-        "calibrate --archive PATH` writes one"
+        f"cannot read {path}: {os_reason(error)}; pass a measurement archive, e.g. from `loopyperf calibrate "
+        "--archive PATH`"
     )
 
 
 def _unpacked(file: BufferedReader | BufferedRandom) -> Iterator[bytes]:
-    """Yield what *file* holds, unpacked, in chunks."""
+    """Yield the decompressed contents of *file* in chunks."""
     magic = file.peek(len(XZ_MAGIC))
     if magic.startswith(XZ_MAGIC):
         return _of_xz(_chunks(file))
@@ -234,7 +234,7 @@ def _chunks(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
 
 
 def _of_xz(packed: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield what *packed* chunks of xz are: a stream, or several."""
+    """Yield the decompressed contents of *packed*, chunks of one or more xz streams."""
     decompressor = lzma.LZMADecompressor(memlimit=UNPACKING)
     for chunk in packed:
         more = chunk
@@ -247,34 +247,34 @@ def _of_xz(packed: Iterator[bytes]) -> Iterator[bytes]:
             yield decompressor.decompress(more, CHUNK)
             more = b""
     if not decompressor.eof:
-        raise EOFError("it ends before its end marker")
+        raise EOFError("the file ends before the end-of-stream marker")
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the lines of *chunks*, each with its line feed, which the last one may lack; raises :class:`OSError`."""
+    """Yield the lines of *chunks* with their line feeds, which the last may lack; raises :class:`OSError`."""
     begun, total = b"", 0
     for chunk in chunks:
         total += len(chunk)
         *whole, begun = (begun + chunk).split(b"\n")
         yield from (line + b"\n" for line in whole)
         if total > MOST or len(begun) > LONGEST:
-            raise OSError(errno.EFBIG, f"it has more than {MOST:,} bytes, unpacked, or {LONGEST:,} in a line")
+            raise OSError(errno.EFBIG, f"more than {MOST:,} bytes after decompression or {LONGEST:,} bytes in a line")
     yield begun
 
 
 def _check_uncompressed(content: bytes, path: Path) -> None:
     if content.startswith((GZIP_MAGIC, XZ_MAGIC)):
-        raise ArchiveError(f"{path} is compressed: it can be read, not appended to; unpack it, or give another path")
+        raise ArchiveError(f"{path} is compressed and cannot be appended to; decompress it or use another path")
 
 
 # }}}
 
 
-# {{{ from bytes to records
+# {{{ parsing
 
 
 def _parse(lines: Iterable[bytes], path: Path) -> tuple[Recording, int]:
-    """Return what *lines* record, and the bytes of those that are complete."""
+    """Return the recorded contents of *lines* and the number of bytes in complete lines."""
     complete = 0
     runs: dict[str, Run] = {}
     measurements: list[Measurement] = []
@@ -292,12 +292,11 @@ def _parse(lines: Iterable[bytes], path: Path) -> tuple[Recording, int]:
         if isinstance(record, Run):
             _check_same_device_and_protocol(tuple(runs.values())[:1], record, path)
             if record.id in runs:
-                raise ArchiveError(f"{path}, line {number}: run {record.id!r:.80} is recorded twice")
+                raise ArchiveError(f"{path}, line {number}: run {record.id!r:.80} appears twice")
             runs[record.id] = record
         elif record.run not in runs:
             raise ArchiveError(
-                f"{path}, line {number}: belongs to run {record.run!r:.80}, which is not recorded before it; give "
-                "another archive path"
+                f"{path}, line {number}: run {record.run!r:.80} has no earlier record; use another archive path"
             )
         elif isinstance(record, Measurement):
             measurements.append(record)
@@ -306,8 +305,8 @@ def _parse(lines: Iterable[bytes], path: Path) -> tuple[Recording, int]:
             sampled.append(record)
         else:
             raise ArchiveError(
-                f"{path}, line {number}: has samples of {record.kernel_class!r:.80}, {record.label!r:.80}, "
-                "which is not measured before it; give another archive path"
+                f"{path}, line {number}: no measurement precedes the samples of {record.kernel_class!r:.80}, "
+                f"{record.label!r:.80}; use another archive path"
             )
     return Recording(tuple(runs.values()), tuple(measurements), tuple(sampled)), complete
 
@@ -317,10 +316,10 @@ def _by_key(sampled: Iterable[Sampled]) -> dict[Key, Sampled]:
 
 
 def _check_cut_off(partial_line: bytes, path: Path) -> None:
-    # Somebody else's file must not lose its last line.
+    # Do not truncate a file that is not an archive.
     if partial_line[: len(LINE_START)] != LINE_START[: len(partial_line)]:
         raise ArchiveError(
-            f"{path} is not a measurement archive: it ends in {partial_line[:40]!r}; give another archive path"
+            f"{path} is not a measurement archive: it ends in {partial_line[:40]!r}; use another archive path"
         )
 
 
@@ -329,8 +328,8 @@ def _check_same_device_and_protocol(earlier: tuple[Run, ...], run: Run, path: Pa
         differences = other.differences(run)
         if differences:
             raise IncompatibleRunsError(
-                f"{path}: the runs started {other.started:%Y-%m-%d %H:%M} and {run.started:%Y-%m-%d %H:%M} must not be "
-                f"mixed, in the later one {', '.join(differences)}; give another archive path"
+                f"{path}: runs started {other.started:%Y-%m-%d %H:%M} and {run.started:%Y-%m-%d %H:%M} cannot share an "
+                f"archive: {', '.join(differences)}; use another archive path"
             )
 
 

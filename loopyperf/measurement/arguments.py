@@ -1,4 +1,4 @@
-"""Arguments of kernels that are measured: their memory, their values, and whether what they become is right."""
+"""Kernel arguments for measurements: memory size, checks, generated values and verification of results."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -12,21 +12,22 @@ from pymbolic.mapper.evaluator import UnknownVariableError, evaluate
 from loopyperf.errors import MeasurementError, ParameterError
 from loopyperf.measurement.environment import Arguments, Array, Sizes
 
-# {{{ how much global memory a kernel's arrays take, before any of them is made
+# {{{ global memory of a kernel's arrays, computed before any of them is allocated
 
 
 def allocated_bytes(kernel: LoopKernel, sizes: Sizes) -> int:
-    """Return the bytes that the arrays of *kernel* in global memory take together at *sizes*.
+    """Return the total bytes of the global-memory arrays of *kernel* at *sizes*.
 
-    Raises what :func:`array_bytes` does.
+    Raises the errors of :func:`array_bytes`.
     """
+
     return sum(array_bytes(kernel, sizes).values())
 
 
 def array_bytes(kernel: LoopKernel, sizes: Sizes) -> dict[str, int]:
-    """Return name -> the bytes of each array argument and global temporary of *kernel* at *sizes*.
+    """Return the bytes of each array argument and global temporary of *kernel* at *sizes*, by name.
 
-    Raises :class:`MeasurementError` if the shape of one is unknown or depends on a parameter that *sizes* lacks.
+    Raises :class:`MeasurementError` if a shape is unknown or depends on a parameter missing from *sizes*.
     """
     arguments = [argument for argument in kernel.args if isinstance(argument, ArrayBase)]
     temporaries = [
@@ -38,24 +39,24 @@ def array_bytes(kernel: LoopKernel, sizes: Sizes) -> dict[str, int]:
 
 
 def evaluated_axes(array: ArrayBase, axes: Any, sizes: Sizes) -> tuple[int, ...]:
-    """Return the lengths or strides *axes* of *array*, in elements, at *sizes*.
+    """Return *axes*, the lengths or strides of *array*, as numbers of elements at *sizes*.
 
-    Raises :class:`MeasurementError` if they are unknown or depend on a parameter that *sizes* lacks.
+    Raises :class:`MeasurementError` if they are unknown or depend on a parameter missing from *sizes*.
     """
     if not isinstance(axes, tuple):
-        raise MeasurementError(f"the shape of {array.name} is not known; give it when building the kernel")
+        raise MeasurementError(f"the shape of {array.name} is unknown; specify it when creating the kernel")
     try:
         return tuple(int(evaluate(axis, dict(sizes))) for axis in cast("tuple[Any, ...]", axes))
     except UnknownVariableError as error:
         raise MeasurementError(
-            f"the shape of {array.name} depends on {error}, which is not among {dict(sizes)}"
+            f"the shape of {array.name} depends on {error}, which is missing from sizes {dict(sizes)}"
         ) from error
 
 
 def numpy_type(variable: ArrayBase | ValueArg) -> np.dtype[Any]:
-    """Return the type of *variable*'s elements; raises :class:`MeasurementError` if it is unknown."""
+    """Return the element type of *variable*; raises :class:`MeasurementError` if it is unknown."""
     if variable.dtype is None:
-        raise MeasurementError(f"the type of {variable.name} is not known; give it when building the kernel")
+        raise MeasurementError(f"the type of {variable.name} is unknown; specify it when creating the kernel")
     return variable.dtype.numpy_dtype
 
 
@@ -73,15 +74,15 @@ def _bytes_of(array: ArrayBase, sizes: Sizes) -> int:
 
 
 def checked_arguments(kernel: LoopKernel, arguments: Arguments, sizes: Sizes) -> Arguments:
-    """Return *arguments* in the order of *kernel*, scalars in exactly the kernel's types.
+    """Return *arguments* in the order of *kernel*, with scalars converted to the kernel's types.
 
-    Raises :class:`MeasurementError` unless they are what the kernel takes at *sizes*: a device would read beyond a
-    short array, and take the bits of a wrong type, without a word.
+    Raises :class:`MeasurementError` unless they match the kernel's arguments at *sizes*. A device would read past the
+    end of a short array and misinterpret the bits of a wrong type without an error.
     """
     expected = [argument.name for argument in kernel.args]
     if set(expected) != set(arguments):
         raise MeasurementError(
-            f"kernel {kernel.name} takes the arguments {', '.join(expected)}; received {', '.join(arguments)}"
+            f"kernel {kernel.name} requires the arguments {', '.join(expected)}; received {', '.join(arguments)}"
         )
     return {argument.name: _checked(argument, arguments[argument.name], sizes) for argument in kernel.args}
 
@@ -91,43 +92,47 @@ def _checked(argument: KernelArgument, value: object, sizes: Sizes) -> Array | n
         return _checked_array(argument, value, sizes)
     if isinstance(argument, ValueArg):
         return _checked_scalar(argument, value)
-    raise MeasurementError(f"argument {argument.name} is an {type(argument).__name__}; only arrays can be measured")
+    raise MeasurementError(
+        f"argument {argument.name} has unsupported type {type(argument).__name__}; only arrays and scalars are allowed"
+    )
 
 
 def _checked_array(argument: ArrayArg | ConstantArg, value: object, sizes: Sizes) -> Array:
     if not isinstance(value, np.ndarray):
-        raise MeasurementError(f"argument {argument.name} is an array; received {type(value).__name__}")
+        raise MeasurementError(f"argument {argument.name} must be an array; received {type(value).__name__}")
     array = cast("Array", value)
     if array.dtype != numpy_type(argument):
-        raise MeasurementError(f"argument {argument.name} has type {argument.dtype}; received {array.dtype}")
+        raise MeasurementError(f"argument {argument.name} must have type {argument.dtype}; received {array.dtype}")
     shape = evaluated_axes(argument, argument.shape, sizes)
     if array.shape != shape:
-        raise MeasurementError(f"argument {argument.name} has shape {shape} at {dict(sizes)}; received {array.shape}")
+        raise MeasurementError(
+            f"argument {argument.name} must have shape {shape} at {dict(sizes)}; received {array.shape}"
+        )
     strides = evaluated_axes(argument, get_strides(argument), sizes)
     received = [stride // array.itemsize for stride in array.strides]
     if _along_long_axes(strides, shape) != _along_long_axes(received, shape):
         raise MeasurementError(
-            f"argument {argument.name} has strides {strides} (elements); received {tuple(received)}: "
-            "make the array in the kernel's order, C or Fortran"
+            f"argument {argument.name} must have strides {strides} (elements); received {tuple(received)}; "
+            "create the array in the kernel's order, C or Fortran"
         )
     return array
 
 
 def _along_long_axes(strides: Sequence[int], shape: Sequence[int]) -> list[int]:
-    # Nobody steps along an axis of length one, and NumPy leaves its stride undefined.
+    # The stride of an axis of length one is never used, and NumPy leaves it undefined.
     return [stride for stride, length in zip(strides, shape, strict=True) if length > 1]
 
 
 def _checked_scalar(argument: ValueArg, value: object) -> np.generic:
     kind = numpy_type(argument)
-    problem = f"argument {argument.name} is a scalar of type {argument.dtype}; received {value!r}"
+    problem = f"argument {argument.name} must be a scalar of type {argument.dtype}; received {value!r}"
     if isinstance(value, np.ndarray):
         raise MeasurementError(problem)
     try:
         scalar: np.generic = kind.type(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise MeasurementError(problem) from error
-    # A float is rounded to the kernel's precision, as NumPy would; an integer must stay what it is.
+    # A float is rounded to the kernel's precision, as NumPy does; an integer must keep its value.
     if kind.kind in "iub" and scalar != value:
         raise MeasurementError(problem)
     return scalar
@@ -136,35 +141,35 @@ def _checked_scalar(argument: ValueArg, value: object) -> np.generic:
 # }}}
 
 
-# {{{ arguments for a kernel that comes without
+# {{{ generated arguments, for kernels without given ones
 #
-# Numbers that do no harm, whatever the kernel does with them.
+# The values are harmless in any kernel.
 
 
 ORDINARY = (0.5, 1.0)
-"""floating-point numbers are drawn from here: no product of them overflows, few are denormal"""
+"""range of generated floating-point numbers: none of their products overflows and few are denormal"""
 AT_ONCE = 2**20
-"""numbers drawn together"""
+"""random numbers generated at a time"""
 
 
 def made_arguments(kernel: LoopKernel, sizes: Sizes, given: Mapping[str, Any], seed: int = 0) -> Arguments:
-    """Return arguments for *kernel* at *sizes*: those *given*, and others that are made up.
+    """Return arguments for *kernel* at *sizes*: the *given* ones, and generated values for all others.
 
-    Floating-point numbers are random, by *seed* and the argument's name: variants of a kernel are given the same.
-    Integers are zeros: as indices they lie in every array.
+    Generated floating-point numbers are random and depend only on *seed* and the argument's name, so that all variants
+    of a kernel receive the same data. Generated integers are 0: as indices they are valid for every array.
 
-    Raises :class:`ParameterError` for what is given and no argument, or is another size than *sizes* says, and
+    Raises :class:`ParameterError` for a name in *given* that is not an argument or contradicts *sizes*, and
     :class:`MeasurementError` for an array of unknown shape or type.
     """
     if not isinstance(cast("object", given), Mapping):
-        raise ParameterError(f"arguments are by name, as in {{'a': array}}; received {given!r:.80}")
+        raise ParameterError(f"arguments must be a mapping by name, as in {{'a': array}}; received {given!r:.80}")
     if superfluous := sorted(set(given) - set(kernel.arg_dict)):
         takes = ", ".join(kernel.arg_dict)
         raise ParameterError(f"kernel {kernel.name!r} has no argument {', '.join(superfluous)}; it takes: {takes}")
     for name in sorted(set(given) & set(sizes)):
         if not np.array_equal(given[name], sizes[name]):
             raise ParameterError(
-                f"argument {name} is {given[name]!r:.80}, but the size {name} is {sizes[name]}: state it as a size"
+                f"argument {name} is {given[name]!r:.80}, but size {name!r} is {sizes[name]}; pass it as a size only"
             )
     made: Arguments = {}
     for argument in kernel.args:
@@ -175,12 +180,14 @@ def made_arguments(kernel: LoopKernel, sizes: Sizes, given: Mapping[str, Any], s
         elif isinstance(argument, ArrayArg | ConstantArg):
             made[argument.name] = _array(argument, sizes, np.random.default_rng((seed, *argument.name.encode())))
         else:
-            raise ParameterError(f"argument {argument.name} is an {type(argument).__name__}: give it in arguments")
+            raise ParameterError(
+                f"cannot generate argument {argument.name} of type {type(argument).__name__}; pass it in arguments"
+            )
     return made
 
 
 def indices_made_up(kernel: LoopKernel, given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the arrays of integers that are not *given*: zeros may be far from what is usual."""
+    """Return the names of integer arrays that are not *given*, whose generated zeros may be unrealistic."""
     arrays = (argument for argument in kernel.args if isinstance(argument, ArrayBase) and argument.name not in given)
     return tuple(each.name for each in arrays if numpy_type(each).kind in "iub")
 
@@ -201,7 +208,7 @@ def _array(argument: ArrayArg | ConstantArg, sizes: Sizes, rng: np.random.Genera
 
 
 def _random(elements: int, kind: np.dtype[Any], rng: np.random.Generator) -> Array:
-    """Return so many random numbers, with little memory beside them: an array may be most of what there is."""
+    """Return *elements* random numbers; in chunks, because the array may take most of the memory."""
     numbers = np.empty(elements, kind)
     for begin in range(0, elements, AT_ONCE):
         numbers[begin : begin + AT_ONCE] = rng.uniform(*ORDINARY, min(AT_ONCE, elements - begin))
@@ -211,40 +218,38 @@ def _random(elements: int, kind: np.dtype[Any], rng: np.random.Generator) -> Arr
 # }}}
 
 
-# {{{ whether a kernel computed what NumPy computes: a wrong kernel's time is worth nothing
+# {{{ comparison of a kernel's results with NumPy's: the time of a wrong kernel is useless
 
 
 def verify(results: Mapping[str, Array], reference: Mapping[str, Array], tolerance: float) -> None:
     """Raise :class:`MeasurementError` unless each of the *results* agrees with *reference* within *tolerance*.
 
-    *results* are the arrays that the kernel wrote, by name; each needs its reference, of the same shape. The components
-    of vectors are an axis more.
-    The error is that of :func:`relative_error`; one that is not a number is never within the tolerance.
+    *results* and *reference* are arrays by name and must have the same names and shapes. The components of vector
+    types form an additional axis. The error is that of :func:`relative_error`; NaN always fails.
     """
     missing = sorted(set(results) ^ set(reference))
     if missing:
         raise MeasurementError(
-            f"the kernel writes {', '.join(sorted(results)) or 'nothing'} and the reference computes "
-            f"{', '.join(sorted(reference)) or 'nothing'}: they must be the same arrays; only one has "
-            f"{', '.join(missing)}"
+            f"the kernel writes {', '.join(sorted(results)) or 'nothing'} but the reference computes "
+            f"{', '.join(sorted(reference)) or 'nothing'}; mismatch: {', '.join(missing)}"
         )
     for name, result in results.items():
         shape, wanted = _components(result).shape, _components(reference[name]).shape
         if shape != wanted:
-            raise MeasurementError(f"array {name} has shape {shape}, its reference {wanted}; mend one of them")
+            raise MeasurementError(f"array {name} has shape {shape} but its reference has {wanted}; fix one of them")
         error = relative_error(result, reference[name])
         if not error <= tolerance:
             raise MeasurementError(
-                f"array {name} is wrong: its largest error is {error:.3g} of the reference's largest magnitude, "
-                f"more than the tolerance {tolerance:.3g}; mend the kernel or its reference"
+                f"array {name} is wrong: maximum error {error:.3g} relative to the reference's largest magnitude, "
+                f"tolerance {tolerance:.3g}; fix the kernel or its reference"
             )
 
 
 def relative_error(result: Array, expected: Array) -> float:
-    """Return max |result − expected| / max |expected|, over all elements; the divisor is 1 if *expected* is all zero.
+    """Return max |result − expected| / max |expected| over all elements; the divisor is 1 if *expected* is all zero.
 
-    The scale is that of the whole array: cancellation in one small element is not an error of the kernel. Elements that
-    are vectors are compared component by component.
+    The scale is that of the whole array, because cancellation in one small element is not an error of the kernel.
+    Elements of vector types are compared component by component.
     """
     if not expected.size:
         return 0.0
@@ -252,12 +257,12 @@ def relative_error(result: Array, expected: Array) -> float:
     wide = np.result_type(result, expected, np.float64)
     exact = expected.astype(wide)
     scale = float(np.abs(exact).max()) or 1.0
-    with np.errstate(invalid="ignore"):  # infinity minus infinity is not a number, and so is the error
+    with np.errstate(invalid="ignore"):  # infinity minus infinity is NaN, and so is the error
         return float(np.abs(result.astype(wide) - exact).max()) / scale
 
 
 def _components(array: Array) -> Array:
-    """Return *array* with an axis more for the components of vectors; what fills up one of three is none."""
+    """Return *array* with an additional axis for vector components, without the padding of 3-vectors."""
     if array.dtype.names is None:
         return array
     return np.stack([array[name] for name in array.dtype.names if not name.startswith("padding")], axis=-1)

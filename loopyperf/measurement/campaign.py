@@ -1,15 +1,12 @@
-"""A campaign: what is measured, in which order, and from which size on (Stevens and Klöckner, section 4.2).
+"""Measurement campaigns: which kernels to time, in which order and from which size (Stevens and Klöckner, section 4.2).
 
-The empty kernel comes first: its launch says how long a kernel must run to be worth measuring. Then come all
-configurations in a random order that the protocol's seed repeats, so that a device that becomes slower by and by is not
-taken for a class of kernels that are slow; the sizes of one follow one another, since it is compiled once. Every sample
-goes into the archive before the next one is taken, and what the archive holds is not run again, unless the device was
-slow.
+The empty kernel comes first: its launch time determines how long a kernel must run to be worth measuring. All
+configurations follow in a random order given by the protocol's seed, so that a slow drift of the device is not mistaken
+for a property of a kernel class. The sizes of a configuration are measured in a row, because it is compiled once. Each
+sample is archived before the next one is taken. Archived samples are not measured again unless the device was slow.
 
-A bar for Python's calls that take long: what a notebook shows as a widget, and a terminal as text.
-
-``progress=`` of :func:`loopyperf.rank`, :func:`loopyperf.search`, :func:`loopyperf.calibrate` and
-:func:`loopyperf.validate` takes it. The bar is tqdm's, which is imported when the first one is made.
+:class:`ProgressBar` is the ``progress=`` callback of :func:`loopyperf.rank`, :func:`loopyperf.search`,
+:func:`loopyperf.calibrate` and :func:`loopyperf.validate`. It needs tqdm, which is imported on first use.
 """
 
 import warnings
@@ -34,29 +31,29 @@ from loopyperf.measurement.protocol import Protocol, sizes_to_measure
 from loopyperf.measurement.records import Key, Kind, Measurement, Run, standing
 
 EMPTY_KERNEL = "empty kernel"
-"""``NAME`` of the kernel file whose launch is the overhead of all others."""
+"""``NAME`` of the kernel file whose launch time is the overhead of all others."""
 
 Planned = tuple[str, Configuration]
 """The ``NAME`` of a kernel file and one of its configurations."""
 FailureReport = Callable[[str, Configuration, MeasurementError], None]
-"""is called with the class of kernels, the configuration that failed, and the reason"""
+"""called with the kernel class, the configuration that failed, and the reason"""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a stage has come: *done* of *total* configurations or samples, and which one it is at."""
+    """Progress of a stage: *done* of *total* configurations or samples, and the current one."""
 
     done: int
     total: int
-    """0 in a stage that is not counted, such as fitting"""
+    """0 in a stage without a count, such as fitting"""
     kernel_class: str
     label: str
     stage: str = "measuring"
-    """what is being done, in a word"""
+    """name of the stage, one word"""
 
 
 def _ignore(progress: Progress) -> None:
-    """Show nothing."""
+    """Ignore *progress*."""
 
 
 def run_campaign(
@@ -67,14 +64,14 @@ def run_campaign(
     progress: Callable[[Progress], None] = _ignore,
     on_failure: FailureReport | None = None,
 ) -> tuple[Measurement, ...]:
-    """Return the measurements of all *files* in their order, by the protocol of the run that *archive* was opened with.
+    """Measure all *files* by the protocol of *archive*'s run and return their measurements in order.
 
-    Those that *archive* held already are among them; probes are not. *progress* is called before each configuration,
-    also before one that is measured again, and once at the end. What was measured while the device was slow is measured
-    again, the last time after everything else; the take with the fastest yardstick is returned. A kernel that cannot be
-    measured, or computes something wrong, raises :class:`MeasurementError`; with *on_failure* this is called instead,
-    and the campaign goes on with the next configuration. Raises :class:`IncompatibleRunsError` if the archive's run is
-    of another device than the backend's, and :class:`BackendError` if the device is lost.
+    The result includes earlier measurements from *archive*, and no probes. Measurements that were taken while the
+    device was slow are repeated, the last time at the end of the campaign; the one with the fastest reference kernel is
+    returned. *progress* is called before each configuration and repeat, and once at the end. A kernel that cannot be
+    measured or computes a wrong result raises :class:`MeasurementError`; with *on_failure*, that is called instead and
+    the campaign continues. Raises :class:`IncompatibleRunsError` if *archive*'s run used another device than *backend*,
+    and :class:`BackendError` if the device is lost.
     """
     planned = plan(files, backend.limits)
     campaign = Campaign(backend, archive, planned, on_failure)
@@ -91,16 +88,16 @@ def run_campaign(
 
 
 def plan(files: Iterable[KernelFile], limits: DeviceLimits) -> tuple[Planned, ...]:
-    """Return every configuration of *files* for a device with *limits*, the empty kernel's first.
+    """Return all configurations of *files* for a device with *limits*, starting with the empty kernel's.
 
-    Raises :class:`KernelFileError` for configurations that cannot be told apart or have no sizes.
+    Raises :class:`KernelFileError` for configurations with equal labels or no sizes.
     """
     planned = [(file.name, configuration) for file in files for configuration in configurations_of(file, limits)]
     return tuple(sorted(planned, key=lambda item: item[0] != EMPTY_KERNEL))
 
 
 def in_random_order(planned: Sequence[Planned], seed: int | None) -> tuple[Planned, ...]:
-    """Return *planned* in the order of *seed*, the same each time; as it is for None."""
+    """Return *planned* shuffled with *seed*, or in its own order if *seed* is None."""
     order = list(planned)
     if seed is not None:
         Random(seed).shuffle(order)
@@ -108,12 +105,12 @@ def in_random_order(planned: Sequence[Planned], seed: int | None) -> tuple[Plann
 
 
 class Campaign:
-    """Takes probes and measurements on a backend, each only once for an archive unless the device was slow."""
+    """Probes and measurements of kernels on a backend, each taken once per archive unless the device was slow."""
 
     def __init__(
         self, backend: Backend, archive: Archive, planned: Sequence[Planned], on_failure: FailureReport | None = None
     ) -> None:
-        """Measure *planned* on *backend* into *archive*, beginning with the launch of the empty kernel."""
+        """Prepare to measure *planned* on *backend* into *archive*, and measure the empty kernel's launch."""
         _check_same_device(backend, archive)
         self._backend = backend
         self._archive = archive
@@ -122,20 +119,20 @@ class Campaign:
         self._keys: dict[tuple[str, str], list[Key]] = {}
         self._sensors = Sensors(backend.environment)
         self._watch = DriftMonitor(backend, archive)
-        # Built once, for the memory check here and for the backend, which knows a configuration by its identity.
+        # Built once, for the memory check here and for the backend, which identifies a configuration by identity.
         self._built_once = {(name, each.label): replace(each, build=cache(each.build)) for name, each in planned}
         self._shortest = self._protocol.overhead_factor * self._launch_overhead(planned)
 
     @property
     def repeats_at_once(self) -> int:
-        """Return how often a measurement is repeated before the campaign goes on: all but the last time."""
+        """Return how often a measurement is repeated immediately; the last repeat waits for the campaign's end."""
         return max(0, self._protocol.repeats - 1)
 
     def measure(self, planned: Planned, repeats: int) -> None:
-        """Measure one configuration, on each ladder from the size on that runs long enough beside a launch.
+        """Measure one configuration at each size schedule, from the smallest size that runs long enough.
 
-        What was measured while the device was slow is measured again, up to *repeats* times. The empty kernel is
-        measured from its smallest size on, however short. Raises :class:`MeasurementError` unless somebody takes care.
+        Measurements taken while the device was slow are repeated up to *repeats* times. The empty kernel has no minimum
+        run time. Raises :class:`MeasurementError` unless the campaign has an ``on_failure``.
         """
         kernel_class, configuration = planned
         self._keys[kernel_class, configuration.label] = keys = []
@@ -149,21 +146,21 @@ class Campaign:
             self._on_failure(kernel_class, configuration, error)
 
     def measurements(self, planned: Planned) -> tuple[Measurement, ...]:
-        """Return the measurements of a configuration, of each the take that stands."""
+        """Return the best repeat of each measurement of a configuration."""
         kernel_class, configuration = planned
         return tuple(self._archive.completed[key] for key in self._keys[kernel_class, configuration.label])
 
     def was_slow(self, planned: Planned) -> bool:
-        """Return whether the device was slow while a measurement of a configuration was taken that stands."""
+        """Return whether the device was slow during the best repeat of any measurement of a configuration."""
         return any(self._watch.was_slow(measurement) for measurement in self.measurements(planned))
 
     # {{{ which sizes
 
     def _launch_overhead(self, planned: Iterable[Planned]) -> float:
-        """Return the seconds that an empty kernel takes at its smallest size.
+        """Return the seconds of an empty kernel at its smallest size.
 
-        Without an empty kernel in *planned* it is the fastest one in the archive; raises :class:`MeasurementError`
-        if there is none either.
+        Without an empty kernel in *planned*, this is the fastest one in the archive. Raises
+        :class:`MeasurementError` if there is none either.
         """
         for kernel_class, configuration in planned:
             if kernel_class == EMPTY_KERNEL:
@@ -176,22 +173,22 @@ class Campaign:
         ]
         if not empty:
             raise MeasurementError(
-                f"the launch overhead is not known: neither the kernel files nor {self._archive.path} have an "
-                f'"{EMPTY_KERNEL}"; measure it along with the others'
+                f"the launch overhead is unknown: the kernel files and {self._archive.path} have no "
+                f'"{EMPTY_KERNEL}"; include it in the kernel files'
             )
         return min(empty)
 
     def _worth_measuring(self, kernel_class: str, configuration: Configuration) -> Iterator[BenchmarkCase]:
-        """Yield a configuration at the sizes to measure; they are probed as late as possible."""
+        """Yield a configuration at the sizes to measure, probing each as late as possible."""
         floor = 0.0 if kernel_class == EMPTY_KERNEL else self._shortest
 
         def probe(sizes: Sizes) -> float | None:
             case = self._case(kernel_class, configuration, sizes)
             return self._protocol.probed_time(self._probed(case).samples) if self._fits(case) else None
 
-        for ladder in configuration.ladders:
+        for schedule in configuration.ladders:
             for sizes in sizes_to_measure(
-                replace(configuration, sizes=ladder), probe, floor, self._protocol.longest_run
+                replace(configuration, sizes=schedule), probe, floor, self._protocol.longest_run
             ):
                 yield self._case(kernel_class, configuration, sizes)
 
@@ -255,35 +252,35 @@ def _check_same_device(backend: Backend, archive: Archive) -> None:
     fields = incompatibilities(archive.run.environment, backend.environment)
     if fields:
         raise IncompatibleRunsError(
-            f"{archive.path} was opened for a run on {archive.run.environment.device}, the backend is on "
-            f"{backend.environment.device}, and they differ in {', '.join(fields)}; start the run "
-            "with the backend's environment"
+            f"{archive.path} was opened for a run on {archive.run.environment.device} but the backend runs on "
+            f"{backend.environment.device}; they differ in {', '.join(fields)}; start the run with the backend's "
+            "environment"
         )
 
 
 ProgressReport = Callable[[Progress], None]
 
 UNFINISHED = "unfinished"
-"""stands in the name of an archive that a campaign was interrupted in, and that the next one resumes"""
+"""part of the name of an interrupted campaign's archive, which the next campaign resumes"""
 
 
 def report_stage(stage: str, progress: ProgressReport | None) -> None:
-    """Report to *progress*, if it is given, that a *stage* begins whose steps are not counted."""
+    """Report the start of *stage*, which has no step count, to *progress* if given."""
     if progress is not None:
         progress(Progress(0, 0, "", "", stage))
 
 
 def unfinished_archive(machine: Backend, purpose: str) -> Path:
-    """Return where a person's own measurements for *purpose* go until they are finished; it may not exist.
+    """Return the path of the user's archive for *purpose* until its campaign is finished; it may not exist.
 
-    A device that OpenCL and CUDA both know has one for each: what one began, the other must not go on with.
+    OpenCL and CUDA have separate archives for the same device, because one cannot resume the other's campaign.
     """
     here = machine.environment
     return user_data() / "archives" / here.slug / f"{UNFINISHED}-{here.backend}-{purpose}.jsonl"
 
 
 def keep(archive: Path) -> None:
-    """Let a date take the place of "unfinished" in the name of *archive*, so that the next campaign starts another."""
+    """Replace "unfinished" in the name of *archive* with a date, so that the next campaign starts a new one."""
     finished = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S.%f}"
     archive.rename(archive.with_name(archive.name.replace(UNFINISHED, finished)))
 
@@ -297,10 +294,10 @@ def measure(
     on_failure: FailureReport | None = None,
     afterwards: Callable[[Archive], None] | None = None,
 ) -> Recording:
-    """Return what *archive* holds when *files* have been measured on *machine*; what it has is not run again.
+    """Measure *files* on *machine* into *archive* and return its contents; archived measurements are not repeated.
 
-    A kernel that cannot be measured raises :class:`MeasurementError`; with *on_failure* this is called instead, and the
-    others are measured. *afterwards* is called with the archive, which is still open, when all are.
+    A kernel that cannot be measured raises :class:`MeasurementError`; with *on_failure*, that is called instead and the
+    other kernels are measured. *afterwards* is called with the open archive at the end.
     """
     run = Run.start(machine.environment, machine.limits, protocol or Protocol())
     with Archive(archive, run) as records:
@@ -314,17 +311,33 @@ def measure(
 
 
 class ProgressBar:
-    """A bar that is called with how far something is: how many of how many are done, or a stage of a campaign.
+    """A tqdm progress bar for the ``progress=`` argument: a widget in notebooks, text in terminals.
 
-    It is closed when all are done, by :meth:`close`, or at the end of a ``with`` statement. Making one raises
-    :class:`LoopyperfError` where tqdm cannot be imported.
+    It closes when all steps are done, on :meth:`close`, or at the end of a ``with`` statement.
+
+    Parameters
+    ----------
+    title
+        Text before the bar, until a stage supplies its own.
+
+    Raises
+    ------
+    LoopyperfError
+        If tqdm cannot be imported.
+
+    Examples
+    --------
+    >>> import loopyperf
+    >>> with loopyperf.ProgressBar("ranking") as progress:
+    ...     for done in range(4):
+    ...         progress(done, 3)
     """
 
     def __init__(self, title: str = "") -> None:
-        """Show a bar, whose *title* stands before it until a stage has another one."""
+        """Show a bar after *title*."""
         try:
             with warnings.catch_warnings():
-                # Without ipywidgets tqdm shows text in notebooks, and warns.
+                # Without ipywidgets, tqdm shows text in notebooks and warns.
                 warnings.simplefilter("ignore")
                 self._bar: Any = import_module("tqdm.auto").tqdm(desc=title or None)
         except ImportError as error:
@@ -333,7 +346,7 @@ class ProgressBar:
             ) from error
 
     def __call__(self, progress: int | Progress, total: int | None = None, /) -> None:
-        """Show that *progress* of *total* are done, or how far a stage of a campaign is."""
+        """Show *progress* of *total* steps, or the progress of a stage."""
         if isinstance(progress, Progress):
             self._bar.set_description(f"{progress.stage} {progress.kernel_class}".strip(), refresh=False)
             self._show(progress.done, progress.total or None)
@@ -348,7 +361,7 @@ class ProgressBar:
         self._bar.refresh()
 
     def close(self) -> None:
-        """Leave the bar as it is: nothing more is shown."""
+        """Stop updating the bar and leave it on screen."""
         self._bar.close()
 
     def __enter__(self) -> "ProgressBar":

@@ -1,4 +1,4 @@
-"""How often a case is timed, and how fast the device is meanwhile, by timing a yardstick every so often."""
+"""How often a case is timed, and a drift monitor that tracks the device's speed with a reference kernel."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -15,30 +15,30 @@ from loopyperf.measurement.environment import Arguments, Array, Configuration, D
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Measurement, reference_times, usual
 
-# {{{ the yardstick
+# {{{ the reference kernel
 #
-# A kernel that always does the same, so that its time tells how fast the device is just now.
+# A kernel with constant work, so that its time shows the device's current speed. (Archives call it "yardstick".)
 #
-# Each work-item does x ← x/2 + 1 again and again. That is arithmetic alone, whose time repeats to a percent or two
-# where nothing disturbs the device; what slows its cores down (a lower clock, a neighbour on the same core) shows in
-# full.
+# Each work-item computes x ← x/2 + 1 repeatedly. This is pure arithmetic, whose time repeats within a percent or two on
+# an undisturbed device. Anything that slows the cores down (a lower clock, another process on the same core) affects it
+# fully.
 
 
 REFERENCE = "yardstick"
-"""what its records have as class of kernels"""
+"""kernel class of its records"""
 LANES = 64
-"""work-items of a group, if the device holds so many"""
+"""work-items of a group, if the device allows that many"""
 GROUPS_ON_CORE = 16
 LEAST, MOST = 2**6, 2**20
-"""rounds"""
+"""smallest and largest number of rounds"""
 LONG_ENOUGH = 2e-4
 """seconds"""
 LAUNCHES = 4
-"""times the duration of a launch that a run of it takes at least"""
+"""minimum run time, as a multiple of the launch time"""
 
 
 def reference_kernel(limits: DeviceLimits) -> Configuration:
-    """Return the yardstick for a device with *limits*, on a ladder of rounds that double."""
+    """Return the reference kernel for a device with *limits*, at sizes that double the number of rounds."""
     lanes = min(LANES, limits.group_size)
     groups = GROUPS_ON_CORE * limits.cores
     return Configuration(
@@ -51,13 +51,13 @@ def reference_kernel(limits: DeviceLimits) -> Configuration:
 
 
 def cases(limits: DeviceLimits) -> tuple[BenchmarkCase, ...]:
-    """Return the yardstick at each of its sizes, shortest first."""
+    """Return the reference kernel at each of its sizes, shortest first."""
     configuration = reference_kernel(limits)
     return tuple(BenchmarkCase(REFERENCE, configuration, sizes) for sizes in configuration.sizes)
 
 
 def repeated_halving(lanes: int) -> lp.TranslationUnit:
-    """Return the kernel: out[g, l] begins at 1/2 + l and goes ``rounds`` times half way to 2."""
+    """Return the kernel: out[g, l] starts at 1/2 + l and halves its distance to 2 ``rounds`` times."""
     knl = lp.make_kernel(
         f"{{[g, l, r]: 0 <= g < groups and 0 <= l < {lanes} and 0 <= r < rounds}}",
         """
@@ -82,7 +82,7 @@ def repeated_halving(lanes: int) -> lp.TranslationUnit:
 
 
 def arguments(lanes: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return p = 1/2, q = 1, the sizes, and an out of zeros; nothing is random."""
+    """Return p = 1/2, q = 1, the sizes, and zeros for out; nothing is random."""
     return {
         "p": np.float32(0.5),
         "q": np.float32(1),
@@ -93,7 +93,7 @@ def arguments(lanes: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 
 def halved(arguments: Arguments) -> dict[str, Array]:
-    """Return out after its rounds: x₀/2ⁿ + 2·(1 − 1/2ⁿ) of x₀ = 1/2 + l."""
+    """Return out after ``rounds`` rounds: x₀/2ⁿ + 2·(1 − 1/2ⁿ), where x₀ = 1/2 + l."""
     out = np.asarray(arguments["out"])
     left = 0.5 ** min(1000, int(arguments["rounds"]))
     row = (0.5 + np.arange(out.shape[1], dtype=np.float64)) * left + 2 * (1 - left)
@@ -103,26 +103,26 @@ def halved(arguments: Arguments) -> dict[str, Array]:
 # }}}
 
 
-# {{{ watch
+# {{{ drift monitor
 
 
 AT_FIRST = 4
-"""times that the yardstick is taken before anything else, so that something is usual"""
+"""runs of the reference kernel before anything else, as a baseline"""
 PAUSE = 0.02
-"""seconds between two looks at a slow device"""
+"""seconds between two checks of a slow device"""
 LONGEST_WAIT = 25
-"""pauses in a row"""
+"""maximum number of consecutive pauses"""
 
 
 class DriftMonitor:
-    """Takes the yardstick on a backend; each time that it is taken goes into an archive.
+    """Time the reference kernel on a backend and archive each of its times.
 
-    The yardstick's rounds are doubled until it takes long beside a launch; a resumed campaign goes on with those of the
-    earlier one. A backend that cannot time it, such as an archive from before there was one, is not watched.
+    The kernel's rounds are doubled until it runs much longer than a launch takes; a resumed campaign uses the same
+    number of rounds. A backend that cannot time the kernel, such as an older archive without it, is not monitored.
     """
 
     def __init__(self, backend: Backend, archive: Archive) -> None:
-        """Watch *backend*, by the protocol of the run of *archive*."""
+        """Monitor *backend* by the protocol of *archive*'s run."""
         self._backend = backend
         self._archive = archive
         self._protocol = archive.run.protocol
@@ -136,13 +136,13 @@ class DriftMonitor:
 
     @property
     def latest(self) -> float | None:
-        """Return the seconds that the yardstick took at last, None if there is none."""
+        """Return the latest time of the reference kernel in seconds, None if there is none."""
         return self._latest
 
     def look(self) -> float | None:
-        """Take the yardstick and return its seconds, None if there is none.
+        """Run the reference kernel and return its time in seconds, None if there is none.
 
-        Its record waits for what comes next (:meth:`records`): a measurement and its yardstick are written together.
+        The record is kept for :meth:`records`, because a measurement and its reference time are written together.
         """
         if self._case is not None:
             self._latest = self._next_repeat(self._case)
@@ -150,17 +150,17 @@ class DriftMonitor:
         return self._latest
 
     def records(self) -> tuple[Measurement, ...]:
-        """Return what was taken and is not yet in the archive; who asks writes it down."""
+        """Return and clear the records that are not yet archived; the caller archives them."""
         pending = tuple(self._pending)
         self._pending.clear()
         return pending
 
     def was_slow(self, measurement: Measurement) -> bool:
-        """Return whether the device was slow around *measurement*, by all that is known of the yardstick by now."""
+        """Return whether the device was slow around *measurement*, by all reference times so far."""
         return measurement.yardstick is not None and self.is_slow(measurement.yardstick)
 
     def wait(self) -> None:
-        """Return once the device is no longer slow, or as far as the protocol's patience goes."""
+        """Wait until the device is no longer slow or the protocol's patience is exhausted."""
         for _ in range(LONGEST_WAIT):
             if self._latest is None or not self.is_slow(self._latest) or self._patience < PAUSE:
                 return
@@ -169,13 +169,13 @@ class DriftMonitor:
             self.look()
 
     def is_slow(self, seconds: float) -> bool:
-        """Return whether the device is slow when the yardstick takes so long, by all that is known of it by now."""
+        """Return whether a reference time of *seconds* means a slow device, by all reference times so far."""
         return bool(self._times) and seconds > usual(self._times) * (1 + self._protocol.slow)
 
-    # {{{ the yardstick's size
+    # {{{ the size of the reference kernel
 
     def _chosen(self) -> BenchmarkCase | None:
-        """Return the yardstick at the size that it is taken at, None if the backend cannot time it."""
+        """Return the reference kernel at the size to use, None if the backend cannot time it."""
         every = cases(self._backend.limits)
         settled = self._settled_sizes()
         try:
@@ -184,14 +184,14 @@ class DriftMonitor:
             return None
 
     def _settled_sizes(self) -> dict[str, int] | None:
-        """Return the sizes that an earlier run of the campaign has arrived at, if it came so far."""
+        """Return the sizes that an earlier run of the campaign selected, if any."""
         measurements = self._archive.measurements
         if all(each.yardstick is None for each in measurements):
             return None
         return next((each.sizes for each in reversed(measurements) if each.kind == "yardstick"), None)
 
     def _climbed(self, every: Sequence[BenchmarkCase]) -> BenchmarkCase:
-        """Return the yardstick at the first size that takes long; the smallest one takes hardly more than a launch."""
+        """Return the reference kernel at the first size that takes long enough; the smallest takes about one launch."""
         launch = self._next_repeat(every[0])
         for case in every[1:]:
             if self._next_repeat(case) >= max(LONG_ENOUGH, LAUNCHES * launch):
@@ -220,23 +220,23 @@ class DriftMonitor:
 # }}}
 
 
-# {{{ timing a case as often as the protocol asks for, which may depend on what the runs took so far
+# {{{ timing a case as often as the protocol requires, which may depend on its times so far
 
 
 NOTHING = MeasuredTimes((), ())
-"""of no run"""
+"""times of zero runs"""
 
 
 def measured(backend: Backend, case: BenchmarkCase, protocol: Protocol) -> MeasuredTimes:
-    """Return the times of the runs of a measurement of *case*: as many as the *protocol* needs.
+    """Time the runs of a measurement of *case*, as many as the *protocol* requires.
 
-    Raises :class:`MeasurementError` if it cannot be measured, or not with cold caches if the protocol asks for these.
+    Raises :class:`MeasurementError` if *case* cannot be measured, or not with cold caches if *protocol* requires them.
     """
     return _sampled(backend, case, protocol, protocol.further_runs)
 
 
 def probed(backend: Backend, case: BenchmarkCase, protocol: Protocol) -> MeasuredTimes:
-    """Return the times of the few runs that tell how long *case* takes; raises what :func:`measured` raises."""
+    """Time the few runs that probe how long *case* takes; raises the errors of :func:`measured`."""
     return _sampled(backend, case, protocol, protocol.further_probe_runs)
 
 
@@ -254,8 +254,8 @@ def _timed(backend: Backend, case: BenchmarkCase, runs: int, protocol: Protocol)
         return backend.time(case, runs)
     if not isinstance(backend, EmptiesCaches):
         raise MeasurementError(
-            f"the backend {backend.environment.backend!r} cannot empty the caches of {backend.environment.device}; "
-            'measure with a protocol of caches="warm"'
+            f"backend {backend.environment.backend!r} cannot flush the caches of {backend.environment.device}; "
+            "use caches='warm'"
         )
     timing = NOTHING
     for _ in range(runs):

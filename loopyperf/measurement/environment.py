@@ -1,13 +1,10 @@
-"""The device, driver and libraries that a run was measured with, and what is executed on it.
+"""Environments, device limits, sensors and kernel configurations of measurements.
 
-Where a measurement was taken: device, driver and the versions of what generated the code.
+An :class:`Environment` records the device, the driver and the versions of the libraries that generated the code. It has
+neither host names nor paths, because archives are published.
 
-Neither host names nor paths are recorded: archives are published.
-
-What a file of measurement or test kernels offers: configurations, each one kernel to build, check and time.
-
-A kernel file holds ``NAME``, a docstring with the mathematics and why the kernel is there, and
-``configurations(limits) -> list[Configuration]``.
+A kernel file defines ``NAME``, a docstring with the mathematics and the kernel's purpose, and
+``configurations(limits) -> list[Configuration]``. Each :class:`Configuration` is one kernel to build, check and time.
 """
 
 import os
@@ -42,28 +39,28 @@ PACKAGES = (
     "numpy",
     "scikit-learn",
 )
-"""The installed packages whose versions are recorded; absent ones are left out."""
+"""Packages whose versions are recorded if they are installed."""
 
 TIMING_FIELDS = ("device", "vendor", "platform", "driver", "backend", "threads")
-"""Fields of :class:`Environment` that run times depend on: samples that differ in one are never treated as one set."""
+"""Fields of :class:`Environment` that affect run times; samples that differ in one are never combined."""
 
 Threads = int | Literal["unset"] | None
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
-    """The surroundings of a run."""
+    """Device, driver and software of a run."""
 
     backend: str
-    """name of the backend, e.g. ``"opencl"``"""
+    """name of the backend, such as ``"opencl"``"""
     platform: str
-    """the backend's platform with its version"""
+    """name and version of the backend's platform"""
     vendor: str
     device: str
-    """the device's name as the driver gives it"""
+    """device name as reported by the driver"""
     driver: str
-    """version of the driver"""
+    """driver version"""
     threads: Threads = None
-    """threads that PoCL was asked for; ``"unset"`` if it was not told, so that it takes every core; None elsewhere"""
+    """PoCL's number of threads; ``"unset"`` if not configured, when PoCL uses every core; None elsewhere"""
     versions: dict[str, str]
     """versions of Python and of :data:`PACKAGES`"""
     operating_system: str
@@ -73,7 +70,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     def here(
         cls, *, backend: str, platform: str, vendor: str, device: str, driver: str, threads: Threads = None
     ) -> Self:
-        """Return the environment of the given device on this machine."""
+        """Return the environment of a device of this machine."""
         return cls(
             backend=backend,
             platform=platform,
@@ -88,12 +85,12 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_processor(self) -> bool:
-        """Return whether the device is the machine's processor, by way of PoCL."""
+        """Return whether the device is a processor, used through PoCL."""
         return self.threads is not None
 
     @property
     def slug(self) -> str:
-        """Return the device's name as a folder name."""
+        """Return the device's name in the form used for folders."""
         return device_slug(self.device)
 
 
@@ -109,7 +106,7 @@ def installed_versions() -> dict[str, str]:
 
 
 def incompatibilities(a: Environment, b: Environment) -> tuple[str, ...]:
-    """Return the names of the fields in which *a* and *b* differ so that their run times must not be mixed."""
+    """Return the fields in which *a* and *b* differ and that prevent combining their run times."""
     return tuple(field for field in TIMING_FIELDS if getattr(a, field) != getattr(b, field))
 
 
@@ -119,44 +116,44 @@ def _operating_system() -> str:
 
 # {{{ the device's clock and temperature
 #
-# Where a program can read them; no measurement depends on that.
+# They are recorded where a program can read them; no measurement depends on them.
 #
-# NVIDIA's driver brings ``nvidia-smi``, which is asked at most once a second, as it takes some hundredths of one.
-# OpenCL and PoCL tell neither.
+# ``nvidia-smi``, part of NVIDIA's driver, is called at most once a second, because it takes some hundredths of a
+# second. OpenCL and PoCL report neither.
 
 
 PROGRAM = "nvidia-smi"
 QUERY = ("--query-gpu=name,clocks.sm,temperature.gpu", "--format=csv,noheader,nounits")
 LONGEST_ANSWER = 5.0
-"""seconds that the program may take"""
+"""timeout of the program, in seconds"""
 STILL_VALID = 1.0
-"""seconds for which a reading stands"""
+"""seconds for which a reading is reused"""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the device's sensors say; None is what they do not."""
+    """Sensor values of a device; None where unavailable."""
 
     clock: float | None = None
-    """of the cores, in Hz"""
+    """core clock, in Hz"""
     temperature: float | None = None
-    """in °C"""
+    """temperature, in °C"""
 
 
 NOTHING = Reading()
 
 
 class Sensors:
-    """Reads the sensors of the device of an environment, if it has any that can be read."""
+    """Reader for the sensors of an environment's device, if they are readable."""
 
     def __init__(self, environment: Environment) -> None:
-        """Look for what reads the sensors of *environment*'s device."""
+        """Find the program that reads the sensors of *environment*'s device."""
         self._device = environment.device
         self._program = shutil.which(PROGRAM) if "nvidia" in environment.vendor.casefold() else None
         self._read: tuple[float, Reading] | None = None
 
     def read(self) -> Reading:
-        """Return what the sensors say now, or said within the last second; nothing where they cannot be read."""
+        """Return sensor values at most a second old; empty where the sensors are not readable."""
         if self._program is None:
             return NOTHING
         if self._read is None or monotonic() - self._read[0] > STILL_VALID:
@@ -170,14 +167,14 @@ class Sensors:
                 [program, *QUERY], capture_output=True, text=True, timeout=LONGEST_ANSWER, check=True
             ).stdout
         except (OSError, subprocess.SubprocessError):
-            self._program = None  # what fails once is not asked again: it would cost time at every measurement
+            self._program = None  # do not retry: it would cost time at every measurement
             return None
 
 
 def reading_of(device: str, answer: str) -> Reading:
-    """Return the reading of the GPU called *device* from what nvidia-smi answers, a line of three cells for each GPU.
+    """Return the reading of the GPU called *device* from nvidia-smi's *answer*, lines of three cells, one per GPU.
 
-    It is empty where there is no such GPU, or more than one: which of them was measured is not known then.
+    The reading is empty if no GPU or more than one has this name, as it is then unknown which one was measured.
     """
     rows = [[cell.strip() for cell in line.rsplit(",", 2)] for line in answer.splitlines()]
     found = [row[1:] for row in rows if len(row) == 3 and row[0] == device]
@@ -188,7 +185,7 @@ def reading_of(device: str, answer: str) -> Reading:
 
 
 def _number(cell: str) -> float | None:
-    """Return the number in *cell*, None for ``[N/A]`` and the like."""
+    """Return the number in *cell*, None for ``[N/A]`` and similar text."""
     try:
         return float(cell)
     except ValueError:
@@ -200,17 +197,17 @@ def _number(cell: str) -> float | None:
 
 Array = NDArray[Any]
 Sizes = Mapping[str, int]
-"""The values of a kernel's size parameters, by name."""
+"""Values of a kernel's size parameters, by name."""
 Arguments = dict[str, "Array | np.generic"]
-"""Arrays and scalars by argument name; arrays that the kernel writes are there too, with their initial contents."""
+"""Arrays and scalars by argument name, including written arrays with their initial contents."""
 Group = tuple[int, int]
-"""The extents of a 2-D work-group, in work-items: along l.0, along l.1."""
+"""Extents of a 2-D work-group, in work-items, along l.0 and l.1."""
 GroupSet = Literal["small", "medium", "large"]
 
 GROUPS_1D: Mapping[GroupSet, tuple[int, ...]] = MappingProxyType(
     {"small": (192, 224, 256), "medium": (128, 256, 384), "large": (256, 384, 512)}
 )
-"""The 1-D group sizes of Stevens and Klöckner (section 4.1), in work-items."""
+"""1-D group sizes of Stevens and Klöckner (section 4.1), in work-items."""
 GROUPS_2D: Mapping[GroupSet, tuple[Group, ...]] = MappingProxyType(
     {
         "small": ((16, 12), (16, 14), (16, 16)),
@@ -218,50 +215,50 @@ GROUPS_2D: Mapping[GroupSet, tuple[Group, ...]] = MappingProxyType(
         "large": ((16, 16), (24, 16), (32, 16)),
     }
 )
-"""The 2-D group sizes of Stevens and Klöckner (section 4.1)."""
+"""2-D group sizes of Stevens and Klöckner (section 4.1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceLimits:
-    """What a device allows a kernel to use, and what else its driver reports of it."""
+    """Resource limits and other properties of a device, as reported by its driver."""
 
     group_size: int
-    """most work-items in one work-group"""
+    """maximum work-items per work-group"""
     local_memory: int
-    """bytes of local memory of one work-group"""
+    """bytes of local memory per work-group"""
     global_memory: int
-    """bytes that all arguments of one kernel may take together"""
+    """maximum bytes of all arguments of a kernel together"""
     cores: int = 1
-    """compute units, as OpenCL calls them"""
+    """compute units (OpenCL's term)"""
     warp_size: int = 1
-    """work-items that are executed together; 1 where the driver states none, as on a processor"""
+    """work-items executed together; 1 if the driver does not report it, as on processors"""
     clock: float | None = None
-    """Hz, the highest; None where the driver states none, as in archives from before it was recorded"""
+    """maximum clock in Hz; None if the driver does not report it or the archive predates the field"""
     memory: int | None = None
     """bytes of the device's global memory"""
     cache: int | None = None
-    """bytes of the cache of global memory, whichever the driver means"""
+    """bytes of the global-memory cache that the driver reports, at any level"""
     cache_line: int | None = None
-    """bytes of its lines"""
+    """bytes per line of that cache"""
 
     @property
     def group_set(self) -> GroupSet:
-        """Which of the group-size sets of Stevens and Klöckner (section 4.1) the device gets."""
+        """Return the device's set of group sizes, after Stevens and Klöckner (section 4.1)."""
         if self.group_size < 384:
             return "small"
         return "medium" if self.group_size < 1024 else "large"
 
     def groups_1d(self, unless_small: GroupSet | None = None) -> tuple[int, ...]:
-        """Return the 1-D group sizes of the device's set, in work-items, as far as it can hold them.
+        """Return the 1-D group sizes of the device's set that it supports, in work-items.
 
-        *unless_small* is for a class that has one set in the paper on every device but those of the small set.
+        *unless_small* is for kernel classes that the paper gives one set on all devices except those of the small set.
         """
         return tuple(size for size in GROUPS_1D[self._set(unless_small)] if size <= self.group_size)
 
     def groups_2d(self, unless_small: GroupSet | None = None) -> tuple[Group, ...]:
-        """Return the 2-D group sizes of the device's set, as far as it can hold them.
+        """Return the 2-D group sizes of the device's set that it supports.
 
-        *unless_small* is for a class that has one set in the paper on every device but those of the small set.
+        *unless_small* is for kernel classes that the paper gives one set on all devices except those of the small set.
         """
         return tuple((x, y) for x, y in GROUPS_2D[self._set(unless_small)] if x * y <= self.group_size)
 
@@ -271,53 +268,53 @@ class DeviceLimits:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One kernel at a ladder of sizes.
+    """A kernel with a schedule of sizes.
 
-    The harness times ``steps`` sizes of the ladder, ``stride`` apart, from the first one that runs long enough beside
-    an empty kernel (the protocol's ``overhead_factor``; Stevens and Klöckner, section 4.2). It ends the ladder before
-    the first size whose arrays take more than :attr:`Limits.global_memory`: a kernel file need not look at that.
-    A kernel may have further ladders, on which another of its parameters has another value.
+    A campaign times ``steps`` sizes of the schedule, ``stride`` apart, starting with the first that runs long enough
+    compared with an empty kernel (the protocol's ``overhead_factor``; Stevens and Klöckner, section 4.2). It stops
+    before the first size whose arrays exceed :attr:`DeviceLimits.global_memory`, so kernel files need not check that. A
+    kernel may have further schedules, for other values of another parameter.
     """
 
     label: str
-    """unique within the file, e.g. ``"n=m=l, group 16x16"``"""
+    """name, unique within the file, such as ``"n=m=l, group 16x16"``"""
     build: Callable[[], lp.TranslationUnit]
-    """builds the kernel, fully transformed, with all types known"""
+    """builds the kernel, fully transformed, with all types specified"""
     sizes: tuple[Sizes, ...]
-    """the ladder, smallest first"""
+    """size schedule, smallest first"""
     arguments: Callable[[np.random.Generator, Sizes], Arguments]
-    """makes the arguments for one of the sizes, the size parameters among them"""
+    """generates the arguments for one of the sizes, including the size parameters"""
     reference: Callable[[Arguments], dict[str, Array]]
-    """the expected contents of every array that the kernel writes, computed by NumPy from the same arguments"""
+    """expected contents of each array that the kernel writes, computed by NumPy from the same arguments"""
     steps: int = 4
     stride: int = 1
     tolerance: float = 1e-4
-    """largest relative error against the reference that is due to rounding alone"""
+    """maximum relative error against the reference that rounding alone causes"""
     further: tuple[tuple[Sizes, ...], ...] = ()
-    """ladders that the kernel is measured on after ``sizes``, in the same way"""
+    """further size schedules, measured in the same way after ``sizes``"""
     beyond: str = ""
-    """what its time hangs on and the unified model has no property for, e.g. ``"bank conflicts"``: it is measured for
-    models to come, and the linear model is not fitted to it"""
+    """what determines the time but is no property of the unified model, such as ``"bank conflicts"``; the kernel is
+    measured for future models and excluded from fits of the linear model"""
 
     check: Callable[[Mapping[str, Array]], None] | None = None
-    """is called with what the kernel wrote, in place of a comparison with :attr:`reference`; raises
-    :class:`MeasurementError` for what is wrong"""
+    """called with the arrays that the kernel wrote, instead of a comparison with :attr:`reference`; raises
+    :class:`MeasurementError` for wrong results"""
 
     @property
     def ladders(self) -> tuple[tuple[Sizes, ...], ...]:
-        """Return all ladders, ``sizes`` first."""
+        """Return all size schedules, ``sizes`` first."""
         return (self.sizes, *self.further)
 
 
 def doubling(at_least: int, multiple_of: int, at_most: int) -> tuple[int, ...]:
     """Return the smallest multiple of *multiple_of* that is at least *at_least*, and its doubles up to *at_most*.
 
-    On a ladder of them, groups of *multiple_of* work-items always divide the work, which at powers of two they do not.
+    Groups of *multiple_of* work-items divide each of these sizes evenly, unlike powers of two.
     Raises :class:`KernelFileError` unless *at_least* and *multiple_of* are positive.
     """
     if at_least < 1 or multiple_of < 1:
         raise KernelFileError(
-            f"a ladder that doubles begins at a positive size; received at_least={at_least}, multiple_of={multiple_of}"
+            f"at_least and multiple_of must be positive; received at_least={at_least}, multiple_of={multiple_of}"
         )
     smallest = -(-at_least // multiple_of) * multiple_of
     return tuple(takewhile(lambda size: size <= at_most, (smallest << step for step in count())))

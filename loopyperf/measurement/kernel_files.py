@@ -1,4 +1,4 @@
-"""Loading the files of a folder of kernels, wherever it stands, and checking that they hold what they should."""
+"""Load folders of kernel files and check their contents."""
 
 import os
 import re
@@ -25,24 +25,24 @@ from loopyperf.measurement.environment import Configuration, DeviceLimits
 
 # {{{ a folder of kernel files as a package
 #
-# Its files can import each other, wherever the folder stands.
+# The files can import each other, wherever the folder is.
 #
-# The package is the files as they were when it was made, and its name is a digest of them. After an edit, of a shared
-# file for instance, there is another package, and what the earlier one defined stays what it was, for pickles too.
-# Python's own loaders cannot promise that: they tell an edited file from its bytecode by whole seconds and length.
+# The package holds the files' contents at its creation, and its name is a digest of them. An edit, for instance of a
+# shared file, gives another package, and the definitions of the earlier one stay valid, for pickles too. Python's own
+# loaders cannot guarantee that: they detect an edited file only by its size and its time in whole seconds.
 
 
 def kernel_package(folder: Path) -> str:
-    """Return the name of a package whose modules are the Python files of *folder*, as they are now.
+    """Return the name of a package whose modules are the Python files of *folder* in their current state.
 
-    It is the same name, and the same package, until one of them changes. Folders in *folder* are no part of it. Raises
-    :class:`OSError` for a file that cannot be read.
+    Name and package stay the same until a file changes. Subfolders are not included. Raises :class:`OSError` for a file
+    that cannot be read.
     """
     folder = folder.resolve()
     sources = {path.stem: path.read_bytes() for path in sorted(folder.glob("*.py")) if not path.name.startswith(".")}
     name = f"loopyperf_{re.sub(r'[^A-Za-z0-9]', '_', folder.name)}_{_digest(folder, sources)}"
     if name not in sys.modules:
-        # First, because Python's own finder would also find the files, in whatever state they are by then.
+        # First, because Python's own finder would also find the files, and load their later contents.
         sys.meta_path.insert(0, _SourceLoader(name, folder, sources))
         package = ModuleSpec(name, loader=None, is_package=True)
         package.submodule_search_locations = [str(folder)]
@@ -58,7 +58,7 @@ def _digest(folder: Path, sources: Mapping[str, bytes]) -> str:
 
 
 class _SourceLoader(ExecutionLoader):
-    """Finds and loads the modules of one package from their sources in memory."""
+    """Finder and loader of one package's modules, from sources in memory."""
 
     def __init__(self, package: str, folder: Path, sources: Mapping[str, bytes]) -> None:
         self._package = package
@@ -89,9 +89,7 @@ def _module(fullname: str) -> str:
 # }}}
 
 
-# {{{ tiles: what a work-group reads of an array
-#
-# Fetched into local memory by its work-items together.
+# {{{ tiles: the part of an array that a work-group reads, fetched into local memory by its work-items together
 
 
 def with_local_tile(
@@ -103,18 +101,18 @@ def with_local_tile(
     axes: Mapping[str, str | None],
     name: str | None = None,
 ) -> lp.TranslationUnit:
-    """Return *unit* with the tile that a group reads of *array* over the *swept* inames fetched into local memory.
+    """Return *unit* with the tile of *array* that a group reads over the *swept* inames fetched into local memory.
 
-    The tile is the smallest box around what is read, fetched anew in each iteration of the *outer* inames; both are
-    lists with commas, as loopy takes them. It is called *name*, by default ``<array>_tile``. *array* may have a tag
-    (``"x$far"``): then only accesses with this tag read the tile.
+    The tile is the smallest box around the accessed elements. It is fetched in each iteration of the *outer* inames.
+    *swept* and *outer* are comma-separated lists, as in Loopy. The tile is called *name*, by default ``<array>_tile``.
+    *array* may have a tag (``"x$far"``): then only accesses with this tag read the tile.
 
-    *axes* names the inames of the fetch, one for each axis of the array, and says for each over which local axis
-    (``"l.0"``) it is spread; None leaves it a loop. One that is longer than the group is along its axis is fetched in
-    rounds: it is split, and ``<iname>_outer`` is the loop over the rounds.
+    *axes* names the inames of the fetch, one for each axis of the array, and maps each to the local axis (``"l.0"``)
+    that executes it in parallel; None leaves it a sequential loop. An axis that is longer than the group is fetched in
+    rounds: its iname is split, and ``<iname>_outer`` is the loop over the rounds.
 
     Raises :class:`MeasurementError` if the kernel has no inames on one of these local axes, or if the tile's length
-    along it is not a constant.
+    along it is not constant.
     """
     unit = lp.add_prefetch(
         unit,
@@ -128,7 +126,7 @@ def with_local_tile(
         fetch_bounding_box=True,
     )
     for iname, axis in axes.items():
-        # Loopy makes no iname where the tile is one element long.
+        # Loopy creates no iname where the tile is one element long.
         if axis is not None and iname in unit.default_entrypoint.inames:
             unit = _spread(unit, iname, axis)
     return unit
@@ -145,8 +143,8 @@ def _extent(kernel: LoopKernel, axis: str) -> int:
     on_axis = [iname for iname in kernel.inames if axis in map(str, kernel.iname_tags(iname))]
     if not on_axis:
         raise MeasurementError(
-            f"no iname of kernel {kernel.name} is on local axis {axis!r}, so a tile cannot be spread over it; map the "
-            "kernel's own loops to work-items first"
+            f"cannot distribute a tile over local axis {axis!r}: kernel {kernel.name} has no iname on it; tag the "
+            "kernel's own inames first"
         )
     return max(_length(kernel, iname) for iname in on_axis)
 
@@ -156,8 +154,8 @@ def _length(kernel: LoopKernel, iname: str) -> int:
         return kernel.get_constant_iname_length(iname)
     except isl.Error as error:
         raise MeasurementError(
-            f"the length of iname {iname!r} of kernel {kernel.name} is not a constant, so it cannot be spread over "
-            "work-items; split the loops that a tile is read in, and sweep the inner ones"
+            f"cannot distribute iname {iname!r} of kernel {kernel.name} over work-items: its length is not constant; "
+            "split the loops that read the tile, and sweep the inner ones"
         ) from error
 
 
@@ -172,20 +170,20 @@ PACKAGE = Path(__file__).parents[1]
 
 @dataclass(frozen=True, slots=True)
 class KernelFile:
-    """One class of kernels."""
+    """A file that defines one class of kernels."""
 
     name: str
-    """its ``NAME``"""
+    """the file's ``NAME``"""
     path: Path
     doc: str
-    """the mathematics, and why the kernel is there"""
+    """the file's docstring: the mathematics and the kernel's purpose"""
     configurations: Callable[[DeviceLimits], list[Configuration]]
 
 
 def bundled_folder(name: str) -> Path:
-    """Return the folder of kernels called *name* that comes with loopyperf, e.g. ``"measurement_kernels"``.
+    """Return the folder *name* of kernels bundled with loopyperf, such as ``"measurement_kernels"``.
 
-    It is inside an installed package, and beside the package in a checkout. Raises :class:`KernelFileError` if it is
+    It is inside an installed package, and next to the package in a checkout. Raises :class:`KernelFileError` if it is
     in neither place.
     """
     candidates = (PACKAGE / name, PACKAGE.parent / name)
@@ -193,33 +191,33 @@ def bundled_folder(name: str) -> Path:
         if is_folder(folder):
             return folder
     places = " and ".join(str(folder) for folder in candidates)
-    raise KernelFileError(f"no folder {name!r} comes with this loopyperf (looked at {places}); reinstall loopyperf")
+    raise KernelFileError(f"kernel folder {name!r} is missing (searched {places}); reinstall loopyperf")
 
 
 def measurement_kernels(folder: str | os.PathLike[str] | None = None) -> tuple[KernelFile, ...]:
-    """Return the kernel files of *folder*, by default those that fits are made from; raises as loading them does."""
+    """Load the kernel files of *folder*, by default those that fits use; raises as :func:`load_kernel_files`."""
     return load_kernel_files(bundled_folder("measurement_kernels") if folder is None else folder)
 
 
 def unseen_kernels(folder: str | os.PathLike[str] | None = None) -> tuple[KernelFile, ...]:
-    """Return the kernel files of *folder*, by default the test kernels, which no fit has seen; raises likewise."""
+    """Load the kernel files of *folder*, by default the test kernels, which no fit uses; raises likewise."""
     return load_kernel_files(bundled_folder("test_kernels") if folder is None else folder)
 
 
 def load_kernel_files(folder: str | os.PathLike[str]) -> tuple[KernelFile, ...]:
-    """Return the kernel files of *folder*, sorted by file name.
+    """Load the kernel files of *folder*, sorted by file name.
 
-    Files whose names start with ``_`` are no kernel files but what these share: ``from ._stencil import laplacian``.
+    Files whose names start with ``_`` hold shared code, not kernels: ``from ._stencil import laplacian``.
 
-    Raises :class:`KernelFileError` naming the file and what is wrong with it: it cannot be imported, lacks ``NAME``,
-    ``configurations`` or a docstring, or has the ``NAME`` of another.
+    Raises :class:`KernelFileError` with the file and the reason: it cannot be imported, lacks ``NAME``,
+    ``configurations`` or a docstring, or has the ``NAME`` of another file.
     """
     folder = Path(folder)
     if not is_folder(folder):
-        raise KernelFileError(f"{folder} is not a folder; give the folder that holds the kernel files")
+        raise KernelFileError(f"{folder} is not a folder; pass the folder of the kernel files")
     paths = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith(("_", "."))]
     if not paths:
-        raise KernelFileError(f"{folder} holds no kernel files (*.py); give the folder that does")
+        raise KernelFileError(f"{folder} has no kernel files (*.py); pass a folder of kernel files")
     package = _package(folder)
     files = [_load(path, package) for path in paths]
     _check_distinct_names(files)
@@ -229,18 +227,18 @@ def load_kernel_files(folder: str | os.PathLike[str]) -> tuple[KernelFile, ...]:
 def configurations_of(file: KernelFile, limits: DeviceLimits) -> tuple[Configuration, ...]:
     """Return the configurations of *file* for a device with *limits*.
 
-    Raises :class:`KernelFileError` if two have the same label, or one has no sizes, and where *file* raises anything.
+    Raises :class:`KernelFileError` for equal labels, a configuration without sizes, and any exception in *file*.
     """
     try:
         configurations = tuple(file.configurations(limits))
     except (Exception, SystemExit) as error:
-        raise KernelFileError(f"{file.path}: configurations failed with {type(error).__name__}: {error}") from error
+        raise KernelFileError(f"{file.path}: configurations() raised {type(error).__name__}: {error}") from error
     labels = Counter(configuration.label for configuration in configurations)
     repeated = [label for label, count in labels.items() if count > 1]
     if repeated:
-        raise KernelFileError(f"{file.path}: several configurations are labelled {repeated[0]!r}; labels must differ")
+        raise KernelFileError(f"{file.path}: more than one configuration has the label {repeated[0]!r}")
     for configuration in configurations:
-        lengths = [len(ladder) for ladder in configuration.ladders]
+        lengths = [len(schedule) for schedule in configuration.ladders]
         if not all(lengths) or configuration.steps < 1 or configuration.stride < 1:
             raise KernelFileError(
                 f"{file.path}: configuration {configuration.label!r} needs sizes, steps >= 1 and stride >= 1; "
@@ -256,7 +254,7 @@ def _package(folder: Path) -> str:
     try:
         return kernel_package(folder)
     except (OSError, RuntimeError, ValueError) as error:
-        raise KernelFileError(f"a file in {folder} cannot be read: {error}") from error
+        raise KernelFileError(f"cannot read a file in {folder}: {error}") from error
 
 
 def _load(path: Path, package: str) -> KernelFile:
@@ -265,21 +263,21 @@ def _load(path: Path, package: str) -> KernelFile:
     configurations: object = getattr(module, "configurations", None)
     doc = (module.__doc__ or "").strip()
     if not isinstance(name, str) or not name:
-        raise KernelFileError(f'{path} has no NAME; give the kernel class a name: NAME = "..."')
+        raise KernelFileError(f'{path} has no NAME; add the name of the kernel class: NAME = "..."')
     if not callable(configurations):
         raise KernelFileError(f"{path} has no function configurations(limits) that returns a list of Configuration")
     if not doc:
-        raise KernelFileError(f"{path} has no docstring; say what the kernel computes and why it is there")
+        raise KernelFileError(f"{path} has no docstring; describe what the kernel computes and its purpose")
     return KernelFile(name, path, doc, cast("Callable[[DeviceLimits], list[Configuration]]", configurations))
 
 
 def _import(path: Path, package: str) -> ModuleType:
     if "." in path.stem:
-        raise KernelFileError(f"{path} cannot be imported: a module's name has no dot; rename the file")
+        raise KernelFileError(f"cannot import {path}: a module name cannot have a dot; rename the file")
     try:
         return import_module(f"{package}.{path.stem}")
-    except (Exception, SystemExit) as error:  # a file is the user's, and may raise anything
-        raise KernelFileError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:  # user code may raise anything
+        raise KernelFileError(f"cannot import {path}: {type(error).__name__}: {error}") from error
 
 
 def _check_distinct_names(files: list[KernelFile]) -> None:

@@ -1,4 +1,4 @@
-"""How a kernel is timed, and what is made of the samples (Stevens and Klöckner, section 4.2)."""
+"""Rules for timing a kernel and evaluating its samples (Stevens and Klöckner, section 4.2)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from math import isfinite
@@ -10,18 +10,18 @@ import msgspec
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.environment import Configuration, Sizes
 
-# {{{ which sizes of a configuration's ladder are worth measuring (Stevens and Klöckner, section 4.2)
+# {{{ which sizes of a configuration's schedule are worth measuring (Stevens and Klöckner, section 4.2)
 
 
 Probe = Callable[[Sizes], float | None]
-"""Returns how many seconds a kernel runs at one size, or None where its arrays do not fit into the memory."""
+"""Returns a kernel's run time in seconds at one size, or None if its arrays do not fit into memory."""
 
 
 def sizes_to_measure(configuration: Configuration, probe: Probe, shortest: float, longest: float) -> Iterator[Sizes]:
-    """Yield ``steps`` sizes, ``stride`` apart, from the smallest that runs at least *shortest* seconds.
+    """Yield ``steps`` sizes, ``stride`` apart, starting with the smallest that runs at least *shortest* seconds.
 
-    They end early where a size runs more than *longest* seconds or does not fit. If no size that fits runs long
-    enough, the largest that fits is the only one. Sizes are probed as late as possible: the caller may measure one
+    The sequence ends early at a size that runs more than *longest* seconds or does not fit. If no size that fits runs
+    long enough, only the largest that fits is yielded. Sizes are probed as late as possible: the caller may measure one
     before the next is probed.
     """
     fitting: int | None = None
@@ -53,108 +53,105 @@ def _upwards(configuration: Configuration, first: int, probe: Probe, longest: fl
 
 
 Caches = Literal["warm", "cold"]
-"""whether a run finds in the caches what the run before left there, or finds them emptied"""
+"""whether a run finds the data of the previous run in the caches, or flushed caches"""
 
 BATCH = 4
-"""runs between two looks at whether there are enough"""
+"""runs between two checks of whether there are enough"""
 MET_AGAIN = 3
-"""samples that must be about as fast as the fastest one: it was no accident then"""
+"""samples required close to the minimum, so that the minimum is not an outlier"""
 LOOSER = 5
-"""times as far from the fastest one as in other measurements, where these runs have taken long"""
+"""factor on the accepted distance from the minimum once the time budget is spent"""
 MUST_AGREE = ("runs", "dropped", "longest_run", "probe_runs", "overhead_factor", "caches")
-"""rules that say what a sample is and what is measured: measurements by different ones are not put together. The others
-say in which order, for how long and how often, and measurements may differ in that"""
+"""rules that define a sample and what is measured; measurements that differ in one cannot be combined. The other rules
+define order and number of runs, and measurements may differ in them"""
 
 
 class Summary(NamedTuple):
-    """The samples of one kernel at one size in a few numbers."""
+    """Summary statistics of the samples of one kernel at one size."""
 
     minimum: float
     """seconds"""
     median: float
     """seconds"""
     spread: float
-    """by how much the median is larger than the minimum, relative to the minimum"""
+    """relative distance of the median above the minimum"""
     runs: int
-    """that count"""
+    """number of samples that count"""
 
 
 class Protocol(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of a measurement; raises :class:`MeasurementError` where they contradict each other.
+    """Rules of a measurement; raises :class:`MeasurementError` if they are inconsistent.
 
-    The arrays of a kernel are allocated on first touch, which makes its first run slow, and the second still varies
-    more than the rest: the paper runs a kernel 30 times, drops the first 4 and takes the minimum of the others. Here
-    30 runs are the most: once the minimum was met again, or the budget is spent, there are no more.
+    A kernel's arrays are allocated on first touch, which slows its first run, and the second still varies more than the
+    rest: the paper runs a kernel 30 times, drops the first 4 runs and takes the minimum of the others. Here 30 is the
+    maximum: measuring stops when the minimum is reproduced or the time budget is spent.
     """
 
     runs: int = 30
-    """timed runs of one kernel at one size, at most"""
+    """maximum number of timed runs of one kernel at one size"""
     dropped: int = 4
-    """first runs that do not count"""
+    """number of first runs that do not count"""
     fewest: int = 8
-    """runs that count, at least, as far as :attr:`runs` has so many; from then on :attr:`stable` and :attr:`budget`
-    are looked at. ``runs - dropped`` makes all runs whatever the samples are"""
+    """minimum number of runs that count, as far as :attr:`runs` permits; :attr:`stable` and :attr:`budget` apply from
+    then on. ``runs - dropped`` makes all runs regardless of the samples"""
     stable: float = 0.01
-    """relative distance of the third fastest run that counts from the fastest, below which there are enough"""
+    """relative distance of the third fastest run that counts from the fastest, below which measuring stops"""
     budget: float = 0.2
-    """seconds of runs of one kernel at one size, after which a distance of five times :attr:`stable` will do, and twice
-    which are enough whatever the samples are"""
+    """seconds of runs of one kernel at one size after which a distance of five times :attr:`stable` suffices; after
+    twice this time measuring stops in any case"""
     longest_run: float = 0.03
-    """seconds; a size whose single run takes longer is not measured"""
+    """seconds; a size that takes longer for a single run is not measured"""
     probe_runs: int = 3
-    """runs that find out how long a size takes before it is measured; a single one where that takes as long as so many
-    of the longest that are allowed"""
+    """runs that probe how long a size takes before it is measured; only one where that takes as long as this many of
+    the longest permitted runs"""
     overhead_factor: float = 2.0
-    """a size is measured if it runs at least this many times as long as an empty kernel; a run includes its launch, so
-    that at 2 a kernel's own work takes at least as long as launching it"""
+    """a size is measured if it runs at least this many times as long as an empty kernel; as a run includes its launch,
+    2 means that a kernel's own work takes at least as long as its launch"""
     caches: Caches = "warm"
-    """``"warm"``: runs follow one another; ``"cold"``: before each, more is read and written than the caches hold"""
+    """``"warm"``: runs follow each other directly; ``"cold"``: the caches are flushed before each run"""
     seed: int | None = 0
-    """of the order in which configurations are measured, so that a drift of the device is not taken for a property of a
-    class of kernels; None: in the order of the kernel files"""
+    """seed of the random order of configurations, which keeps a drift of the device from being mistaken for a property
+    of a kernel class; None: order of the kernel files"""
     yardstick_runs: int = 4
-    """runs of the yardstick, a kernel that is timed again after each measurement; 0: there is none"""
+    """runs of the reference kernel, which is timed again after each measurement; 0 disables it"""
     slow: float = 0.1
-    """the device is slow while the yardstick takes longer than usual by more than this, relative to the usual"""
+    """relative excess over its usual time from which the reference kernel indicates a slow device"""
     repeats: int = 2
-    """times that what was measured while the device was slow is measured again, at most; the last one comes after
-    everything else"""
+    """maximum number of repeats of a measurement taken while the device was slow; the last one comes at the end of the
+    campaign"""
     patience: float = 10.0
-    """seconds that a campaign waits for a slow device, all in all"""
+    """total seconds that a campaign waits for a slow device"""
 
     def __post_init__(self) -> None:
-        """Refuse rules that leave no sample."""
+        """Reject inconsistent rules."""
         if not 0 <= self.dropped < self.runs:
             raise MeasurementError(
-                f"runs={self.runs} and dropped={self.dropped} leave no sample: drop fewer runs than are made"
+                f"no sample is left with runs={self.runs} and dropped={self.dropped}; dropped must be smaller than runs"
             )
         if not 0 < self.probe_runs < self.runs:
-            raise MeasurementError(
-                f"a probe is a short measurement: probe_runs={self.probe_runs} is not in 1..{self.runs - 1}"
-            )
+            raise MeasurementError(f"probe_runs must be in 1..{self.runs - 1}, got {self.probe_runs}")
         if not (self.longest_run > 0 and self.overhead_factor >= 0):
             raise MeasurementError(
-                f"longest_run must be positive and overhead_factor not negative; received {self.longest_run} "
-                f"and {self.overhead_factor}"
+                f"longest_run must be > 0 and overhead_factor >= 0; got {self.longest_run} and {self.overhead_factor}"
             )
         self._check_repetition()
 
     def _check_repetition(self) -> None:
         if self.fewest < 1:
-            raise MeasurementError(f"fewest must be 1 run or more; received {self.fewest}")
+            raise MeasurementError(f"fewest must be >= 1, got {self.fewest}")
         for name in ("stable", "budget", "yardstick_runs", "slow", "repeats", "patience"):
             value = getattr(self, name)
             if not (isfinite(value) and value >= 0):
-                raise MeasurementError(f"{name} must be a number, 0 or more; received {value}")
+                raise MeasurementError(f"{name} must be a finite number >= 0, got {value}")
 
     def differences(self, other: "Protocol") -> tuple[str, ...]:
-        """Return the names of the rules in which *other* differs so that measurements must not be put together."""
+        """Return the rules in which *other* differs and that prevent combining measurements."""
         return tuple(name for name in MUST_AGREE if getattr(self, name) != getattr(other, name))
 
-    # {{{ how often
+    # {{{ number of runs
 
     def further_runs(self, samples: Sequence[float]) -> int:
-        """Return how many runs come after those that took *samples* seconds, 0 if these are enough."""
+        """Return how many runs to make after those that took *samples* seconds, 0 if these suffice."""
         left = self.runs - len(samples)
         if not samples:
             return min(left, self.dropped + self.fewest)
@@ -165,26 +162,26 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True):
         return min(left, BATCH)
 
     def further_probe_runs(self, samples: Sequence[float]) -> int:
-        """Return how many runs a probe makes after those that took *samples* seconds, 0 if these are enough."""
+        """Return how many probe runs to make after those that took *samples* seconds, 0 if these suffice."""
         if not samples:
             return 1
         return 0 if max(samples) > self.probe_runs * self.longest_run else self.probe_runs - len(samples)
 
     # }}}
 
-    # {{{ what is made of the samples
+    # {{{ evaluation of samples
 
     def kept(self, samples: Sequence[float]) -> Sequence[float]:
         """Return the samples that count; raises :class:`MeasurementError` if all of them are dropped."""
         if len(samples) <= self.dropped:
             raise MeasurementError(
-                f"{len(samples)} samples are too few for a protocol that drops the first {self.dropped}; "
-                "a probe's samples are read by probed_time()"
+                f"{len(samples)} samples are too few, since the protocol drops the first {self.dropped}; "
+                "use probed_time() for probes"
             )
         return samples[self.dropped :]
 
     def measured_time(self, samples: Sequence[float]) -> float:
-        """Return the seconds that a measurement counts for: the minimum after the first runs are dropped.
+        """Return the measured time in seconds: the minimum after the first runs are dropped.
 
         *samples* are the seconds of each run, in order. Raises :class:`MeasurementError` if all of them are dropped.
         """
@@ -200,16 +197,16 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True):
         return Summary(least, middle, middle / least - 1 if least else 0.0, len(kept))
 
     def probed_time(self, samples: Sequence[float]) -> float:
-        """Return the seconds that a probe of one size took: the minimum of its few runs.
+        """Return the seconds of a probe of one size: the minimum of its few runs.
 
-        With cold caches it is that of all but the first, which comes right after its arrays were written.
+        With cold caches the first run is excluded, because it follows directly after the arrays were written.
         """
         return min(samples[1:] or samples) if self.caches == "cold" else min(samples)
 
     # }}}
 
     def __str__(self) -> str:
-        """Return the rules in words, e.g. ``"at most 30 runs, the first 4 dropped, warm caches, order of seed 0"``."""
+        """Return a description, such as ``"at most 30 runs, the first 4 dropped, warm caches, order of seed 0"``."""
         order = "order of the files" if self.seed is None else f"order of seed {self.seed}"
         return f"at most {self.runs} runs, the first {self.dropped} dropped, {self.caches} caches, {order}"
 

@@ -1,7 +1,7 @@
-"""The records of a measurement archive, each one line of JSON: which run, then what it measured.
+"""The records of a measurement archive, each one line of JSON: a run, then its measurements.
 
-A line's first field says which record it is. A :class:`Run` carries the schema version; the lines after it, up to the
-next run, are of that schema. Those of an earlier one are brought up to date as they are read.
+The first field of a line is its record type. A :class:`Run` carries the schema version, which applies to the lines up
+to the next run. Records of earlier schemas are upgraded as they are read.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,27 +20,28 @@ from loopyperf.measurement.environment import DeviceLimits, Environment, Sizes, 
 from loopyperf.measurement.protocol import Protocol, Summary
 from loopyperf.models.sampling import SampledProgram
 
-# {{{ records of earlier schemas as the current one has them
+# {{{ upgrades from earlier schemas
 #
-# So that archives from before are read and resumed.
+# They allow archives of earlier versions to be read and resumed.
 #
-# Schema 2 added rules to the protocol, and to a measurement what may be absent: the device's own samples, its clock and
-# temperature, the yardstick and which attempt it was. Schema 3 added samples, lines that no earlier archive has. Only
-# the line of a run changes.
+# Schema 2 added rules to the protocol, and optional fields to measurements: the device's own samples, its clock and
+# temperature, the time of the reference kernel and the attempt number. Schema 3 added lines with samples. Only the line
+# of a run changes.
 
 
 Document = dict[str, object]
-"""A line of an archive, as JSON has it."""
+"""A line of an archive as a JSON object."""
 
 
 def upgrade_1_to_2(run: Document) -> Document:
-    """Return a run of schema 1 with what its protocol did without saying so.
+    """Return a run of schema 1 with the implicit rules of its protocol made explicit.
 
-    All runs were made whatever they took, with warm caches, in the order of the kernel files; there was no yardstick.
+    All runs were made regardless of their times, with warm caches, in the order of the kernel files, without a
+    reference kernel.
     """
     protocol = run.get("protocol", {})
     if not isinstance(protocol, dict):
-        raise ArchiveError(f"protocol is an object; received {protocol!r:.80}")
+        raise ArchiveError(f"protocol must be an object; received {protocol!r:.80}")
     protocol = cast("Document", protocol)
     fixed = {
         "fewest": _number(protocol, "runs", 30) - _number(protocol, "dropped", 4),
@@ -53,21 +54,21 @@ def upgrade_1_to_2(run: Document) -> Document:
 
 
 def upgrade_2_to_3(run: Document) -> Document:
-    """Return a run of schema 2, after which there were no samples."""
+    """Return a run of schema 2, which had no samples, in schema 3."""
     return {**run, "schema": 3}
 
 
 UPGRADES: Mapping[int, Callable[[Document], Document]] = MappingProxyType({1: upgrade_1_to_2, 2: upgrade_2_to_3})
-"""For each earlier schema, the function that makes its run one of the next."""
+"""Functions that upgrade a run to the next schema, by its own schema."""
 
 
 def upgraded(run: Document, schema: int) -> Document:
-    """Return the line of a *run* of an earlier *schema* as one of the current schema.
+    """Upgrade a *run* of an earlier *schema* to the current schema.
 
-    Raises :class:`ArchiveError` for a schema that never was.
+    Raises :class:`ArchiveError` for a schema that never existed.
     """
     if schema not in UPGRADES:
-        raise ArchiveError(f"no loopyperf has written schema {schema}; the first one was {min(UPGRADES)}")
+        raise ArchiveError(f"schema {schema} does not exist; the first schema is {min(UPGRADES)}")
     while schema in UPGRADES:
         run = UPGRADES[schema](run)
         schema += 1
@@ -77,7 +78,7 @@ def upgraded(run: Document, schema: int) -> Document:
 def _number(protocol: Document, name: str, default: int) -> int:
     value = protocol.get(name, default)
     if not isinstance(value, int):
-        raise ArchiveError(f"protocol.{name} is a whole number; received {value!r}")
+        raise ArchiveError(f"protocol.{name} must be an integer; received {value!r}")
     return value
 
 
@@ -88,16 +89,16 @@ def _number(protocol: Document, name: str, default: int) -> int:
 
 
 SCHEMA = 3
-"""The schema that this version writes, and the latest that it reads."""
+"""Schema that this version writes, and the latest that it reads."""
 
 Kind = Literal["probe", "measurement", "yardstick"]
-"""a short look at how long a size takes; what fits are made from; the kernel that tells how fast the device is"""
+"""a short run to learn how long a size takes; a measurement for fits; a run of the reference kernel"""
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Size = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Key(NamedTuple):
-    """What was measured: two records with equal keys are of the same kernel at the same sizes."""
+    """Identity of a measurement: records with equal keys are of the same kernel at the same sizes."""
 
     kernel_class: str
     label: str
@@ -106,12 +107,12 @@ class Key(NamedTuple):
 
     @classmethod
     def of(cls, kernel_class: str, label: str, sizes: Sizes, kind: Kind) -> Self:
-        """Return the key of a kernel at *sizes*, in whatever order these stand."""
+        """Return the key of a kernel at *sizes*, whose order is irrelevant."""
         return cls(kernel_class, label, tuple(sorted((name, int(value)) for name, value in sizes.items())), kind)
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, tag="run", tag_field="record"):
-    """A session in which measurements were taken: where, and by which rules."""
+    """A measuring session: environment, limits and protocol."""
 
     schema: int = SCHEMA
     written_by: str
@@ -136,7 +137,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, tag="run", tag_field="recor
         )
 
     def differences(self, other: "Run") -> tuple[str, ...]:
-        """Return in what *other* differs from this run so that their samples must not stand side by side."""
+        """Return the differences of *other* from this run that prevent combining their samples."""
         fields = incompatibilities(self.environment, other.environment)
         reasons = [(name, getattr(self.environment, name), getattr(other.environment, name)) for name in fields]
         rules = self.protocol.differences(other.protocol)
@@ -145,68 +146,68 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, tag="run", tag_field="recor
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="measurement", tag_field="record"):
-    """The raw samples of one kernel at one size."""
+    """Raw samples of one kernel at one size."""
 
     run: str
-    """the :attr:`Run.id` it belongs to, which has the protocol"""
+    """:attr:`Run.id` of its run, which has the protocol"""
     kernel_class: str
-    """the ``NAME`` of the kernel file"""
+    """``NAME`` of the kernel file"""
     label: str
-    """the label of the configuration"""
+    """label of the configuration"""
     sizes: dict[str, Size]
     kind: Kind
     samples: Annotated[tuple[Seconds, ...], msgspec.Meta(min_length=1)]
-    """wall-clock seconds of every run, in order"""
+    """wall-clock seconds of each run, in order"""
     device_samples: tuple[Seconds, ...] | None = None
-    """seconds of as many runs by the device's clock, without the launch; None where the backend cannot tell. On OpenCL
-    they are the same runs, on CUDA others (:class:`loopyperf.measurement.backends.backend.MeasuredTimes`)"""
+    """seconds of as many runs by the device's clock, without the launch; None where the backend has no such clock. On
+    OpenCL they are the same runs, on CUDA others (:class:`loopyperf.measurement.backends.backend.MeasuredTimes`)"""
     attempt: Annotated[int, msgspec.Meta(ge=1)] = 1
-    """2 if it was measured again because the device was slow the first time, and so on"""
+    """1 for the first measurement, 2 for its first repeat after the device was slow, and so on"""
     yardstick: Seconds | None = None
-    """seconds that the yardstick took before or after, whichever was longer; None where there is none"""
+    """seconds of the reference kernel before or after, the longer of the two; None without a reference kernel"""
     clock: float | None = None
-    """Hz of the device's cores, about then; None where it cannot be read"""
+    """core clock in Hz at about that time; None where it cannot be read"""
     temperature: float | None = None
-    """of the device in °C, about then; None where it cannot be read"""
+    """device temperature in °C at about that time; None where it cannot be read"""
     taken: datetime
-    """when the last sample was in, in UTC"""
+    """UTC time of the last sample"""
 
     @property
     def key(self) -> Key:
-        """Return what was measured."""
+        """Return the measurement's key."""
         return Key.of(self.kernel_class, self.label, self.sizes, self.kind)
 
     def summary(self, protocol: Protocol) -> Summary:
         """Return minimum, median and spread of the wall-clock samples that count by *protocol*, that of its run.
 
-        Raises :class:`MeasurementError` for a probe, whose samples are too few.
+        Raises :class:`MeasurementError` for a probe, which has too few samples.
         """
         return protocol.summary(self.samples)
 
 
 class Sampled(msgspec.Struct, frozen=True, kw_only=True, tag="sampled", tag_field="record"):
-    """What the first groups of a measured kernel took, from which the sampled model tells what all of them take."""
+    """Times of the first groups of a measured kernel, from which the sampled model predicts its run time."""
 
     run: str
-    """the :attr:`Run.id` it belongs to"""
+    """:attr:`Run.id` of its run"""
     kernel_class: str
     label: str
     sizes: dict[str, Size]
     programs: Annotated[tuple[SampledProgram, ...], msgspec.Meta(min_length=1)]
-    """the kernel's device programs, each with its samples, Psat, all its groups, and the work of those and of these"""
+    """the kernel's device programs, each with its samples, Psat, number of groups, and the work of both"""
     launching: Seconds
-    """that the host takes beside what the device's clock tells"""
+    """host time in seconds that the device's clock does not include"""
     taken: datetime
-    """when the last sample was in, in UTC"""
+    """UTC time of the last sample"""
 
     @property
     def key(self) -> Key:
-        """Return under which key the measurement of all groups stands."""
+        """Return the key of the measurement of all groups."""
         return Key.of(self.kernel_class, self.label, self.sizes, "measurement")
 
     @property
     def is_whole(self) -> bool:
-        """Return whether all groups were run, as fewer would not tell: then there is nothing to learn from."""
+        """Return whether all groups were run because fewer do not suffice; then there is nothing to learn."""
         return all(each.samples.is_whole for each in self.programs)
 
 
@@ -214,30 +215,30 @@ Record = Run | Measurement | Sampled
 
 
 class _Header(msgspec.Struct):
-    """What a record of any schema has."""
+    """Fields common to the records of all schemas."""
 
     schema: int = SCHEMA
     written_by: str = "a later version"
 
 
 def encode(record: Record) -> bytes:
-    """Return *record* as one line, line feed included.
+    """Return *record* as one line including the line feed.
 
-    Raises :class:`ArchiveError` for what could not be read back, a sample that is not a number for instance.
+    Raises :class:`ArchiveError` for a record that could not be read back, such as one with a NaN sample.
     """
     try:
         line = msgspec.json.encode(record)
     except TypeError as error:
-        raise ArchiveError(f"a record that JSON cannot hold: {error}; received {record}") from error
+        raise ArchiveError(f"cannot write a record as JSON: {error}; received {record}") from error
     if decode(line) != record:
-        raise ArchiveError(f"a record that does not survive being written: {record}")
+        raise ArchiveError(f"a record changes when written and read back: {record}")
     return line + b"\n"
 
 
 def decode(line: bytes) -> Record:
-    """Return the record that *line* holds, brought up to the current schema.
+    """Return the record of *line*, upgraded to the current schema.
 
-    Raises :class:`ArchiveError` if it is not a record, or of a later schema.
+    Raises :class:`ArchiveError` if it is not a record or has a later schema.
     """
     try:
         header = msgspec.json.decode(line, type=_Header)
@@ -248,36 +249,36 @@ def decode(line: bytes) -> Record:
         return msgspec.json.decode(line, type=Record)
     except (ValueError, RecursionError, MeasurementError, ModelInputError) as error:  # msgspec's errors are the first
         raise ArchiveError(
-            f"not a record of a measurement archive ({error!s:.300}); give another archive path"
+            f"not a record of a measurement archive ({error!s:.300}); use another archive path"
         ) from error
 
 
 def _check_schema(header: _Header) -> None:
     if header.schema > SCHEMA:
         raise ArchiveError(
-            f"written by loopyperf {header.written_by} with schema {header.schema}, and this version reads up to "
-            f"schema {SCHEMA}; install that version: pip install 'loopyperf>={header.written_by}'"
+            f"written by loopyperf {header.written_by} in schema {header.schema}, and this version reads up to schema "
+            f"{SCHEMA}; run pip install 'loopyperf>={header.written_by}'"
         )
 
 
 # }}}
 
 
-# {{{ which of several takes of a measurement stands: those of a slow device were repeated
+# {{{ which repeat of a measurement counts: those of a slow device are repeated
 
 
 class Takes:
-    """Probes and measurements by what was measured, each as often as it was taken; without those of yardsticks."""
+    """All repeats of probes and measurements by key, without reference kernels."""
 
     def __init__(self, measurements: Iterable[Measurement] = ()) -> None:
-        """Begin with *measurements*, in the order in which they were taken."""
+        """Start with *measurements*, in measuring order."""
         self._taken: dict[Key, list[Measurement]] = {}
         self._standing: dict[Key, Measurement] = {}
         for measurement in measurements:
             self.add(measurement)
 
     def add(self, measurement: Measurement) -> None:
-        """Take note of *measurement*."""
+        """Add *measurement*, unless it is of the reference kernel."""
         if measurement.kind == "yardstick":
             return
         taken = self._taken.setdefault(measurement.key, [])
@@ -285,46 +286,47 @@ class Takes:
         self._standing[measurement.key] = standing(taken)
 
     def of(self, key: Key) -> Sequence[Measurement]:
-        """Return all takes of *key*, in the order in which they were taken; empty if there is none."""
+        """Return all repeats of *key* in measuring order; empty if there are none."""
         return tuple(self._taken.get(key, ()))
 
     @property
     def completed(self) -> Mapping[Key, Measurement]:
-        """Return the take that stands of each measurement and probe, by what was measured."""
+        """Return the best repeat of each measurement and probe, by key."""
         return MappingProxyType(self._standing)
 
 
 def standing(taken: Sequence[Measurement]) -> Measurement:
-    """Return the one of *taken* during which the device was fastest, by the yardstick; the latest of equal ones."""
+    """Return the one of *taken* with the fastest reference kernel; the latest of equal ones."""
     return min(reversed(taken), key=lambda each: inf if each.yardstick is None else each.yardstick)
 
 
 # }}}
 
 
-# {{{ how much the times of a device differ though it does the same
+# {{{ variation of a device's times under constant work
 #
-# Told by a kernel that is timed again and again.
+# A kernel that is timed repeatedly shows it.
 #
-# A shared processor is slower while its neighbours work, a GPU once it has become warm: phases of milliseconds to
-# minutes, in which every run is slow and no minimum helps. The *yardstick* is a short kernel that always does the same.
+# A shared processor is slower while other processes run, a GPU once it is warm: in phases of milliseconds to minutes
+# every run is slow and no minimum helps. The *reference kernel* ("yardstick" in archives) is a short kernel with
+# constant work.
 
 
 USUAL = 25
-"""percentile of the yardstick's times that is usual: a device may be slow for most of a campaign"""
+"""percentile of the reference times regarded as usual; low, because a device may be slow for most of a campaign"""
 WITHIN = (16, 84)
-"""percentiles a standard deviation below and above the median, of what is distributed normally"""
+"""percentiles one standard deviation below and above the median of a normal distribution"""
 
 
 def usual(seconds: Sequence[float]) -> float:
-    """Return the seconds that the yardstick takes on a device that nothing slows down, from all that it took."""
+    """Return the reference kernel's time in seconds on an undisturbed device, from all its times."""
     return float(np.percentile(seconds, USUAL))
 
 
 def noise_floor(seconds: Sequence[float]) -> float | None:
-    """Return the standard deviation of the yardstick's *seconds*, relative to their median; None for less than two.
+    """Return the standard deviation of the reference times *seconds* relative to their median; None for fewer than two.
 
-    By quantiles, which a few outliers do not change: no model predicts times better than they repeat.
+    It is estimated from quantiles, which a few outliers do not change. No model predicts times better than they repeat.
     """
     if len(seconds) < 2:
         return None
@@ -333,16 +335,16 @@ def noise_floor(seconds: Sequence[float]) -> float | None:
 
 
 def reference_times(measurements: Iterable[Measurement]) -> tuple[float, ...]:
-    """Return the seconds of each time that the yardstick was taken, at the size that it was taken at last."""
+    """Return the seconds of each reference measurement at the size of the latest one."""
     taken = [each for each in measurements if each.kind == "yardstick"]
     return tuple(min(each.samples) for each in taken if each.sizes == taken[-1].sizes)
 
 
 def around(measurements: Iterable[Measurement]) -> tuple[float, ...]:
-    """Return the seconds of the yardstick around each of *measurements*, the longer of before and after.
+    """Return the reference time in seconds around each of *measurements*, the longer of before and after.
 
-    Of the takes that stand, these tell how much what is fitted differs for the device's sake: what was measured in a
-    slow phase and then again is not among them.
+    For the repeats that count, these show the device's variation in the fitted data. Superseded measurements of a slow
+    phase are not included.
     """
     return tuple(each.yardstick for each in measurements if each.yardstick is not None)
 

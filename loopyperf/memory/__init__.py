@@ -1,4 +1,4 @@
-"""Addresses of lanes: sectors, bank conflicts, footprints, reuse and the traffic of each level.
+"""Addresses of lanes: sectors, bank conflicts, footprints, reuse and the traffic of each memory level.
 
 In: the accesses of a launch at given sizes. Out: the :class:`KernelProfile` of a program.
 Start with ``kernel_profile.py``, then ``addresses.py``.

@@ -1,9 +1,9 @@
-"""What a launch, or a part of it, touches of each array of global memory, and what of that a cache has to fetch.
+"""Memory that a launch, or a part of it, touches in each global array, and the part of it that a cache has to fetch.
 
-:class:`Footprints` are plain: each access with the points at which it is executed and the cells that it touches there.
-How many groups share a cache is for a device to say, so :class:`WorkingSets` count what they touch when it is asked
-for. Cells of arrays are counted in boxes (:mod:`loopyperf.memory.touched_sectors`), so that it takes a millisecond
-whatever the size. Where data tells the cells, no more is touched than the whole array.
+:class:`Footprints` are plain data: each access with the points at which it executes and the cells that it touches
+there. The device determines how many groups share a cache, so :class:`WorkingSets` count touched memory on request.
+Cells of arrays are counted in boxes (:mod:`loopyperf.memory.touched_sectors`), which takes a millisecond at any size.
+If the cells depend on data, the whole array is the upper limit.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -34,78 +34,78 @@ from loopyperf.polyhedral.quasipolynomial import number_of_points
 
 SET = isl.dim_type.set
 FIRST = "first load"
-"""the loads of what nothing in the launch has stored before, of arrays that are both loaded and stored"""
+"""kind of loads that read values not yet stored by the launch, in arrays that are both loaded and stored"""
 Window = Mapping[str, range]
-"""iname -> the values that are looked at; all of those that are not named"""
+"""iname -> analyzed values; inames that are not listed have all of their values"""
 
 
 @dataclass(frozen=True, slots=True)
 class StatementLoop:
-    """A sequential loop of the program of a launch."""
+    """A sequential loop in the program of a launch."""
 
     iname: str
-    """of the loop"""
+    """iname of the loop"""
     body: tuple["int | StatementLoop", ...]
-    """statements by number, and inner loops, in the order of the program"""
+    """statement numbers and inner loops, in program order"""
 
     @property
     def statements(self) -> tuple[int, ...]:
-        """Return the statements inside it, in their order."""
+        """Return the statements inside the loop, in program order."""
         parts = ((item,) if isinstance(item, int) else item.statements for item in self.body)
         return tuple(chain.from_iterable(parts))
 
 
 Part = StatementLoop | Sequence[int]
-"""what of a program is looked at: a loop, or statements by number"""
+"""a part of a program: a loop, or statement numbers"""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayAccess:
-    """Loads or stores of an array of global memory that are all alike, and where they go."""
+    """Identical loads or stores of an array in global memory, with the cells that they access."""
 
     array: str
-    """its name"""
+    """name of the array"""
     width: int
-    """bytes of what a lane accesses"""
+    """bytes that a lane accesses"""
     inames: tuple[str, ...]
-    """over which it is executed"""
+    """inames of the loops around the access"""
     points: PlainSet
-    """their values"""
+    """values of the inames at which it executes"""
     cells: PlainMap | None
-    """from these to the indices; None where data tells them"""
+    """map from points to array indices; None if the indices are data"""
     axes: tuple[int, ...]
-    """bytes between neighbours along each index"""
+    """bytes between neighbors along each index"""
     by_data: bool
-    """data tells the cells, or the rows that they are in"""
+    """whether data determines the cells, or the rows that contain them"""
     most: Touched | None
-    """the whole array, where its size bounds what is touched"""
+    """size of the whole array, if it limits what is touched"""
     load: tuple[int, ...] = ()
-    """the statements that load so, by number"""
+    """numbers of the statements that load"""
     store: tuple[int, ...] = ()
-    """those that store so"""
+    """numbers of the statements that store"""
     first_load: tuple[int, ...] = ()
-    """those that load what nothing has stored before: :data:`FIRST`"""
+    """numbers of the statements that load values not yet stored: :data:`FIRST`"""
 
 
 @dataclass(frozen=True, slots=True)
 class Footprints:
-    """The accesses of a launch to arrays of global memory, and the loops that they are in."""
+    """The accesses of a launch to global arrays, and the loops around them."""
 
     accesses: tuple[ArrayAccess, ...]
-    """in the order of the program, those that are alike as one"""
+    """accesses in program order; identical ones are merged"""
     program: StatementLoop
-    """the whole launch, as a loop of one pass, which is no loop of the kernel"""
+    """the whole launch as a loop with one iteration, which is not a loop of the kernel"""
     groups: tuple[tuple[str, int, int], ...]
     """inames that number groups: name, axis of the grid, value in the first group"""
     assumed: tuple[Assumed, ...]
-    """what had to be assumed of arrays"""
+    """assumptions about arrays"""
     refusal: str = ""
-    """why they are not known"""
+    """why the accesses are unknown; empty if they are known"""
 
     def window(self, groups: Mapping[int, range], host: Mapping[str, int]) -> Window:
-        """Return what is looked at where those *groups* run, by the axes of the grid, in one pass of loops on the host.
+        """Return the window of the *groups* along axes of the grid, in the iteration *host* of loops on the host.
 
-        Groups are numbered from 0; along an axis that is not given, all are looked at.
+        Groups are numbered from 0. Axes that are not given have all groups.
         """
         window = {name: range(value, value + 1) for name, value in host.items()}
         for name, axis, first in self.groups:
@@ -116,9 +116,9 @@ class Footprints:
 
 @lru_cache(16)
 def working_sets(footprints: Footprints) -> "WorkingSets":
-    """Return what counts what parts of a launch touch: several devices ask the same of the latest launches.
+    """Return the working sets of *footprints*; cached, because several devices need those of the latest launches.
 
-    Raises :class:`UncountableError` where that is refused.
+    Raises :class:`UncountableError` if the footprints are unknown.
     """
     if footprints.refusal:
         raise UncountableError(footprints.refusal)
@@ -126,7 +126,7 @@ def working_sets(footprints: Footprints) -> "WorkingSets":
 
 
 class _Access:
-    """An access with its sets as isl has them."""
+    """An access with its sets as isl objects."""
 
     def __init__(self, access: ArrayAccess, number: int) -> None:
         self.made_of, self.number = access, number
@@ -138,7 +138,7 @@ class _Access:
             "store": frozenset(access.store),
             FIRST: frozenset(access.first_load),
         }
-        """kind -> those that do so"""
+        """kind -> statements of this kind"""
 
     @cached_property
     def points(self) -> isl.Set:
@@ -159,12 +159,12 @@ class _Access:
         return points
 
     def where(self, window: Window) -> Sequence[range | None]:
-        """Return what of *window* the access may depend on."""
+        """Return a key for the part of *window* on which the access may depend."""
         values = self.values_in(window)
         return tuple([window.get(name) for name in self.made_of.inames]) if values is None else values
 
     def values_in(self, window: Window) -> Box | None:
-        """Return the values of the inames in *window*, some of which may be none; None where they are no box."""
+        """Return the values of the inames in *window*, possibly empty ranges; None if they are not a box."""
         if self._box is None:
             return None
         return tuple(
@@ -173,22 +173,22 @@ class _Access:
         )
 
     def box_in(self, window: Window) -> Box | None:
-        """Return the indices of the cells that are accessed in *window*; None where they are no box or none at all."""
+        """Return the indices of the cells accessed in *window*; None if they are empty or not a box."""
         values = self.values_in(window)
         if values is None or self._outputs is None or not all(map(len, values)):
             return None
         return box_image(self._outputs, values)
 
     def is_in(self, part: Collection[int], kind: str | None = None) -> bool:
-        """Return whether a statement of *part* makes it, as what *kind* says, or as a load or store."""
+        """Return whether a statement of *part* is of *kind*; without a kind, whether it loads or stores."""
         return not self.statements[kind].isdisjoint(part)
 
 
 class WorkingSets:
-    """The parts of global arrays that parts of a launch touch."""
+    """The memory in global arrays that parts of a launch touch."""
 
     def __init__(self, footprints: Footprints) -> None:
-        """Count what *footprints* say."""
+        """Prepare to count the accesses of *footprints*."""
         self.footprints = footprints
         self.program = footprints.program
         self._accesses: dict[tuple[str, tuple[int, ...]], list[_Access]] = {}
@@ -201,10 +201,9 @@ class WorkingSets:
     def touched(
         self, part: Part, window: Window, array: str | None = None, kind: str | None = None
     ) -> dict[str, Touched]:
-        """Return array -> what *part* of the program touches of it, all its passes in *window* together.
+        """Return array -> memory that *part* of the program touches, over all its iterations in *window*.
 
-        Where an *array* is named, the others are left out; where a *kind* is, ``"load"``, ``"store"`` or
-        :data:`FIRST`, what is done otherwise.
+        *array* selects one array. *kind* selects ``"load"``, ``"store"`` or :data:`FIRST`.
         """
         inside = _statements(part)
         key = (inside, array, kind, tuple(sorted((name, values.start, values.stop) for name, values in window.items())))
@@ -213,9 +212,9 @@ class WorkingSets:
         return self._known[key]
 
     def values(self, loop: StatementLoop, window: Window) -> range:
-        """Return the values that the variable of *loop* takes in *window*, from the least to the largest.
+        """Return the range of the variable of *loop* in *window*.
 
-        They are equally far apart; where they are not, there are others between them.
+        If the values are not equally spaced, the range also has values between them.
         """
         found: list[range] = []
         inside = _statements(loop)
@@ -233,27 +232,28 @@ class WorkingSets:
         return range(first, max(each.stop for each in found), step)
 
     def at_once(self, window: Window, kind: str | None = None) -> dict[str, Touched]:
-        """Return array -> what is touched of it without a loop between, summed over all passes in *window*.
+        """Return array -> memory touched in single iterations, without reuse between them, summed over *window*.
 
-        What several accesses or work-items touch in the same pass is there once. A *kind* is as in :meth:`touched`.
+        Memory that several accesses or work-items touch in the same iteration counts once. See :meth:`touched` for
+        *kind*.
         """
         return self._at_once(self.program, window, 1, kind)
 
-    def _at_once(self, loop: StatementLoop, window: Window, passes: int, kind: str | None) -> dict[str, Touched]:
+    def _at_once(self, loop: StatementLoop, window: Window, iterations: int, kind: str | None) -> dict[str, Touched]:
         here = [item for item in loop.body if isinstance(item, int)]
         touched = self.touched(here, window, kind=kind)
-        found = {array: each.times(passes) for array, each in touched.items()}
+        found = {array: each.times(iterations) for array, each in touched.items()}
         for inner in (item for item in loop.body if not isinstance(item, int)):
             values = self.values(inner, window)
             one = {**window, inner.iname: middle(values, 1)}
-            for array, each in self._at_once(inner, one, passes * len(values), kind).items():
+            for array, each in self._at_once(inner, one, iterations * len(values), kind).items():
                 found[array] = found.get(array, Touched()) + each
         return found
 
     def common(self, window: Window, other: Window, kind: str | None = None) -> dict[str, Touched]:
-        """Return array -> the part that the program touches both in *window* and in the *other* one.
+        """Return array -> memory that the program touches in both *window* and *other*.
 
-        Accesses whose cells depend on data are left out. A *kind* is as in :meth:`touched`.
+        Accesses whose cells depend on data are ignored. See :meth:`touched` for *kind*.
         """
         key = (
             "common",
@@ -307,7 +307,7 @@ class WorkingSets:
 
 
 def _touched_by(accesses: Sequence[_Access], window: Window, axes: Sequence[int]) -> Touched:
-    """Return what *accesses* of an array touch together in *window*."""
+    """Return the memory that *accesses* of one array touch in *window*, counting overlaps once."""
     width = accesses[0].made_of.width
     boxes = [box for each in accesses if (box := each.box_in(window)) is not None]
     known = touched_by_boxes(boxes, axes, width) if len(boxes) == len(accesses) else None
@@ -317,7 +317,7 @@ def _touched_by(accesses: Sequence[_Access], window: Window, axes: Sequence[int]
 
 
 def _cells_of(accesses: Iterable[_Access], window: Window) -> isl.Set:
-    """Return the indices of the cells that *accesses* of an array touch together in *window*."""
+    """Return the indices of the cells that *accesses* of one array touch in *window*."""
     return reduce(isl.Set.union, (each.restricted(window).apply(each.cells) for each in accesses))
 
 
@@ -326,63 +326,63 @@ def _statements(part: Part) -> frozenset[int]:
 
 
 def middle(values: range, number: int) -> range:
-    """Return so many values in the middle of *values*."""
+    """Return *number* values in the middle of *values*."""
     first = (len(values) - number) // 2
     return values[first : first + number]
 
 
-# {{{ what a cache does not keep: the sectors that it has to fetch, by layer conditions
+# {{{ sectors that a cache has to fetch, by layer conditions
 #
-# A cache that holds all that a loop touches fetches it once. One that holds what two passes of the loop touch fetches,
-# after the first pass, what a pass touches beyond the one before. One that holds less fetches in every pass what the
-# body fetches, and there the loops inside are asked the same. Of what is in a body one after the other, each part
-# fetches what it touches beyond the latest part before it that touches the array, if the cache holds all that both and
-# the parts between them touch. Capacity is counted in lines, of all arrays together (papers on layer conditions:
-# Stengel, Treibig, Hager and Wellein, Quantifying performance bottlenecks of stencil computations using the
-# Execution-Cache-Memory model, 2015).
+# A cache that holds everything a loop touches fetches it once. A cache that holds what two iterations of the loop touch
+# fetches, after the first iteration, what an iteration touches beyond the one before. A smaller cache fetches in every
+# iteration what the body fetches, and the same rules apply to the inner loops. For consecutive parts of a body, each
+# part fetches what it touches beyond the latest earlier part that touches the array, if the cache holds everything
+# that these two parts and the parts between them touch. Capacity is counted in lines, of all arrays together (papers
+# on layer conditions: Stengel, Treibig, Hager and Wellein, Quantifying performance bottlenecks of stencil computations
+# using the Execution-Cache-Memory model, 2015).
 #
-# A cache that is too small by a little holds most of it all the same: warps do not run in lockstep, and lines are not
-# replaced strictly in the order of their use. On GPUs, misses rise slowly with what is too much (Ernst, Holzer, Hager,
-# Knorr and Wellein, Analytical performance estimation during code generation on modern GPUs, 2023, who fit curves to
-# it). Here, of what is reused, the part that a cache holds is its capacity over what it would have to hold.
+# A cache that is slightly too small still holds most of the data: warps do not run in lockstep, and lines are not
+# replaced strictly in the order of their use. On GPUs, misses rise slowly with the excess (Ernst, Holzer, Hager, Knorr
+# and Wellein, Analytical performance estimation during code generation on modern GPUs, 2023, who fit curves to it).
+# Here, the share of reused data that a cache holds is its capacity over the capacity that it would need.
 
 
 ITERATIONS = LINE // 4 + 1
-"""over which new lines are counted: so many that one which moves on by elements comes to a new line"""
+"""iterations over which new lines are counted: enough to reach a new line in steps of one element"""
 
 PARTS = 1000
-"""to which the part that a cache holds is told, at least"""
+"""largest denominator of the share that a cache holds"""
 
 
 @dataclass(frozen=True)
 class Cache:
-    """A cache of so many bytes, and the launch whose accesses it serves."""
+    """A cache with a capacity in bytes, and the launch whose accesses it serves."""
 
     sets: WorkingSets
     capacity: float
     kind: str | None = None
-    """``"load"`` or ``"store"``: what is fetched for these alone, or written, while the cache holds what both touch"""
+    """``"load"`` or ``"store"``: count only these, while the cache holds the data of both"""
 
     def fetched(self, window: Window) -> ByArray:
-        """Return array -> what the cache fetches of it while the launch runs in *window*, which it begins empty."""
+        """Return array -> memory that the cache fetches while the launch runs in *window*; it starts empty."""
         program = self.sets.program
         return self._touched(program, window) if self.held(window) == 1 else self._body(program, window)
 
     def held(self, window: Window) -> Fraction:
-        """Return the part of all that the launch touches in *window* that the cache holds."""
+        """Return the share of the memory touched by the launch in *window* that the cache holds."""
         return self._held(self.sets.touched(self.sets.program, window))
 
     def _touched(self, part: Part, window: Window, array: str | None = None) -> ByArray:
         return self.sets.touched(part, window, array, self.kind)
 
     def _held(self, touched: ByArray) -> Fraction:
-        """Return the part of what is *touched* that the cache still holds when it is touched again."""
+        """Return the share of the *touched* memory that the cache still holds when it is touched again."""
         needed = sum(each.lines for each in touched.values()) * LINE
         share = Fraction(self.capacity) / needed if needed else Fraction(1)
         return min(share, Fraction(1)).limit_denominator(PARTS)
 
     def _body(self, loop: StatementLoop, window: Window) -> ByArray:
-        """Return what is fetched in one pass of *loop*: by what is in it one after the other."""
+        """Return what one iteration of *loop* fetches, part by part."""
         parts = list(_parts(loop))
         whole, everything = self._touched(loop, window), self.sets.touched(loop, window)
         touched = [self._touched(part, window) for part in parts]
@@ -407,23 +407,23 @@ class Cache:
         if in_all == 1 or not values:
             return whole
         one = {**window, loop.iname: middle(values, 1)}
-        pass_ = self._touched(loop, one)
+        single = self._touched(loop, one)
         fits = self._held(self.sets.touched(loop, one)) == 1
-        anew = times(pass_ if fits else self._body(loop, one), len(values))
+        refetched = times(single if fits else self._body(loop, one), len(values))
         in_two, following = in_all, whole
         if len(values) > 1:
             in_two = self._held(self.sets.touched(loop, {**window, loop.iname: middle(values, 2)}))
             number = min(len(values), ITERATIONS)
             several = self._touched(loop, {**window, loop.iname: middle(values, number)})
-            more = {array: several[array] - pass_[array] for array in several}
-            following = total_cells([pass_, times(more, Fraction(len(values) - 1, number - 1))])
+            more = {array: several[array] - single[array] for array in several}
+            following = total_cells([single, times(more, Fraction(len(values) - 1, number - 1))])
         in_two = max(in_all, in_two)
-        fetched = [times(whole, in_all), times(following, in_two - in_all), times(anew, 1 - in_two)]
+        fetched = [times(whole, in_all), times(following, in_two - in_all), times(refetched, 1 - in_two)]
         return at_least(total_cells(fetched), whole)
 
 
 def _parts(loop: StatementLoop) -> Iterator[Part]:
-    """Yield what is in *loop* in its order: each loop, and the statements between two of them together."""
+    """Yield the parts of *loop* in program order: inner loops, and the runs of statements between them."""
     between: list[int] = []
     for item in loop.body:
         if isinstance(item, int):

@@ -1,4 +1,4 @@
-"""What an index is, at many passes and in all lanes at once, and how it goes on from pass to pass."""
+"""Values of indices in many iterations and all lanes at once, and their periods along loops."""
 
 import operator
 from collections.abc import Iterable, Mapping
@@ -19,30 +19,30 @@ from loopyperf.kernel import Kernel
 from loopyperf.memory.residues import TooManyOffsetsError
 
 KNOWN = 4096
-"""expressions of which it is remembered what they are made of"""
+"""expressions whose variables are cached"""
 Periods = Mapping[str, int]
-"""loop -> passes after which an index, whatever its value then, grows by the same number each time"""
+"""loop -> iterations after which an index grows by a constant, whatever its value"""
 
 
 class NotPeriodicError(TooManyOffsetsError):
-    """An index that is neither affine in the loops nor made so by integer divisions alone."""
+    """An index that is neither affine in the loops nor becomes so by integer divisions alone."""
 
 
 # {{{ values
 
 
 def index_values(expression: Any, values: Mapping[str, Any]) -> Any:
-    """Return *expression* where variables have *values*, integers or arrays that broadcast together.
+    """Return *expression* at *values* of its variables: integers, or arrays that broadcast together.
 
-    What is data, and so has no value here, is zero.
+    Data has no value here and counts as zero.
     """
-    with np.errstate(divide="ignore"):  # of the branch that is not taken
+    with np.errstate(divide="ignore"):  # in the branch that does not execute
         evaluate = _Values(dict(values))
         return evaluate(expression)
 
 
 class _Values(EvaluationMapper[Any]):
-    """Evaluates on arrays: both branches, and then one is chosen."""
+    """Evaluates expressions on arrays: both branches of a condition first, then the selection."""
 
     def map_variable(self, expr: prim.Variable) -> Any:
         return self.context.get(expr.name, 0)
@@ -77,7 +77,7 @@ class _Values(EvaluationMapper[Any]):
         return np.logical_not(self.rec(expr.child))
 
     def handle_unsupported_expression(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
-        raise UncountableError(f"no addresses for an index with {expr}, a {type(expr).__name__}")
+        raise UncountableError(f"cannot compute addresses of an index with {expr} ({type(expr).__name__})")
 
 
 # }}}
@@ -87,16 +87,16 @@ class _Values(EvaluationMapper[Any]):
 
 
 def index_periods(expression: Any, loops: frozenset[str], uniform: Mapping[str, int]) -> Periods:
-    """Return the period of *expression* in each of *loops* that it depends on: one where it is affine.
+    """Return the period of *expression* in each of *loops* on which it depends; it is 1 if the expression is affine.
 
-    *uniform* are the values that are the same for all lanes and passes: factors and divisors are made of them. Raises
-    :class:`NotPeriodicError` where there is no period.
+    *uniform* has the values that are the same for all lanes and iterations; factors and divisors may contain only
+    these. Raises :class:`NotPeriodicError` if there is no period.
     """
     return _Periods(loops, uniform)(expression)
 
 
 class _Periods(Mapper[Periods, []]):
-    """If e grows by c in every p passes, then e // d grows by c in every p*d, and so on outwards."""
+    """If e grows by c in every p iterations, e // d grows by c in every p*d; applied from the inside out."""
 
     def __init__(self, loops: frozenset[str], uniform: Mapping[str, int]) -> None:
         super().__init__()
@@ -108,8 +108,8 @@ class _Periods(Mapper[Periods, []]):
             return {}
         try:
             return super().rec(expr)
-        except NotImplementedError as error:  # what pymbolic's mappers say of nodes that they know by name alone
-            raise NotPeriodicError(f"{expr}, a {type(expr).__name__}") from error
+        except NotImplementedError as error:  # raised by pymbolic's mappers for nodes that they do not handle
+            raise NotPeriodicError(f"no period of {expr} ({type(expr).__name__})") from error
 
     __call__ = rec
 
@@ -150,22 +150,22 @@ class _Periods(Mapper[Periods, []]):
     def _constant(self, expr: Any) -> int:
         unknown = get_dependencies(expr) - self.uniform.keys()
         if unknown:
-            raise NotPeriodicError(f"{expr}, which depends on {', '.join(sorted(unknown))}")
+            raise NotPeriodicError(f"no period: {expr} depends on {', '.join(sorted(unknown))}")
         return operator.index(index_values(expr, self.uniform))
 
 
 # }}}
 
 
-# {{{ what of an index is data
+# {{{ data in indices
 #
-# Values that the kernel loads or computes, and along which inames they may differ.
+# Data is what the kernel loads or computes. It may differ along some inames.
 
 
 def data_of(kernel: Kernel, expression: Any, starts: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Return the names of variables and inames that what is data in *expression* depends on; empty where nothing is.
+    """Return the names of variables and inames on which the data in *expression* depends; empty if it has no data.
 
-    *starts* are loops that start from data, each with that data: what is looked up in such a loop depends on it.
+    *starts* maps loops that start from data to that data, on which values loaded in such a loop depend.
     """
     names: set[str] = set()
     for part in _leaves(expression):
@@ -181,7 +181,7 @@ def data_of(kernel: Kernel, expression: Any, starts: Mapping[str, frozenset[str]
 
 @lru_cache(maxsize=KNOWN)
 def _leaves(expression: Any) -> frozenset[Any]:
-    """Return the variables of *expression*, and as wholes what is looked up and called."""
+    """Return the variables of *expression*; loaded values and function calls are single leaves."""
     return frozenset(DependencyMapper(include_subscripts=True, include_calls=True)(expression))
 
 
@@ -192,9 +192,9 @@ def axes_of_data(kernel: Kernel, names: Iterable[str]) -> frozenset[int]:
 
 
 def lane_axes_of_data(kernel: Kernel, index: tuple[Any, ...], starts: Mapping[str, frozenset[str]]) -> frozenset[int]:
-    """Return the local axes along which data tells work-items apart that access an array at *index*.
+    """Return the local axes along which data makes a difference between work-items that access an array at *index*.
 
-    Along them data may differ, or it multiplies the number of the work-item. *starts* is as in :func:`data_of`.
+    Along them data may differ, or it multiplies the number of the work-item. See :func:`data_of` for *starts*.
     """
     data = frozenset[str]().union(*(data_of(kernel, each, starts) for each in index))
     scaled = map(kernel.hardware_axes.get, scaled_by_data(kernel, index))
@@ -204,9 +204,8 @@ def lane_axes_of_data(kernel: Kernel, index: tuple[Any, ...], starts: Mapping[st
 def inames_of_data(kernel: Kernel, names: Iterable[str]) -> frozenset[str]:
     """Return the inames along which values that depend on *names* may differ.
 
-    What a work-item computes for itself may differ along the inames that decide what it computes, and along those along
-    which what that reads may; if it has several values, along all loops that it is computed in. What a group keeps in
-    local memory may differ from group to group.
+    A private value may differ along the inames that decide what a work-item computes, along those of its inputs, and,
+    if it has several values, along all loops around its computation. Local memory may differ between groups.
     """
     variables, inames = kernel.loopy_kernel.temporary_variables, kernel.loopy_kernel.all_inames()
     pending, seen = set(names), set[str]()

@@ -1,7 +1,7 @@
-"""What a kernel does at given sizes: its launches, their classes of warps, what each executes and asks of memory.
+"""Profile of a kernel at given sizes: launches, classes of warps, and the instructions and memory accesses of each.
 
-A :class:`KernelProfile` is plain: two of the same kernel are equal, and one that was pickled is the same again. It
-does not depend on the device, except for the number of lanes of a warp.
+A :class:`KernelProfile` is plain data: profiles of the same kernel are equal, also after pickling. It does not depend
+on the device, except for the number of lanes of a warp.
 """
 
 from collections import Counter
@@ -30,26 +30,27 @@ from loopyperf.memory.sectors import KNOWN, LINE, WORD, BankAccess, SectorAccess
 from loopyperf.polyhedral.points import Points
 from loopyperf.units import amount, number_of
 
-# {{{ what an access does to memory when one warp executes it
+# {{{ memory accesses of one warp
 #
-# In one pass of the loops around, and in all its passes.
+# In one iteration of the surrounding loops, and in all its iterations.
 #
-# Sectors, lines and banks see addresses modulo 128 bytes. Where addresses are affine in the loops, or made of such by
-# integer divisions, a loop takes them through few places in a line, and the passes at each are counted, not visited. So
-# are they where loops move all lanes alike, however they do. Other passes are visited, or a sample of them.
+# Sectors, lines and banks depend on addresses modulo 128 bytes. If addresses are affine in the loops, or formed from
+# affine ones by integer divisions, they have few offsets in a line, and the iterations at each offset are counted
+# without visiting them. The same holds for loops that move all lanes equally, in any way. Otherwise the iterations, or
+# a sample of them, are visited one by one.
 
 
 WarpAccess = SectorAccess | BankAccess
-"""of global memory, of local memory"""
+"""access of global memory, or of local memory"""
 Quantity = Literal["lanes", "requested", "sectors", "lines", "distinct", "wavefronts", "ideal_wavefronts", "conflicts"]
 
 
 @dataclass(frozen=True, slots=True)
 class AccessProfile:
-    """What all executions of an access by one warp do, by kind."""
+    """All executions of an access by one warp, grouped by equal effect on memory."""
 
     executions: Mapping[WarpAccess, int | Fraction]
-    """how often each happens, on average over several warps; those without active lanes are none"""
+    """number of executions of each kind, averaged over several warps; without executions that have no active lane"""
 
     @property
     def number(self) -> int | Fraction:
@@ -61,47 +62,46 @@ class AccessProfile:
         return sum(getattr(access, quantity) * number for access, number in self.executions.items())
 
     def mean(self, quantity: Quantity) -> Fraction:
-        """Return the exact average of *quantity* over executions, zero where there are none."""
+        """Return the exact mean of *quantity* over executions; 0 if there are none."""
         return Fraction(self.total(quantity)) / (self.number or 1)
 
 
 @dataclass(frozen=True)
 class AccessPattern:
-    """One reference of a kernel as one warp executes it, exact up to what :attr:`assumed` says."""
+    """One reference of a kernel as one warp executes it, exact except for :attr:`assumed`."""
 
     reference: Reference
     iterations: WarpIterations
     addresses: LaneAddresses
     width: int
-    """bytes that it moves for a lane"""
+    """bytes moved for each lane"""
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """Return what was assumed of addresses, in sentences."""
+        """Return the assumptions about addresses as sentences."""
         return sentences(self.assumptions)
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """Return what was assumed of addresses that depend on data, and whether iterations were sampled."""
+        """Return the assumptions about addresses that depend on data, and about sampled iterations."""
         is_affine = self.addresses.steps is not None
         if is_affine or not any(isinstance(each, Visits) and each.is_sample for each in self._places.values()):
             return self.addresses.assumed
-        sentence = f"addresses have no short period ({SUBJECTS}); their sectors are the mean over sampled iterations"
+        sentence = f"addresses have no short period ({SUBJECTS}); sectors are means over sampled iterations"
         return (*self.addresses.assumed, self.reference.assumption(sentence))
 
-    def at(self, passes: Mapping[str, int]) -> WarpAccess:
-        """Return what the access does where the loops have the values *passes*.
+    def at(self, iterations: Mapping[str, int]) -> WarpAccess:
+        """Return the memory access at loop values *iterations*.
 
-        Loops that do not start alike in all lanes are numbered from zero; see
-        :mod:`loopyperf.idg.warps.warp_iterations`.
+        Loops that start differently in lanes are numbered from zero; see :mod:`loopyperf.idg.warps.warp_iterations`.
         """
-        return _access(self.iterations.active(passes), self.addresses.at(passes), self._kind)
+        return _access(self.iterations.active(iterations), self.addresses.at(iterations), self._kind)
 
     @cached_property
     def profile(self) -> AccessProfile:
-        """Return what the access does in all passes that the warp makes.
+        """Return the memory accesses in all iterations of the warp.
 
-        Where addresses follow no period and passes are many, it is that of a sample, as :attr:`assumed` says.
+        If addresses have no period and iterations are many, they are those of a sample; :attr:`assumed` then says so.
         """
         steps = self.addresses.steps
         if steps is not None:
@@ -114,7 +114,7 @@ class AccessPattern:
         return AccessProfile(dict(found))
 
     def _happening(self, activity: Activity) -> Iterator[tuple[Integers, int]]:
-        """Yield the addresses of each lane, up to whole lines, and in how many passes they are those."""
+        """Yield the addresses of the lanes, up to whole lines, with the number of iterations that have them."""
         places = self._places[activity.lanes]
         if isinstance(places, Visits):
             yield from self.addresses.at_all(places.values, places.times)
@@ -125,14 +125,14 @@ class AccessPattern:
 
     @cached_property
     def _places(self) -> Mapping[tuple[int, ...], Places | Visits]:
-        """Return active lanes -> the places in a line that the addresses have, or the passes that are looked at."""
+        """Return active lanes -> iterations by offset in a line, or the iterations to visit."""
         return {activity.lanes: self._places_of(activity.iterations) for activity in self.iterations.activities}
 
-    def _places_of(self, passes: Points) -> Places | Visits:
+    def _places_of(self, iterations: Points) -> Places | Visits:
         try:
-            return iterations_by_offset(passes, self.addresses.progress, self._block, self.addresses.added)
+            return iterations_by_offset(iterations, self.addresses.progress, self._block, self.addresses.added)
         except TooManyOffsetsError:
-            return visited(passes)
+            return visited(iterations)
 
     @property
     def _kind(self) -> "_Kind":
@@ -141,12 +141,12 @@ class AccessPattern:
 
     @property
     def _block(self) -> int:
-        """Return the bytes by which all lanes may move on without a difference: banks are as many from any word."""
+        """Return the bytes by which shifting all lanes changes nothing: a line, or a word for banks."""
         return WORD if self.reference.space == MemorySpace.LOCAL else LINE
 
 
 class _Kind(NamedTuple):
-    """What decides beside the addresses what an access does."""
+    """Properties of an access, other than addresses, that determine its effect on memory."""
 
     is_local: bool
     width: int
@@ -159,7 +159,7 @@ def _access(lanes: tuple[int, ...], addresses: Integers, kind: _Kind) -> WarpAcc
     places = addresses[active]
     if kind.is_in_constant_memory:
         return replace(sector_access(places, kind.width), wavefronts=len(np.unique(places)))
-    # Parts of a warp that load from the same addresses go together in local memory, and not in the cache.
+    # Parts of a warp that load from the same addresses are served together by local memory, but not by the cache.
     banks = bank_access(active, places, kind.width, kind.is_load and kind.is_local)
     if kind.is_local:
         return banks
@@ -171,7 +171,7 @@ def _access(lanes: tuple[int, ...], addresses: Integers, kind: _Kind) -> WarpAcc
 def _affine_profile(
     activities: tuple[Activity, ...], steps: tuple[int, ...], first: bytes, kind: _Kind
 ) -> AccessProfile:
-    """Return what an access of some *kind* does whose lanes are at *first*, and move on by *steps* along the loops."""
+    """Return the profile of accesses of *kind* with lanes at *first* that move by *steps* along the loops."""
     lanes, block = np.frombuffer(first, dtype=np.int64), WORD if kind.is_local else LINE
     found = Counter[WarpAccess]()
     for activity in activities:
@@ -183,13 +183,13 @@ def _affine_profile(
     return AccessProfile(dict(found))
 
 
-def access_pattern(ref: Reference, passes: WarpIterations, stride: str | None = None) -> AccessPattern:
-    """Return how the warp of *passes* executes *ref*.
+def access_pattern(ref: Reference, iterations: WarpIterations, stride: str | None = None) -> AccessPattern:
+    """Return how the warp of *iterations* executes *ref*.
 
-    *stride* is the stride class of lanes that data tells apart, as stated through ``typical``; without it, they share
-    no sector of global memory and no bank of local memory. For errors see :func:`lane_addresses`.
+    *stride* is the stride class, from ``typical``, of lanes that differ by data. Without it, they share no sector of
+    global memory and no bank of local memory. For errors see :func:`lane_addresses`.
     """
-    return AccessPattern(ref, passes, lane_addresses(ref, passes, stride), ref.bits // 8)
+    return AccessPattern(ref, iterations, lane_addresses(ref, iterations, stride), ref.bits // 8)
 
 
 # }}}
@@ -200,23 +200,22 @@ def access_pattern(ref: Reference, passes: WarpIterations, stride: str | None = 
 
 @dataclass(frozen=True, slots=True)
 class MemoryAccess:
-    """What a load or store of a class of warps asks of memory, as the example of the class executes it."""
+    """The memory accesses of a load or store in a class of warps, as the representative warp executes it."""
 
     bits: int
-    """that it moves for a lane"""
+    """bits moved for each lane"""
     profile: AccessProfile
-    """what its executions do, by kind; empty where that is refused"""
+    """its executions by kind; empty if unknown"""
     wider: Mapping[int, AccessProfile]
-    """bits -> what executions would do that load so many from the same addresses; of local memory, where the loads of
-    neighbours may become one"""
+    """bits -> profile of wider loads from the same addresses; for local memory, where loads may be merged"""
     assumed: tuple[Assumed, ...] = ()
-    """what was assumed of its addresses"""
+    """assumptions about its addresses"""
     refusal: str = ""
-    """why that is not known"""
+    """why the profile is unknown; empty if it is known"""
 
     @property
     def known(self) -> AccessProfile:
-        """Return the profile; raises :class:`UncountableError` where it is refused."""
+        """Return the profile; raises :class:`UncountableError` if it is unknown."""
         if self.refusal:
             raise UncountableError(self.refusal)
         return self.profile
@@ -224,88 +223,88 @@ class MemoryAccess:
 
 @dataclass(frozen=True)
 class WarpClass:
-    """Warps that execute alike."""
+    """Warps that execute the same instructions."""
 
     warps: int
-    """how many there are in all executions of the launch"""
+    """number of warps in all executions of the launch"""
     is_uniform: bool
-    """otherwise they differ in how often they execute some instructions: the graph has the mean"""
+    """whether all execute each instruction equally often; otherwise the graph has means"""
     example: Warp
-    """one of them"""
+    """the representative warp"""
     host: Mapping[str, int]
-    """the values of the host's loops around the launch of the example"""
+    """values of the host's loops around the launch of the representative warp"""
     graph: Idg
-    """of the example"""
+    """instruction graph of the representative warp"""
     accesses: Mapping[int, MemoryAccess]
-    """of the graph's loads and stores of arrays, by their :attr:`~loopyperf.idg.program.Instruction.origin`"""
+    """accesses of the graph's loads and stores, by their :attr:`~loopyperf.idg.program.Instruction.origin`"""
     unequal_loops: frozenset[str]
-    """loops whose passes are not the same in all of them"""
+    """loops whose iteration count differs between the warps"""
     executed_accesses: int | Fraction
-    """how often one of them loads from arrays or stores to them, by the source"""
+    """loads and stores of arrays that one warp executes, by the source"""
 
     def access(self, number: int) -> AccessProfile:
-        """Return what the load or store *number* of the graph asks of memory, as the example executes it.
+        """Return the memory accesses of load or store *number* of the graph, as the representative warp executes it.
 
-        Raises :class:`GraphError` for an instruction that accesses no array, :class:`UncountableError` where that is
-        refused.
+        Raises :class:`GraphError` if the instruction does not access an array, and :class:`UncountableError` if the
+        accesses are unknown.
         """
         return self.accesses[checked_access(self.graph, number)].known
 
 
 @dataclass(frozen=True)
 class LaunchProfile:
-    """What one launch does."""
+    """Warps, groups and memory accesses of one launch."""
 
     name: str
-    """of the device program"""
+    """name of the device program"""
     classes: tuple[WarpClass, ...]
-    """of warps, the one with most of them first; empty where nothing is executed"""
+    """classes of warps, the most frequent first; empty if nothing executes"""
     grid: Mapping[int, int]
     """work-groups along each axis"""
     local_memory: int | None
-    """bytes of a work-group; None where they depend on a parameter"""
+    """bytes per work-group; None if they depend on a parameter"""
     dispatch: Dispatch
-    """the groups in the order in which the hardware starts them"""
+    """groups in the order in which the hardware starts them"""
     footprints: Footprints
-    """what is touched of global arrays"""
+    """accesses to global arrays"""
     assumed: tuple[Assumed, ...] = ()
-    """which hardware axes were added"""
+    """hardware axes that were added"""
 
     @property
     def groups(self) -> int:
-        """Return the work-groups of one execution."""
+        """Return the number of work-groups in one execution."""
         return prod(self.grid.values())
 
     @property
     def work_items(self) -> int:
-        """Return the work-items of a group."""
+        """Return the number of work-items in a group."""
         return prod(self.representative.example.shape.values())
 
     @property
     def warps_per_group(self) -> int:
-        """Return the warps of a group."""
+        """Return the number of warps in a group."""
         return -(-self.work_items // self.representative.example.size)
 
     @property
     def times(self) -> int:
-        """Return how often it is executed, in loops on the host."""
+        """Return the number of executions by loops on the host."""
         warps = sum(each.warps for each in self.classes)
         return warps // (self.groups * self.warps_per_group) if warps else 0
 
     @property
     def representative(self) -> WarpClass:
-        """Return the class with most warps, which is that of the interior."""
+        """Return the most frequent class, which is that of interior warps."""
         return self.classes[0]
 
     @property
     def shares(self) -> Mapping[int, float]:
-        """Return number of a class of warps -> its share of all warps."""
+        """Return class number -> share of all warps."""
         every = sum(each.warps for each in self.classes)
         return {number: each.warps / every for number, each in enumerate(self.classes)}
 
     @property
     def middle(self) -> Mapping[int, int]:
-        """Return the classes of the warps of a group that accesses most, of the most frequent sort of such groups."""
+        """Return class number -> warps, in the most frequent kind of group that contains the most accessing class."""
         number = next(number for number, each in enumerate(self.classes) if each is self.accessing)
         groups = {group: 0.0 for group, warps in enumerate(self.dispatch.classes) if number in dict(warps)}
         for times, order in self.dispatch.executions:
@@ -316,7 +315,7 @@ class LaunchProfile:
 
     @cached_property
     def accessing(self) -> WarpClass:
-        """Return the class with most warps of those that access much: if groups differ, most warps may be idle."""
+        """Return the most frequent of the classes with many accesses: if groups differ, most warps may be idle."""
         if self.dispatch.is_uniform:
             return self.representative
         accesses = [each.warps * each.executed_accesses for each in self.classes]
@@ -325,22 +324,22 @@ class LaunchProfile:
 
 @dataclass(frozen=True, repr=False)
 class KernelProfile(Shown):
-    """What a kernel does at given sizes."""
+    """Launches of a kernel and their warps at given sizes."""
 
     kernel: str
-    """its name"""
+    """name of the kernel"""
     sizes: Mapping[str, int]
-    """of the kernel, those that are given"""
+    """given sizes of the kernel"""
     warp_size: int
     """lanes of a warp"""
     launches: tuple[LaunchProfile, ...]
-    """in the order of the program"""
+    """launches in program order"""
     is_opencl: bool = False
-    """Loopy writes it in OpenCL C"""
+    """whether Loopy generates OpenCL C"""
 
     @property
     def longest(self) -> LaunchProfile:
-        """Return the launch of which the warps of the most frequent class execute most instructions."""
+        """Return the launch whose most frequent class of warps executes the most instructions."""
         return max(self.launches, key=_executed)
 
     @property
@@ -352,7 +351,7 @@ class KernelProfile(Shown):
 
     @property
     def table(self) -> Table:
-        """Return the classes of warps of each launch, with how many there are and what each executes."""
+        """Return the classes of warps of each launch, with their number and the work of each warp."""
         rows = [
             (
                 launch.name,
@@ -364,26 +363,26 @@ class KernelProfile(Shown):
             for launch in self.launches
             for each in launch.classes
         ]
-        return Table(("launch", "groups", "warps of a class", "instructions of each", "loads and stores"), rows)
+        return Table(("launch", "groups", "warps", "instructions per warp", "loads and stores per warp"), rows)
 
     def report_text(self) -> ReportText:
-        """Return the launches with their classes of warps."""
+        """Return the launches with their classes of warps as report text."""
         launches = number_of(len(self.launches), "launch")
         return ReportText(
             question=called(self.kernel, self.sizes),
-            answer=f"{launches}, in warps of {self.warp_size} lanes",
+            answer=f"{launches}, warp size {self.warp_size}",
             tables=[self.table],
         )
 
 
 @dataclass(frozen=True, repr=False)
 class KernelIdg(Idg):
-    """The graph of the representative warp of a kernel's longest launch, with what all others do."""
+    """The graph of the representative warp of a kernel's longest launch, with the profile of the whole kernel."""
 
     launch: str = ""
-    """the name of the launch whose representative warp this is"""
+    """name of the launch to which the representative warp belongs"""
     profile: KernelProfile = KernelProfile("", {}, 32, ())
-    """of the kernel that it is of"""
+    """profile of the kernel"""
 
     @property
     def launches(self) -> tuple[LaunchProfile, ...]:

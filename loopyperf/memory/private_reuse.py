@@ -1,9 +1,9 @@
-"""What caches do not keep of private memory: by how much of its stack a warp touches between two accesses.
+"""Traffic of private memory behind a cache, from the reuse distances of a warp's stack.
 
-A cache that holds as much of the stack of each warp as was touched since an element's last access still has it
-(Mattson, Gecsei, Slutz and Traiger, Evaluation techniques for storage hierarchies, 1970); one that holds less has lost
-it, as all warps go through their stacks in the same order. What was stored is written on when it is given up. Stacks
-pass from one group to the next, so that a program's first accesses come after the last ones of the same program.
+A cache still holds an element if it holds as much of each warp's stack as was touched since the element's last access
+(Mattson, Gecsei, Slutz and Traiger, Evaluation techniques for storage hierarchies, 1970). A smaller cache has evicted
+it, because all warps go through their stacks in the same order. Stored data is written back on eviction. Stacks pass
+from one group to the next, so the first accesses of a program follow the last ones of the same program.
 """
 
 from bisect import bisect_left
@@ -24,11 +24,11 @@ from loopyperf.memory.sectors import LINE, SectorAccess, sector_access
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import IterationRanges, names_of, test_of, valued
 
-# {{{ what one access of a warp asks of private memory
+# {{{ one access of a warp to private memory
 #
-# The stacks of the lanes are interleaved by words of 32 bits, so that lanes which access the same element access
-# consecutive words (CUDA C++ Programming Guide, "Device Memory Accesses", local memory). Each word of an element has
-# room of its own for all lanes of the warp: a line, of warps of 32.
+# The stacks of the lanes are interleaved by words of 32 bits, so lanes that access the same element access consecutive
+# words (CUDA C++ Programming Guide, "Device Memory Accesses", local memory). Each word of an element occupies space for
+# all lanes of the warp: one line for warps of 32.
 
 
 WORD = 4
@@ -36,12 +36,12 @@ WORD = 4
 
 
 def private_access(ref: Reference, lanes: int) -> SectorAccess:
-    """Return what *ref*, one of private memory, asks for where all *lanes* of a warp access the same element.
+    """Return the sectors of the private access *ref* if all *lanes* of a warp access the same element.
 
-    Raises :class:`UncountableError` for a reference of another memory.
+    Raises :class:`UncountableError` for a reference to another memory.
     """
     if ref.space != MemorySpace.PRIVATE:
-        raise UncountableError(f"{ref.array!r} lives in {ref.space} memory: take access_pattern(...)")
+        raise UncountableError(f"{ref.array!r} is in {ref.space} memory, not private; use access_pattern(...)")
     words = max(1, ref.bits // 32)
     starts = np.arange(lanes) * WORD + lanes * WORD * np.arange(words)[:, np.newaxis]
     return replace(sector_access(starts.ravel(), min(WORD, ref.bits // 8)), lanes=lanes)
@@ -50,29 +50,29 @@ def private_access(ref: Reference, lanes: int) -> SectorAccess:
 # }}}
 
 
-# {{{ private reuse
+# {{{ reuse of the stack
 
 
 LIMIT = 50_000
-"""accesses that are looked at"""
+"""most accesses that are analyzed"""
 
 _Element = tuple[str, int | tuple[int, int]]
-"""an array, and which of its elements; where that is data, which access: each is taken for another element"""
+"""array and element; if the element is data, a number of the access, so that each counts as another element"""
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What moves between a cache and what is behind it, in executions of loads and stores."""
+    """Data moved between a cache and the next level, in executions of loads and stores."""
 
     loads: float = 0.0
     fetched: float = 0.0
-    """loads that the cache has to fetch for"""
+    """loads that miss in the cache"""
     stores: float = 0.0
     written: float = 0.0
-    """stores that it writes on"""
+    """stores that are written back"""
 
     def __add__(self, other: "Moved") -> "Moved":
-        """Return both together."""
+        """Return the sum of both."""
         return Moved(
             self.loads + other.loads,
             self.fetched + other.fetched,
@@ -83,20 +83,19 @@ class Moved:
 
 @dataclass(frozen=True, eq=False)
 class StackReuse:
-    """The accesses of private memory of a warp that executes its program twice, one after the other."""
+    """The accesses of a warp to private memory if it executes its program twice in succession."""
 
     elements: NDArray[np.int64]
-    """which of them each access is of"""
+    """number of the element of each access"""
     is_store: NDArray[np.bool_]
     executions: NDArray[np.float64]
-    """that each stands for"""
+    """executions represented by each access"""
     distances: NDArray[np.float64]
-    """bytes of the stack that were touched since the last access of the element, its own included; infinite for the
-    first one"""
+    """reuse distance: bytes of the stack touched since the last access to the element, itself included; inf at first"""
 
     @classmethod
     def of(cls, graph: Idg, lanes: int) -> "StackReuse":
-        """Take the machine *graph* of a warp of *lanes*; of its accesses, the first :data:`LIMIT` are looked at."""
+        """Analyze the machine *graph* of a warp of *lanes*, up to :data:`LIMIT` accesses."""
         walk = _Walk(graph)
         walk.through(graph.body, {}, 1.0)
         sequence = walk.found[:LIMIT]
@@ -113,7 +112,7 @@ class StackReuse:
         )
 
     def moved(self, room: float) -> Moved:
-        """Return what the second execution moves if a cache has *room* for so many bytes of the stack."""
+        """Return the data moved by the second execution if a cache has *room* bytes for the stack."""
         is_lost = self.distances > room
         again = np.arange(len(is_lost)) >= len(is_lost) // 2
         loads, stores = again & ~self.is_store, again & self.is_store
@@ -121,9 +120,9 @@ class StackReuse:
         return Moved(*(float(self.executions[each].sum()) for each in chosen))
 
     def _changed(self, is_lost: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return before which accesses the cache has what was stored to the element and was not written on.
+        """Return the accesses before which the cache holds a stored value that is not yet written back.
 
-        A store changes it; a load that fetches the element gets it as it is behind the cache.
+        A store makes the element dirty; a load that fetches the element gets it clean.
         """
         order = np.argsort(self.elements, kind="stable")
         deciding = (self.is_store | is_lost)[order]
@@ -137,32 +136,32 @@ class StackReuse:
 
 
 def _distances(elements: Sequence[int], widths: Sequence[int]) -> NDArray[np.float64]:
-    """Return the bytes of all elements that were accessed since the last access of each of *elements*, and its own."""
+    """Return the bytes of the elements accessed since the last access to each of *elements*, itself included."""
     last: dict[int, int] = {}
     times: list[int] = []
-    """of the last accesses of all elements, in ascending order"""
-    taken: list[int] = []
-    """beside them: the bytes that each element takes"""
+    """times of the last access to each element, in ascending order"""
+    nbytes: list[int] = []
+    """size in bytes of each of these elements"""
     found = [inf] * len(elements)
-    are_alike = len(set(widths)) == 1
+    same_size = len(set(widths)) == 1
     for time, element in enumerate(elements):
         if element in last:
             position = bisect_left(times, last[element])
-            found[time] = widths[0] * (len(times) - position) if are_alike else sum(taken[position:])
-            del times[position], taken[position]
+            found[time] = widths[0] * (len(times) - position) if same_size else sum(nbytes[position:])
+            del times[position], nbytes[position]
         times.append(time)
-        taken.append(widths[time])
+        nbytes.append(widths[time])
         last[element] = time
     return np.array(found, dtype=np.float64)
 
 
 @dataclass
 class _Walk:
-    """The accesses of private memory, in the order of the program."""
+    """Collects accesses to private memory in program order."""
 
     graph: Idg
     found: list[tuple[int, _Element, float]] = field(default_factory=list[tuple[int, _Element, float]])
-    """the place, the element and the number of executions that each stands for; once they are :data:`LIMIT`, no more"""
+    """place, element and represented executions of each access; up to :data:`LIMIT`"""
     _affine: dict[int, Affine[str] | None] = field(default_factory=dict[int, Affine[str] | None])
     _tests: dict[int, Callable[[IterationRanges], bool] | None] = field(
         default_factory=dict[int, Callable[[IterationRanges], bool] | None]
@@ -178,45 +177,45 @@ class _Walk:
                 self._affine[place] = cast("Affine[str]", known) if is_affine else None
                 self._tests[place] = None if each.condition is None else test_of(each.condition)
 
-    def through(self, body: Sequence[Item], passes: Mapping[str, int], executions: float) -> None:
-        """Append the accesses of *body* in these *passes*, each of which stands for so many *executions*."""
+    def through(self, body: Sequence[Item], iterations: Mapping[str, int], executions: float) -> None:
+        """Append the accesses of *body* in *iterations*; each represents *executions*."""
         for item in body:
             if isinstance(item, Loop):
-                self._through_loop(item, passes, executions)
-            elif item in self._tests and ((test := self._tests[item]) is None or test(passes)):
-                self.found.append((item, self._element(item, passes), executions))
+                self._through_loop(item, iterations, executions)
+            elif item in self._tests and ((test := self._tests[item]) is None or test(iterations)):
+                self.found.append((item, self._element(item, iterations), executions))
 
-    def _through_loop(self, loop: Loop, passes: Mapping[str, int], executions: float) -> None:
+    def _through_loop(self, loop: Loop, iterations: Mapping[str, int], executions: float) -> None:
         if (is_moving := self._moves(loop)) is None:
             return
-        trips = valued(loop.trips, passes)
-        # Where nothing depends on the pass, all but the first are alike.
-        alike = 1 if is_moving else max(trips - 1, 1)
-        for number in range(trips if alike == 1 else min(trips, 2)):
+        trips = valued(loop.trips, iterations)
+        # If nothing depends on the iteration, all but the first are the same.
+        repeats = 1 if is_moving else max(trips - 1, 1)
+        for number in range(trips if repeats == 1 else min(trips, 2)):
             if len(self.found) >= LIMIT:
                 return
-            self.through(loop.body, {**passes, loop.name: number}, executions * (alike if number else 1))
+            self.through(loop.body, {**iterations, loop.name: number}, executions * (repeats if number else 1))
 
     def _moves(self, loop: Loop) -> bool | None:
-        """Return whether the accesses in *loop* depend on its pass; None where there are none."""
+        """Return whether the accesses in *loop* depend on its iteration; None if it has no accesses."""
         if loop.number not in self._moved:
             inside = [(place, around) for place, around in placed(loop.body) if place in self._affine]
-            said = [self.graph.instructions[place].condition for place, _ in inside]
-            said += [inner.trips for _, around in inside for inner in around]
+            controls = [self.graph.instructions[place].condition for place, _ in inside]
+            controls += [inner.trips for _, around in inside for inner in around]
             moving = {
                 name for place, _ in inside if (found := self._affine[place]) is not None for name in found.variables
             }
-            self._moved[loop.number] = loop.name in names_of(said) | moving if inside else None
+            self._moved[loop.number] = loop.name in names_of(controls) | moving if inside else None
         return self._moved[loop.number]
 
-    def _element(self, place: int, passes: Mapping[str, int]) -> _Element:
+    def _element(self, place: int, iterations: Mapping[str, int]) -> _Element:
         reference, address = self.graph.instructions[place].reference, self._affine[place]
         if address is None:
             self._number += 1
             return reference.array, (place, self._number)
         at = address.constant
         for name, times in address.terms:
-            at += times * passes.get(name, 0)
+            at += times * iterations.get(name, 0)
         return reference.array, at
 
 

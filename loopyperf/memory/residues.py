@@ -1,4 +1,4 @@
-"""How many passes see an address at each place within a line: counted without visiting them, or visited one by one."""
+"""Number of iterations by address offset within a line, counted without visiting them or visited one by one."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,48 +16,48 @@ from loopyperf.polyhedral.points import Box, Points, points_listed, without_dime
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 from loopyperf.polyhedral.sets import tied_together
 
-# {{{ passes that are visited one by one: all of them or, where they are too many, a sample of them
+# {{{ iterations that are visited one by one: all of them or, if there are too many, a sample
 #
 # A sample is spread evenly along each loop, as in a Latin hypercube (McKay, Beckman and Conover, A comparison of three
-# methods for selecting values of input variables, 1979). Within its share of a loop, a value is chosen at random,
-# always the same: values that are equally far apart would meet the same place of a line each time.
+# methods for selecting values of input variables, 1979). Within its part of a loop, a value is chosen at random, with a
+# fixed seed: equally spaced values would have the same offset in a line each time.
 
 
 SET = isl.dim_type.set
 MOST_LISTED = 4096
-"""points that isl lists; boxes of them are listed sooner"""
+"""most points that isl lists; boxes are listed faster, without isl"""
 MOST_VISITED = 2**13
-"""passes that are all visited"""
+"""most iterations that are all visited"""
 SAMPLE = 2048
-"""passes that are visited where they are more"""
+"""iterations that are visited if there are more"""
 SAMPLE_OF_TIED = 512
-"""the same where loops depend on each other, and each pass is found by isl"""
+"""sample size for loops that depend on each other, where isl finds each iteration"""
 
 
 @dataclass(frozen=True)
 class Visits:
-    """Passes that are visited."""
+    """Iterations to visit."""
 
     values: Integers
-    """a row for each, with the values of the loops"""
+    """loop values, a row for each iteration"""
     times: Sequence[int]
-    """how many passes each stands for"""
+    """iterations that each row represents"""
     is_sample: bool
 
 
-def visited(passes: Points) -> Visits:
-    """Return the bounded, non-empty *passes*, or a sample of them."""
-    everything = listed_iterations(passes, MOST_VISITED)
-    return sampled(passes) if everything is None else Visits(everything, [1] * len(everything), is_sample=False)
+def visited(iterations: Points) -> Visits:
+    """Return the bounded, non-empty *iterations*, or a sample of them."""
+    everything = listed_iterations(iterations, MOST_VISITED)
+    return sampled(iterations) if everything is None else Visits(everything, [1] * len(everything), is_sample=False)
 
 
-def listed_iterations(passes: Points, most: int) -> Integers | None:
-    """Return all *passes*, one in each row; None where they are more than *most*, or isl would list too many."""
-    if passes.boxes is None:
-        return points_listed(passes.set) if passes.number <= min(most, MOST_LISTED) else None
-    if sum(prod(map(len, box)) for box in passes.boxes) > most:
+def listed_iterations(iterations: Points, most: int) -> Integers | None:
+    """Return all *iterations*, one per row; None if there are more than *most*, or too many for isl to list."""
+    if iterations.boxes is None:
+        return points_listed(iterations.set) if iterations.number <= min(most, MOST_LISTED) else None
+    if sum(prod(map(len, box)) for box in iterations.boxes) > most:
         return None
-    return np.concatenate([_all_of_box(box) for box in passes.boxes])
+    return np.concatenate([_all_of_box(box) for box in iterations.boxes])
 
 
 def _all_of_box(box: Box) -> Integers:
@@ -65,13 +65,13 @@ def _all_of_box(box: Box) -> Integers:
     return np.stack(np.meshgrid(*values, indexing="ij"), axis=-1).reshape(-1, len(box))
 
 
-def sampled(passes: Points) -> Visits:
-    """Return a sample of the bounded, non-empty *passes*."""
-    if passes.boxes is None:
-        return _of_tied(passes.set)
-    sizes = [prod(map(len, box)) for box in passes.boxes]
+def sampled(iterations: Points) -> Visits:
+    """Return a sample of the bounded, non-empty *iterations*."""
+    if iterations.boxes is None:
+        return _of_tied(iterations.set)
+    sizes = [prod(map(len, box)) for box in iterations.boxes]
     parts = [max(1, SAMPLE * size // sum(sizes)) for size in sizes]
-    values = np.concatenate([_of_box(box, part) for box, part in zip(passes.boxes, parts, strict=True)])
+    values = np.concatenate([_of_box(box, part) for box, part in zip(iterations.boxes, parts, strict=True)])
     shares = zip(sizes, parts, strict=True)
     return Visits(values, [times for size, part in shares for times in _dealt(size, [1] * part)], is_sample=True)
 
@@ -82,34 +82,34 @@ def _of_box(box: Box, number: int) -> Integers:
     return np.minimum(steps, lengths - 1) + np.array([each.start for each in box], dtype=np.int64)
 
 
-def _of_tied(passes: isl.Set) -> Visits:
-    """Return passes spread along each loop over what the outer ones leave of it, and weighed by how much that is."""
+def _of_tied(iterations: isl.Set) -> Visits:
+    """Return iterations spread along each loop in the range left by outer loops, weighted by the size of that range."""
     rows: list[list[int]] = []
     weights: list[int] = []
-    for shares in _spread(SAMPLE_OF_TIED, passes.dim(SET)).tolist():
-        left, row, weight = passes, list[int](), 1
+    for shares in _spread(SAMPLE_OF_TIED, iterations.dim(SET)).tolist():
+        left, row, weight = iterations, list[int](), 1
         for place, share in enumerate(shares):
             first, last = left.dim_min_val(place).to_python(), left.dim_max_val(place).to_python()
             wanted = isl.Val(str(first + int(share * (last + 1 - first))))
-            # Where a loop has holes, the next value below is taken.
+            # If a loop has holes, the next lower value is used.
             value = left.upper_bound_val(SET, place, wanted).dim_max_val(place)
             left = left.fix_val(SET, place, value)
             row.append(value.to_python())
             weight *= last + 1 - first
         rows.append(row)
         weights.append(weight)
-    return Visits(np.array(rows, dtype=np.int64), _dealt(number_of_points(passes), weights), is_sample=True)
+    return Visits(np.array(rows, dtype=np.int64), _dealt(number_of_points(iterations), weights), is_sample=True)
 
 
 def _spread(number: int, dimensions: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """Return so many points of the unit cube of so many *dimensions*: along each, one in each of equal parts."""
+    """Return *number* points of the unit cube; along each dimension, one in each of *number* equal parts."""
     random = np.random.default_rng(number)
     parts = np.stack([random.permutation(number) for _ in range(dimensions)], axis=1)
     return (parts + random.random((number, dimensions))) / number
 
 
 def _dealt(number: int, weights: Sequence[int]) -> list[int]:
-    """Return *number* in whole parts by *weights*."""
+    """Split *number* into integers in proportion to *weights*."""
     ends = [number * each // sum(weights) for each in accumulate(weights, initial=0)]
     return [after - before for before, after in pairwise(ends)]
 
@@ -117,78 +117,78 @@ def _dealt(number: int, weights: Sequence[int]) -> list[int]:
 # }}}
 
 
-# {{{ residues
+# {{{ offsets of addresses
 
 
 MOST_PLACES = 4096
-"""that are looked at"""
+"""most offsets that are analyzed"""
 MOST_VALUES = 2**20
-"""of loops that move all lanes alike, which are looked at one by one"""
+"""most iterations, of loops that move all lanes equally, that are visited one by one"""
 FEW = 512
-"""passes: these are listed sooner than counted by isl place by place"""
+"""iterations up to which listing is faster than counting with isl, offset by offset"""
 
 
 @dataclass(frozen=True, slots=True)
 class AddressStride:
-    """How an address moves along a loop: after every *period* passes, it is *step* bytes further."""
+    """Movement of an address along a loop: every *period* iterations, it advances by *step* bytes."""
 
     period: int
     step: int
 
     def place(self, value: int, line: int) -> tuple[int, int]:
-        """Return the phase of the loop's *value*, and the bytes modulo *line* that whole periods have added."""
+        """Return the phase of the loop's *value*, and the bytes modulo *line* added by its whole periods."""
         periods, phase = divmod(value, self.period)
         return phase, periods * self.step % line
 
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """What tells passes apart that are not alike."""
+    """A class of iterations with the same addresses up to whole lines."""
 
     phases: tuple[int, ...]
-    """of each loop, its value modulo its period"""
+    """value of each loop modulo its period"""
     offset: int
     """bytes, modulo a line, that whole periods add to the address"""
 
 
 Places = Mapping[Offset, int]
-"""how many passes are at each place"""
+"""number of iterations at each offset"""
 Loops = Sequence[int]
-"""by number"""
+"""numbers of loops"""
 
 
 class TooManyOffsetsError(UncountableError):
-    """Addresses that have no period, or lie in too many ways to lines."""
+    """Addresses without a period, or with too many offsets in lines."""
 
 
 def iterations_by_offset(
-    passes: Points,
+    iterations: Points,
     progress: Callable[[Loops], Sequence[AddressStride]],
     line: int,
     added: Callable[[Loops, Integers], Integers | None] = lambda loops, values: None,
 ) -> Places:
-    """Return how many of the bounded, non-empty *passes* are at each place.
+    """Return the number of the bounded, non-empty *iterations* at each offset.
 
-    *progress* tells how the address moves along each of some loops. Where that raises :class:`TooManyOffsetsError`,
-    or there are too many places, *added* tells the bytes that the loops add to the addresses of all lanes at
-    *values*, a row for each point; None where lanes, or other loops, make a difference. Then
-    :class:`TooManyOffsetsError` is raised.
+    *progress* returns how the address moves along given loops. If it raises :class:`TooManyOffsetsError`, or if there
+    are too many offsets, *added* returns the bytes that loops add to the addresses of all lanes at *values* (a row for
+    each point), or None if they depend on the lane or on other loops. In that case :class:`TooManyOffsetsError` is
+    raised.
     """
     found = Counter[Offset]()
-    for part in (passes,) if passes.boxes is None else map(Points, passes.boxes):
+    for part in (iterations,) if iterations.boxes is None else map(Points, iterations.boxes):
         found.update(_of_part(part, progress, line, added))
     _check_number(len(found))
     return found
 
 
 def _of_part(
-    passes: Points,
+    iterations: Points,
     progress: Callable[[Loops], Sequence[AddressStride]],
     line: int,
     added: Callable[[Loops, Integers], Integers | None],
 ) -> Places:
-    found: Places = {Offset((0,) * passes.dimensions, 0): 1}
-    for loops, own in _independent(passes):
+    found: Places = {Offset((0,) * iterations.dimensions, 0): 1}
+    for loops, own in _independent(iterations):
         try:
             places = _of_loops(own, progress(loops), line)
         except TooManyOffsetsError:
@@ -200,7 +200,7 @@ def _of_part(
 
 
 def _combined(found: Places, loops: Loops, places: Places, line: int) -> Places:
-    """Return the places of all pairs of passes, *places* being those of further *loops*."""
+    """Return the offsets of all pairs of iterations of *found* and *places*; *places* are those of further *loops*."""
     _check_number(len(found) * len(places) // line)
     combined = Counter[Offset]()
     for (place, number), (own, times) in product(found.items(), places.items()):
@@ -215,30 +215,32 @@ def _combined(found: Places, loops: Loops, places: Places, line: int) -> Places:
 def _check_number(places: int) -> None:
     if places > MOST_PLACES:
         raise TooManyOffsetsError(
-            f"addresses lie in {places} ways to lines, more than {MOST_PLACES}: look at passes one by one, at(...)"
+            f"addresses have {places} offsets in a line, more than {MOST_PLACES}; look at single iterations, at(...)"
         )
 
 
-# {{{ loops that do not depend on each other
+# {{{ independent loops
 
 
-def _independent(passes: Points) -> Iterator[tuple[Sequence[int], Points]]:
-    """Yield groups of loops, and their values; *passes* are all combinations of the groups'."""
-    if passes.box is not None:
-        yield from (([loop], Points((values,))) for loop, values in enumerate(passes.box))
+def _independent(iterations: Points) -> Iterator[tuple[Sequence[int], Points]]:
+    """Yield groups of loops with their values; *iterations* is the product of the groups."""
+    if iterations.box is not None:
+        yield from (([loop], Points((values,))) for loop, values in enumerate(iterations.box))
         return
-    every = range(passes.set.dim(SET))
-    groups = _tied(passes.set)
-    parts = [Points(without_dimensions(passes.set, [loop for loop in every if loop not in group])) for group in groups]
-    if len(groups) > 1 and prod(part.number for part in parts) != passes.number:
-        groups, parts = [list(every)], [passes]
+    every = range(iterations.set.dim(SET))
+    groups = _tied(iterations.set)
+    parts = [
+        Points(without_dimensions(iterations.set, [loop for loop in every if loop not in group])) for group in groups
+    ]
+    if len(groups) > 1 and prod(part.number for part in parts) != iterations.number:
+        groups, parts = [list(every)], [iterations]
     yield from zip(groups, parts, strict=True)
 
 
-def _tied(passes: isl.Set) -> list[list[int]]:
-    """Return the loops of *passes* in groups, those in one constraint together."""
-    number = passes.dim(SET)
-    constraints = (each for basic in passes.get_basic_sets() for each in basic.get_constraints())
+def _tied(iterations: isl.Set) -> list[list[int]]:
+    """Return the loops of *iterations* in groups connected by common constraints."""
+    number = iterations.dim(SET)
+    constraints = (each for basic in iterations.get_basic_sets() for each in basic.get_constraints())
     ties = [[loop for loop in range(number) if each.involves_dims(SET, loop, 1)] for each in constraints]
     return tied_together(number, ties)
 
@@ -246,32 +248,32 @@ def _tied(passes: isl.Set) -> list[list[int]]:
 # }}}
 
 
-# {{{ loops that do
+# {{{ loops that depend on each other
 
 
-def _of_loops(passes: Points, along: Sequence[AddressStride], line: int) -> Places:
-    """Return the places of *passes* of loops that may depend on each other."""
-    if len(along) == 1 and (values := _interval(passes)) is not None:
+def _of_loops(iterations: Points, along: Sequence[AddressStride], line: int) -> Places:
+    """Return the offsets of *iterations* of loops that may depend on each other."""
+    if len(along) == 1 and (values := _interval(iterations)) is not None:
         return _of_interval(values, along[0], line)
     candidates = _candidates(along, line)
     if len(candidates) == 1:
-        return {candidates[0]: passes.number}
-    if passes.number <= FEW:
-        return Counter(_place(point, along, line) for point in points_listed(passes.set).tolist())
-    counts = ((place, number_of_points(passes.set & _at_place(along, place, line))) for place in candidates)
+        return {candidates[0]: iterations.number}
+    if iterations.number <= FEW:
+        return Counter(_place(point, along, line) for point in points_listed(iterations.set).tolist())
+    counts = ((place, number_of_points(iterations.set & _at_place(along, place, line))) for place in candidates)
     return {place: number for place, number in counts if number}
 
 
-def _interval(passes: Points) -> range | None:
-    """Return the *passes* of one loop; None where it has holes."""
-    if passes.box is not None:
-        return passes.box[0]
-    first, last = passes.set.dim_min_val(0).to_python(), passes.set.dim_max_val(0).to_python()
-    return range(first, last + 1) if passes.number == last + 1 - first else None
+def _interval(iterations: Points) -> range | None:
+    """Return the *iterations* of a single loop as a range; None if it has holes."""
+    if iterations.box is not None:
+        return iterations.box[0]
+    first, last = iterations.set.dim_min_val(0).to_python(), iterations.set.dim_max_val(0).to_python()
+    return range(first, last + 1) if iterations.number == last + 1 - first else None
 
 
 def _of_interval(values: range, progress: AddressStride, line: int) -> Places:
-    """Return the places of all *values* of a loop: both phase and offset come back after some periods."""
+    """Return the offsets of all *values* of a loop; phase and offset repeat after some periods."""
     cycle = progress.period * (line // gcd(progress.step, line))
     _check_number(min(cycle, len(values)))
     found = Counter[Offset]()
@@ -280,9 +282,9 @@ def _of_interval(values: range, progress: AddressStride, line: int) -> Places:
     return found
 
 
-def _of_periodic(passes: Points, added: Callable[[Integers], Integers | None], line: int) -> Places | None:
-    """Return the places of *passes* that move all lanes alike, by what is *added*."""
-    values = listed_iterations(passes, MOST_VALUES) if passes.number <= MOST_VALUES else None
+def _of_periodic(iterations: Points, added: Callable[[Integers], Integers | None], line: int) -> Places | None:
+    """Return the offsets of *iterations* that move all lanes equally, by the bytes *added*; None if unknown."""
+    values = listed_iterations(iterations, MOST_VALUES) if iterations.number <= MOST_VALUES else None
     bytes_added = None if values is None else added(values)
     if values is None or bytes_added is None:
         return None
@@ -304,7 +306,7 @@ def _candidates(along: Sequence[AddressStride], line: int) -> list[Offset]:
 
 
 def _at_place(along: Sequence[AddressStride], place: Offset, line: int) -> isl.Set:
-    """Return all values of the loops at *place*."""
+    """Return all loop values at the offset *place*."""
     names = ", ".join(f"x{loop}" for loop in range(len(along)))
     return isl.Set(f"{{ [{names}] : {' and '.join(_conditions(along, place, line))} }}")
 

@@ -1,9 +1,9 @@
-"""Indices that data or conditions tell: rows that are as long as data says, and cases as at the border of a stencil.
+"""Indices determined by data or conditions: rows of loaded length, and cases as at the border of a stencil.
 
-Sparse matrices are kept row after row; where each begins is loaded. In ``values[j]`` with ``row_start[i] <= j <
+Sparse matrices are stored row after row; the start of each row is loaded. In ``values[j]`` with ``row_start[i] <= j <
 row_start[i+1]``, or in ``values[row_start[i] + j]`` with ``j < length``, each lane is in a row of its own. A row is
-taken to end where the next one begins, and to be as long as is typical: row ``i`` begins at ``i`` times that. Rows
-whose beginnings are in no list, or that are listed in an order that data tells, are taken as lying apart.
+assumed to end where the next one starts and to have the typical length, so row ``i`` starts at ``i`` times that length.
+Rows are assumed to be apart if their starts are not loaded from an array, or at indices that depend on data.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,51 +30,51 @@ from loopyperf.kernel.integers import with_values
 from loopyperf.memory.index_values import data_of, inames_of_data
 
 APART = 2**40
-"""bytes between rows, or lanes, that share nothing; a multiple of a line, so that one element more makes rows begin
-anywhere in it"""
+"""bytes between rows or lanes that share nothing; a multiple of a line, so that rows APART plus an element start at
+any offset in it"""
 Starts = Mapping[str, frozenset[str]]
-"""loop -> the data that it starts from"""
+"""loop -> data that determines its first value"""
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """Where an access happens."""
+    """The context in which an access executes."""
 
     kernel: Kernel
     sizes: Mapping[str, int]
     loops: LoopPoints
-    """those around it"""
+    """loops around the access"""
     points: isl.Set
-    """over the inames of these, at the sizes: where it is executed"""
+    """points of these loops at the sizes at which it executes"""
 
 
 @dataclass(frozen=True, slots=True)
 class RowIndex:
-    """An index as a place in a row."""
+    """An index as a position in a row."""
 
     within: Any
-    """elements from the beginning of the row, an expression of inames"""
+    """elements from the start of the row, as an expression of inames"""
     number: Any | None
-    """of the row, an expression of inames; None where rows lie apart"""
+    """row number as an expression of inames; None if rows are apart"""
     inames: frozenset[str]
-    """along which rows differ"""
+    """inames along which rows differ"""
     length: int
     """elements of a row"""
 
     @property
     def index(self) -> Any:
-        """Return the index where rows lie one after the other."""
-        assert self.number is not None, "rows that lie apart begin anywhere"
+        """Return the index if rows are adjacent."""
+        assert self.number is not None, "rows that are apart have no common index"
         return self.length * self.number + self.within
 
 
 def is_data(visit: Visit, index: Any) -> bool:
-    """Return whether data tells *index*."""
+    """Return whether *index* depends on data."""
     return bool(data_of(visit.kernel, index, visit.loops.starts))
 
 
 def row_index(visit: Visit, index: Any) -> RowIndex | None:
-    """Return *index* as a place in a row; None where it goes through no row that is as long as data says."""
+    """Return *index* as a position in a row; None if it does not go through a row of loaded length."""
     kernel, loops = visit.kernel, visit.loops
     if not loops.by_data & get_dependencies(index):
         return None
@@ -89,9 +89,10 @@ def row_index(visit: Visit, index: Any) -> RowIndex | None:
 
 
 def in_rows(visit: Visit, index: Any, distance: int) -> list[tuple[Any, int]] | None:
-    """Return *index*, whose neighbours are *distance* bytes apart, as indices that each go through rows, or in one.
+    """Return *index* as a list of (index, distance in bytes) pairs: row number and position in the row.
 
-    An index that goes through no rows stays as it is. None where all that is known of it is that it starts from data.
+    *distance* is the distance between neighbors along *index*. An index without rows is returned unchanged. None if the
+    index is only known to start from data.
     """
     row = row_index(visit, index) if is_data(visit, index) else None
     if row is None:
@@ -103,7 +104,7 @@ def in_rows(visit: Visit, index: Any, distance: int) -> list[tuple[Any, int]] | 
 
 
 def _without_data(kernel: Kernel, written: Any) -> Any:
-    """Return an index without what is looked up or computed in it."""
+    """Return an index with loaded and computed values set to zero."""
     variables = kernel.loopy_kernel.temporary_variables
 
     def nothing(leaf: Any) -> int | None:
@@ -114,7 +115,7 @@ def _without_data(kernel: Kernel, written: Any) -> Any:
 
 
 def _length(visit: Visit, within: Any) -> int | None:
-    """Return how many elements lie between the first one that *within* reaches and the one after the last."""
+    """Return the number of elements from the first value of *within* up to the end of the last."""
     reached = _reached(visit, within)
     if reached is None or reached.is_empty() or not reached.is_bounded():
         return None
@@ -123,7 +124,7 @@ def _length(visit: Visit, within: Any) -> int | None:
 
 
 def _reached(visit: Visit, index: Any) -> isl.Set | None:
-    """Return the values of *index*; None where it is no affine function of inames."""
+    """Return the values of *index*; None if it is not affine in inames."""
 
     def size(leaf: Any) -> int | None:
         return visit.sizes.get(leaf.name) if isinstance(leaf, prim.Variable) else None
@@ -134,17 +135,17 @@ def _reached(visit: Visit, index: Any) -> isl.Set | None:
         return None
 
 
-# {{{ the list of rows
+# {{{ row numbers
 
 
 def _number(visit: Visit, written: Any) -> Any | None:
-    """Return the place at which the beginning of the row is listed, in elements of that list; None if there is none."""
+    """Return the position, in elements, from which the start of the row is loaded; None if it is not unique."""
     places = {_place(visit, each) for each in _looked_up(visit.kernel, written, visit.loops.starts)}
     return places.pop() if len(places) == 1 else None
 
 
 def _looked_up(kernel: Kernel, written: Any, starts: Starts) -> Iterator[Any]:
-    """Yield what data is looked up in an index, and the names of that which is computed otherwise."""
+    """Yield the loaded values in an index, and the names of values that are computed otherwise."""
     for part in DependencyMapper(include_subscripts=True, include_calls=True)(written):
         if not isinstance(part, prim.Variable) or part.name in kernel.loopy_kernel.temporary_variables:
             yield part
@@ -154,7 +155,7 @@ def _looked_up(kernel: Kernel, written: Any, starts: Starts) -> Iterator[Any]:
 
 
 def _place(visit: Visit, lookup: Any) -> Any | None:
-    """Return where in an argument that nothing is written to *lookup* is; None where it is no affine function."""
+    """Return the position of *lookup* in a read-only argument; None if it is not affine in inames."""
     kernel = visit.kernel
     if not isinstance(lookup, prim.Subscript) or not isinstance(lookup.aggregate, prim.Variable):
         return None
@@ -162,7 +163,7 @@ def _place(visit: Visit, lookup: Any) -> Any | None:
     if name not in kernel.loopy_kernel.arg_dict or kernel.loopy_kernel.writer_map().get(name):
         return None
     found = reference(kernel, name, lookup.index_tuple, "load")
-    assert found is not None, f"an argument with elements lives in memory: {lookup}"
+    assert found is not None, f"an argument with elements is in memory: {lookup}"
     strides = element_strides(kernel, found, visit.sizes)
     place: Any = sum(index * stride for index, stride in zip(found.index, strides, strict=True))
     return None if _reached(visit, place) is None else place
@@ -171,18 +172,18 @@ def _place(visit: Visit, lookup: Any) -> Any | None:
 # }}}
 
 
-# {{{ an index that a condition chooses, as at the border of a stencil, taken apart
+# {{{ indices that depend on conditions, as at the border of a stencil
 #
-# One index for each branch.
+# They are split into one index for each branch.
 
 
 Indices = tuple[Any, ...]
 
 
 def branches(indices: Indices, conditions: Conditions = ALWAYS) -> Iterator[tuple[Indices, Conditions]]:
-    """Yield *indices* without choices in them, and the conditions under which they are those, beside *conditions*.
+    """Yield *indices* for each branch of the conditions in them, with the conditions of the branch and *conditions*.
 
-    Indices with as many conditions as have more than :data:`SEVERAL` branches are not taken apart any further.
+    Indices that already have conditions for more than :data:`SEVERAL` branches are not split further.
     """
     finder = _ConditionFinder()
     for index in indices:
@@ -197,7 +198,7 @@ def branches(indices: Indices, conditions: Conditions = ALWAYS) -> Iterator[tupl
 
 
 class _ConditionFinder(WalkMapper[[]]):
-    """Finds the conditions of choices."""
+    """Finds the conditions of if expressions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -208,7 +209,7 @@ class _ConditionFinder(WalkMapper[[]]):
 
 
 class _Branch(IdentityMapper[[]]):
-    """Replaces the choices that a condition makes by what they are where it holds, or where it does not."""
+    """Replaces the if expressions of a condition by the branch for which it holds, or does not hold."""
 
     def __init__(self, chosen: Condition) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""What one access of a warp asks of memory: sectors and lines of global memory, wavefronts of local memory.
+"""Memory accesses of a warp: sectors and lines of global memory, wavefronts of local memory.
 
 Global memory is moved in sectors of 32 bytes, four of which make a cache line of 128 (NVIDIA, CUDA C++ Best Practices
 Guide, "Coalesced Access to Global Memory"; Nsight Compute, Kernel Profiling Guide, "Memory Tables"). Elements of 8 and
-16 bytes are requested by half and quarter warps; a sector that two of these share is found in the cache by the second,
+16 bytes are requested by half and quarter warps. If two of these share a sector, the second one finds it in the cache,
 so sectors are counted on the union of all lanes.
 """
 
@@ -19,9 +19,9 @@ from loopyperf.idg.warps.warp_classes import Integers
 SECTOR = 32
 """bytes"""
 LINE = 128
-"""bytes; a base address that moves by whole lines changes nothing here"""
+"""bytes; moving the base address by whole lines changes nothing here"""
 KNOWN = 4096
-"""accesses that are remembered: most of a kernel are alike, up to where they begin"""
+"""cached accesses; most accesses of a kernel are equal up to their start"""
 
 Coalescing = Literal["idle", "broadcast", "coalesced", "misaligned", "strided", "scattered"]
 """
@@ -34,43 +34,43 @@ coalesced
 misaligned
     would be coalesced if all addresses were moved by the same number of bytes;
 strided
-    the distinct addresses are equally far apart;
+    the distinct addresses are equally spaced;
 scattered
     anything else.
 
-The first that fits is taken.
+The first matching one applies.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class SectorAccess:
-    """One execution of an access of global memory by a warp."""
+    """One access of a warp to global memory."""
 
     lanes: int
-    """that are active"""
+    """active lanes"""
     sectors: int
-    """of 32 bytes, that some lane touches"""
+    """touched sectors of 32 bytes"""
     lines: int
-    """of 128 bytes, that some lane touches"""
+    """touched lines of 128 bytes"""
     requested: int
-    """bytes, each lane's own, those that lanes share counted for each"""
+    """requested bytes, summed over lanes"""
     distinct: int
-    """bytes that some lane asks for"""
+    """distinct requested bytes"""
     alignment: int
-    """bytes: the largest power of two, up to a line, that divides the lowest address"""
+    """bytes: largest power of two, up to a line, that divides the lowest address"""
     coalescing: Coalescing
-    """how the addresses of its lanes lie"""
+    """pattern of the lanes' addresses"""
     wavefronts: int = 0
-    """passes through the banks of a cache that local memory is part of, or that of constants, if all is there"""
+    """wavefronts through the banks of the combined cache and local memory, or of the constant cache, on a hit"""
 
 
 def sector_access(addresses: Integers, element_bytes: int) -> SectorAccess:
-    """Return what active lanes that access *element_bytes* each, at byte *addresses*, ask of global memory."""
+    """Return the access of active lanes to *element_bytes* of global memory each, at byte *addresses*."""
     return _sector_access(from_first(addresses, LINE), element_bytes)
 
 
 def from_first(addresses: Integers, block: int) -> bytes:
-    """Return *addresses* from the beginning of the block of so many bytes that the first one is in."""
+    """Return *addresses* relative to the start of the block (of *block* bytes) that contains the lowest one."""
     first = addresses.min() // block * block if len(addresses) else 0
     return (addresses.astype(np.int64) - first).tobytes()
 
@@ -118,39 +118,39 @@ def _coalescing(starts: Integers, lanes: int, element_bytes: int, sectors: int) 
     return "strided" if len(np.unique(np.diff(starts))) == 1 else "scattered"
 
 
-# {{{ what one access of a warp asks of local (shared) memory: wavefronts over its 32 banks
+# {{{ access of a warp to local (shared) memory: wavefronts over its 32 banks
 #
-# Consecutive words of four bytes lie in consecutive banks, and a bank serves one word at a time to all lanes that want
+# Consecutive words of four bytes are in consecutive banks, and a bank serves one word at a time to all lanes that need
 # it (NVIDIA, CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.x and later). A wavefront carries at
-# most 128 bytes: elements of 8 bytes go by half warps, elements of 16 bytes by quarter warps, each with its own
-# conflicts.
+# most 128 bytes: elements of 8 bytes are accessed by half warps, elements of 16 bytes by quarter warps, each with its
+# own conflicts.
 #
-# Loads return faster where lanes share addresses: if in all pairs of active lanes (t, t^1), or in all pairs (t, t^2),
-# both lanes have the same address, parts of the warp go together two by two. Source: an NVIDIA engineer on
-# forums.developer.nvidia.com, topic 77228, of compute capability 7.0 to 7.5; taken for later ones too.
+# Loads need fewer wavefronts if lanes share addresses: if in all pairs of active lanes (t, t^1), or in all pairs
+# (t, t^2), both lanes have the same address, parts of the warp are served together in twos. Source: an NVIDIA engineer
+# on forums.developer.nvidia.com, topic 77228, for compute capability 7.0 to 7.5; assumed for later ones too.
 
 
 BANKS = 32
 WORD = 4
 """bytes"""
 WIDEST = 16
-"""bytes that one instruction moves for a lane; wider elements are moved in pieces"""
+"""bytes that one instruction moves for a lane; wider elements are split"""
 MERGED = (8, WIDEST)
-"""bytes that loads of neighbours move which are one"""
+"""bytes per lane of merged loads of neighboring elements"""
 
 
 @dataclass(frozen=True, slots=True)
 class BankAccess:
-    """One execution of an access of local memory by a warp."""
+    """One access of a warp to local memory."""
 
     lanes: int
-    """that are active"""
+    """active lanes"""
     requested: int
-    """bytes, each lane's own"""
+    """requested bytes, summed over lanes"""
     wavefronts: int
-    """passes through the banks"""
+    """wavefronts through the banks"""
     ideal_wavefronts: int
-    """passes if no two words were in one bank"""
+    """wavefronts without bank conflicts"""
 
     @property
     def conflicts(self) -> int:
@@ -159,9 +159,9 @@ class BankAccess:
 
 
 def bank_access(lanes: Integers, addresses: Integers, element_bytes: int, is_load: bool = True) -> BankAccess:
-    """Return what the active *lanes*, by number, that access *element_bytes* each ask of local memory.
+    """Return the access of active *lanes* (numbers) to *element_bytes* of local memory each, at byte *addresses*.
 
-    *addresses* are theirs, in bytes. Elements that are no power of two, or wider than 16 bytes, go in pieces.
+    Elements that are wider than 16 bytes, or whose size is not a power of two, are split.
     """
     return _bank_access(lanes.astype(np.int64).tobytes(), from_first(addresses, WORD), element_bytes, is_load)
 
@@ -187,14 +187,14 @@ def _bank_access(numbers: bytes, places: bytes, element_bytes: int, is_load: boo
 
 
 def _wavefronts(addresses: Integers, piece: int) -> int:
-    """Return the most words of one bank that pieces at *addresses* lie in."""
+    """Return the largest number of words in one bank that pieces at *addresses* touch."""
     inside = [*range(0, piece, WORD), piece - 1]
     words = np.unique(np.concatenate([(addresses + offset) // WORD for offset in inside]))
     return int(np.bincount(words % BANKS).max())
 
 
 def _share_addresses(lanes: Integers, addresses: Integers) -> bool:
-    """Return whether all neighbours, or all lanes and the next but one, have the same address in pairs."""
+    """Return whether lanes have the same address in pairs: all pairs of neighbors, or of lanes at distance two."""
     by_lane = dict(zip(lanes.tolist(), addresses.tolist(), strict=True))
     return any(all(_agree(by_lane, distance)) for distance in (1, 2))
 

@@ -1,9 +1,7 @@
-"""From a kernel to what it does at given sizes: a graph for each launch and for each class of its warps.
+"""Profile of a kernel at given sizes: a graph for each launch and each class of its warps, and touched memory.
 
-What the accesses of a launch touch of global memory, as the program of the launch and its sizes tell.
-
-Rows that are as long as data says lie one after the other, or apart (see :mod:`loopyperf.memory.rows`). Where data
-tells the cells in another way, all accesses are taken to touch others.
+Rows of loaded length are assumed adjacent or apart (see :mod:`loopyperf.memory.rows`). If cells depend on data in
+another way, all accesses are assumed to touch different ones.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -74,41 +72,41 @@ from loopyperf.polyhedral.points import Points, affine_map, at_sizes, fixed, poi
 SET = isl.dim_type.set
 _FIELDS = {"load": "load", "store": "store", FIRST: "first_load"}
 PAIRS = 64
-"""of loads and stores of an array that are compared, which takes a millisecond each"""
+"""most pairs of loads and stores of an array that are compared; each takes a millisecond"""
 
 
 @dataclass(frozen=True)
 class _Access:
-    """A reference of the launch, and where it goes."""
+    """A reference in the launch, with its cells."""
 
     reference: Reference
     names: tuple[str, ...]
-    """the inames that it is executed over"""
+    """inames of the loops around it"""
     points: isl.Set
-    """their values"""
+    """values of the inames"""
     cells: isl.Map | None
-    """from these to the indices; None where data tells them"""
+    """map from points to array indices; None if the indices are data"""
     axes: tuple[int, ...]
-    """bytes between neighbours along each index"""
+    """bytes between neighbors along each index"""
     by_data: bool
-    """data tells the cells, or the rows that they are in"""
+    """whether data determines the cells, or the rows that contain them"""
     makers: Mapping[str, tuple[Statement, ...]]
-    """``"load"`` or ``"store"`` -> the statements that do so"""
+    """``"load"`` or ``"store"`` -> statements of this kind"""
 
 
 def footprints_of(program: LaunchProgram, sizes: Mapping[str, int]) -> Footprints:
-    """Return what the launch of *program* touches of global arrays at *sizes*, and in which parts of it."""
+    """Return the accesses of the launch of *program* to global arrays at *sizes*, by part of the program."""
     return _Builder(program, sizes).footprints()
 
 
 class _Builder:
-    """Finds the accesses of a launch."""
+    """Collects the accesses of a launch."""
 
     def __init__(self, program: LaunchProgram, sizes: Mapping[str, int]) -> None:
         self.program, self.sizes = program, sizes
 
     def footprints(self) -> Footprints:
-        """Return the accesses of each array, with the first loads of those that are both loaded and stored."""
+        """Return the accesses to each array, with the first loads of arrays that are both loaded and stored."""
         by_array: dict[tuple[str, tuple[int, ...]], list[_Access]] = {}
         for access in self._distinct():
             by_array.setdefault((access.reference.array, access.axes), []).append(access)
@@ -139,7 +137,7 @@ class _Builder:
         )
 
     def _whole(self, reference: Reference) -> Touched | None:
-        """Return the whole array that *reference* accesses; None where its shape is not stated."""
+        """Return the size of the array that *reference* accesses; None if its shape is unknown."""
         elements = self._elements(reference)
         if elements is None:
             return None
@@ -153,35 +151,35 @@ class _Builder:
         return prod(value_at(length, self.sizes, "the length of an axis") for length in shape)
 
     def _assumed(self, accesses: Sequence[_Access]) -> Iterator[Assumed]:
-        """Yield what had to be assumed of arrays; sizes that contradict what is typical among it."""
+        """Yield the assumptions about arrays, and contradictions between sizes and typical values."""
         for statement in self.program.nest.statements():
             yield from on_collisions(statement.what)
         for access in accesses:
             name, elements = access.reference.array, self._elements(access.reference)
             if access.cells is None and elements is None:
                 yield Assumption(
-                    f"data says how much of {SUBJECTS} is touched, and its shape is unknown; every access is assumed "
-                    f"to touch another sector, typical={{'len({NAME})': 1000000}} states how many elements it has",
+                    f"touched part of {SUBJECTS} depends on data, and its shape is unknown; each access is assumed to "
+                    f"touch another sector, typical={{'len({NAME})': 1000000}} sets the number of elements",
                     name,
                     repr(name),
                 )
             elif elements is not None and (reached := _reached(access)) > elements:
                 yield (
-                    f"the rows of {name!r} have {reached:,} elements by what is typical, and the array has "
-                    f"{elements:,} by its shape: no more than these are taken to be touched; one of the two is not so"
+                    f"rows of {name!r} have {reached:,} elements by typical values, but the array has {elements:,} by "
+                    "its shape; touched memory is limited to the array, check both values"
                 )
 
     # {{{ accesses
 
     def _distinct(self) -> Iterator[_Access]:
-        """Yield the accesses of global memory, those alike as one."""
-        alike: dict[Any, list[Draft]] = {}
+        """Yield the accesses to global memory, with identical ones merged."""
+        identical: dict[Any, list[Draft]] = {}
         for draft in self.program.drafts:
             ref = draft.reference
             if ref is not None and ref.space == MemorySpace.GLOBAL:
                 key = (ref.array, ref.index, ref.bits, ref.is_linear, draft.statement.inames, draft.conditions)
-                alike.setdefault(key, []).append(draft)
-        for drafts in alike.values():
+                identical.setdefault(key, []).append(draft)
+        for drafts in identical.values():
             yield self._access(drafts)
 
     def _access(self, drafts: Sequence[Draft]) -> _Access:
@@ -210,13 +208,13 @@ class _Builder:
         )
 
     def _points(self, draft: Draft, where: Conditions = ALWAYS) -> isl.Set:
-        """Return the points at which *draft* is executed, as far as conditions *where* hold too."""
+        """Return the points at which *draft* executes and the conditions *where* hold."""
         statement = draft.statement
         site = Site(self.program.launch, statement.inames, draft.conditions | where, statement.name)
         return at_sizes(self.program.counter.points(site), self.sizes)
 
     def _cell_map(self, draft: Draft, index: Indices, points: isl.Set) -> isl.Map | None:
-        """Return the map from *points*, those of *draft*, to the cells at *index*; None where data tells them."""
+        """Return the map from *points*, those of *draft*, to the cells at *index*; None if data determines them."""
         maps: list[isl.Map] = []
         names: Sequence[str] = points.get_var_names_not_none(SET)
         for branch, conditions in branches(index):
@@ -237,10 +235,10 @@ class _Builder:
         return self.sizes.get(leaf.name) if isinstance(leaf, prim.Variable) else None
 
     def _first_loads(self, accesses: Sequence[_Access]) -> Iterator[ArrayAccess]:
-        """Yield those of *accesses*, all of one array, that load what nothing in the launch has stored before.
+        """Yield the *accesses*, all of one array, that load values not yet stored by the launch.
 
-        Where data tells which cells are stored, and where there are more than :data:`PAIRS` of loads and stores, every
-        load is one of them.
+        If data determines the stored cells, or there are more than :data:`PAIRS` pairs of loads and stores, every load
+        counts.
         """
         stores = [access for access in accesses if "store" in access.makers and access.cells is not None]
         if sum("load" in access.makers for access in accesses) * len(stores) > PAIRS:
@@ -257,7 +255,7 @@ class _Builder:
 
 
 def _stored_before(access: _Access, load: Statement, stored: _Access) -> isl.Set:
-    """Return the points at which *load* accesses a cell that was *stored* before."""
+    """Return the points at which *load* accesses a cell that *stored* wrote before."""
     assert access.cells is not None
     assert stored.cells is not None
     same = access.cells.intersect_domain(access.points)
@@ -276,9 +274,9 @@ def _stored_before(access: _Access, load: Statement, stored: _Access) -> isl.Set
 
 
 def _reached(access: _Access) -> int:
-    """Return how many elements there are up to the end of the rows, one after the other, that *access* goes through.
+    """Return the number of elements up to the end of the adjacent rows that *access* goes through.
 
-    0 where it goes through no such rows, or through none at all.
+    0 if it goes through no rows, or through rows that are apart.
     """
     if access.cells is None or not access.by_data or max(map(abs, access.axes), default=0) >= APART:
         return 0
@@ -291,24 +289,24 @@ def _reached(access: _Access) -> int:
 
 
 def _plain_loop(nest: Nest) -> StatementLoop:
-    """Return *nest* with its statements by number."""
+    """Return *nest* with its statements as numbers."""
     body = (item.number if isinstance(item, Statement) else _plain_loop(item) for item in nest.body)
     return StatementLoop(nest.iname, tuple(body))
 
 
-# {{{ what loads and stores of a graph ask of memory, as the example of a kind of warps executes them
+# {{{ memory accesses of loads and stores in a graph, as the representative warp of a class executes them
 
 
 def source_pattern(executed: ExecutedLaunch, origin: int) -> AccessPattern:
-    """Return how the warp executes the access at place *origin* of the program, in all its passes."""
+    """Return how the warp executes the access at place *origin* of the program, in all its iterations."""
     draft = executed.draft(origin)
     assert draft.reference is not None
-    passes = executed.warp.lanes(executed.program.site(draft))
-    return access_pattern(draft.reference, passes, given_stride(executed.program, draft))
+    iterations = executed.warp.lanes(executed.program.site(draft))
+    return access_pattern(draft.reference, iterations, given_stride(executed.program, draft))
 
 
 def given_stride(program: LaunchProgram, draft: Draft) -> str | None:
-    """Return the stride class that is stated of the access that *draft* is, if data tells its lanes apart."""
+    """Return the typical stride class of the access *draft* if data makes a difference between its lanes."""
     ref, kernel = draft.reference, program.kernel
     if ref is None or ref.space != MemorySpace.GLOBAL:
         return None
@@ -322,28 +320,28 @@ def given_stride(program: LaunchProgram, draft: Draft) -> str | None:
 # }}}
 
 
-# {{{ source launch
+# {{{ profile of a launch
 
 
 def source_profile(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, warp_size: int = 32) -> KernelProfile:
-    """Return what *kernel* does at *sizes*, in warps of *warp_size* lanes.
+    """Return the profile of *kernel* at *sizes*, in warps of *warp_size* lanes.
 
-    Raises :class:`UncountableError` for what depends on data of which nothing is stated, and :class:`ParameterError`
-    for more passes of loops than can be numbered.
+    Raises :class:`UncountableError` for a dependence on data without a typical value, and :class:`ParameterError` if
+    iterations overflow 64 bits.
     """
     return KernelStructure(kernel, typical).profile(sizes, warp_size)
 
 
 class KernelStructure:
-    """What a kernel does, as far as its sizes do not say: all of its profiles are made from this."""
+    """The size-independent part of a kernel's profiles."""
 
     def __init__(self, kernel: Kernel, typical: Typical) -> None:
-        """Take *kernel*; its launches are looked at when a profile is first asked for."""
+        """Store *kernel*; its launches are analyzed at the first profile."""
         self.kernel, self.typical = kernel, typical
         self._launches: list[LaunchProgram] = []
 
     def profile(self, sizes: Mapping[str, int], warp_size: int = 32) -> KernelProfile:
-        """Return what the kernel does at *sizes*; see :func:`source_profile`."""
+        """Return the profile of the kernel at *sizes*; see :func:`source_profile`."""
         with check_64_bit(sizes):
             launches = tuple(
                 SourceLaunch(self._program(place), sizes, warp_size).profile()
@@ -354,7 +352,7 @@ class KernelStructure:
     def _program(self, place: int) -> LaunchProgram:
         if place == len(self._launches):
             program = LaunchProgram(self.kernel, self.kernel.launches[place], self.typical)
-            # What is stated is asked for, whether the example executes it or not.
+            # Look up typical values for all accesses, also for those that the representative warp does not execute.
             program.check_weights()
             for draft in program.drafts:
                 given_stride(program, draft)
@@ -363,23 +361,23 @@ class KernelStructure:
 
 
 MANY_DEPENDENCES = (
-    f"dependences through {SUBJECTS} are too many to find exactly: each read waits for the last execution of every "
-    "earlier write, whichever element it is of"
+    f"dependences through {SUBJECTS} are too many to find exactly; each read waits for the last execution of every "
+    "earlier write, to any element"
 )
 
 
 class SourceLaunch:
-    """A launch of a kernel at given sizes: what its profile is made of."""
+    """A launch of a kernel at given sizes, from which its profile is built."""
 
     def __init__(self, program: LaunchProgram, sizes: Mapping[str, int], warp_size: int) -> None:
-        """Look at the launch of *program*; see :func:`source_profile`."""
+        """Analyze the launch of *program*; see :func:`source_profile`."""
         self.program, self.kernel, self.launch, self.sizes = program, program.kernel, program.launch, sizes
         self.executions = LaunchExecutions(program.counter, program.launch, sizes, warp_size)
         self.kinds = classes_of_warps(program, self.executions)
         self._not_exact: dict[str, None] = {}
 
     def profile(self) -> LaunchProfile:
-        """Return what the launch does, as a plain value."""
+        """Return the profile of the launch, as plain data."""
         classes = tuple(self._classes())
         many = [Assumption(MANY_DEPENDENCES, name, name) for name in self._not_exact]
         grid = {axis: grid_extent(self.launch, axis, self.sizes) for axis in sorted(self.launch.group_axes)}
@@ -399,7 +397,7 @@ class SourceLaunch:
             executed = ExecutedLaunch(self.program, self.executions, kind)
             graph = warp_graph(executed)
             self._not_exact |= executed.not_exact
-            # Equal graphs are one object, so that a compiler looks at it once.
+            # Equal graphs are one object, so that a compiler analyzes it once.
             same = next((each for each in graphs if each == graph), graph)
             graphs += [graph] if same is graph else []
             yield self._warp_class(kind, executed, same)
@@ -420,9 +418,9 @@ class SourceLaunch:
         )
 
     def _laid_out_otherwise(self, kind: WarpKind) -> Iterator[WarpKind]:
-        """Yield *kind* with other examples of the same group, whose lanes lie in other places of the group's rows.
+        """Yield *kind* with other representatives in the same group, whose lanes are elsewhere in the group's rows.
 
-        They are full warps: one that a group does not fill takes as long as one that it does (docs/pipeline.md).
+        They are full warps: a partial warp takes as long as a full one (docs/pipeline.md).
         """
         placement, (*group, number) = self.executions.placement, kind.example
         period = warp_period(placement.shape, placement.size)
@@ -442,7 +440,7 @@ class SourceLaunch:
 
     @cached_property
     def _loops_by_place(self) -> frozenset[str]:
-        """Return the loops whose passes depend on where a warp is."""
+        """Return the loops whose iteration count depends on the position of the warp."""
         executions = self.executions
         return frozenset(
             draft.statement.loops[place].iname
@@ -453,14 +451,14 @@ class SourceLaunch:
         )
 
     def _groups(self, extents: tuple[int, ...]) -> Grid:
-        """Return where the groups of the launch are."""
+        """Return the grid of the launch with its groups."""
         placement = self.executions.placement
         hosts = hosts_of(Points(self.executions.warps), len(placement.host))
         return Grid(hosts, extents, warps_of_group(placement.shape, placement.size))
 
 
 def _memory_access(examples: Sequence[ExecutedLaunch], origin: int, bits: int) -> MemoryAccess:
-    """Return what the access at place *origin* of the program asks for, on average over *examples* of a kind."""
+    """Return the memory access at place *origin* of the program, averaged over the *examples* of a class of warps."""
     try:
         patterns = [source_pattern(each, origin) for each in examples]
         (pattern, *_), wider = patterns, dict[int, AccessProfile]()
@@ -470,12 +468,12 @@ def _memory_access(examples: Sequence[ExecutedLaunch], origin: int, bits: int) -
                 8 * width: mean_profile([replace(each, width=width).profile for each in patterns]) for width in widths
             }
         return MemoryAccess(bits, mean_profile([each.profile for each in patterns]), wider, pattern.assumptions)
-    except UncountableError as error:  # which matters to those who ask for it
+    except UncountableError as error:  # raised again when the profile is requested
         return MemoryAccess(bits, AccessProfile({}), {}, refusal=str(error))
 
 
 def mean_profile(profiles: Sequence[AccessProfile]) -> AccessProfile:
-    """Return the mean of *profiles*, of as many warps."""
+    """Return the mean of *profiles*, weighted equally."""
     if all(each == profiles[0] for each in profiles):
         return profiles[0]
     found: dict[WarpAccess, int | Fraction] = {}

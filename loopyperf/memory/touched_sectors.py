@@ -1,9 +1,9 @@
-"""How many sectors and lines parts of an array touch: blocks in closed form; unions, triangles and every k-th cell.
+"""Sectors and lines that parts of an array touch: boxes in closed form; unions, triangles and every k-th cell.
 
-Cells are counted in the box that holds them, thinned out by how much of it they fill: where they lie together in long
-rows, as those of a triangle do, or fill nearly all of it, as those of a stencil, they fill as much of its sectors.
-Where they lie apart, as a diagonal does, or the members of records that are looked at, x and y of (x, y, z, t), the
-sectors themselves are counted in that way.
+Cells are counted in their bounding box, scaled by the share of it that they fill. This is accurate for long contiguous
+rows, such as those of a triangle, and for cells that fill nearly all of the box, such as those of a stencil. For cells
+that are apart, such as a diagonal, or some members of records (x and y of (x, y, z, t)), sectors are counted this way
+instead of cells.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,23 +21,23 @@ from loopyperf.polyhedral.points import Box, contained, values_along_each
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 from loopyperf.polyhedral.sets import factors
 
-# {{{ how many sectors and lines a part of an array touches: in closed form, whatever its size
+# {{{ sectors and lines of a part of an array: in closed form for all sizes
 #
-# The part is a box of elements: along each axis so many of them, equally far apart. Elements that lie together make
-# runs of memory, and the runs lie apart from each other.
+# The part is a box of elements: along each axis a number of equally spaced ones. Contiguous elements form runs of
+# memory, and the runs are apart from each other.
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What is touched of an array."""
+    """The touched part of an array."""
 
     sectors: Fraction = Fraction(0)
-    """of 32 bytes"""
+    """touched sectors of 32 bytes"""
     lines: Fraction = Fraction(0)
-    """of 128 bytes"""
+    """touched lines of 128 bytes"""
 
     def times(self, number: int | Fraction) -> "Touched":
-        """Return so many times as much."""
+        """Return *number* times as much."""
         return Touched(self.sectors * number, self.lines * number)
 
     def __add__(self, other: "Touched") -> "Touched":
@@ -56,16 +56,16 @@ class Touched:
 
 
 ByArray = Mapping[str, Touched]
-"""array -> what is touched of it"""
+"""array -> touched part"""
 
 
 def times(parts: ByArray, number: int | Fraction) -> ByArray:
-    """Return so many times as much of each array."""
+    """Return *number* times as much of each array."""
     return {array: each.times(number) for array, each in parts.items()}
 
 
 def total_cells(parts: Iterable[ByArray]) -> ByArray:
-    """Return what *parts* are together."""
+    """Return the sum of *parts* for each array."""
     found: dict[str, Touched] = {}
     for part in parts:
         for array, each in part.items():
@@ -74,29 +74,29 @@ def total_cells(parts: Iterable[ByArray]) -> ByArray:
 
 
 def at_least(fetched: ByArray, touched: ByArray) -> ByArray:
-    """Return *fetched*, of each array no less than what is *touched* of it."""
+    """Return *fetched*, for each array at least *touched*."""
     return {array: fetched.get(array, Touched()).at_least(each) for array, each in touched.items()}
 
 
 def at_most(parts: ByArray, touched: ByArray) -> ByArray:
-    """Return *parts*, of each array no more than what is *touched* of it."""
+    """Return *parts*, for each array at most *touched*."""
     return {array: each.at_most(touched[array]) for array, each in parts.items()}
 
 
 def touched(first: int, axes: Sequence[tuple[int, int]], width: int) -> Touched:
-    """Return the sectors and lines that a box of elements touches, of which the lowest begins at byte *first*.
+    """Return the sectors and lines that a box of elements of *width* bytes touches, the lowest one at byte *first*.
 
-    *axes* has for each axis the distance of neighbours, in bytes, and how many there are; an element has *width* bytes.
-    It is exact where runs begin at all places of a line equally often, or all at the same one, and do not overlap.
+    *axes* has the distance of neighbors in bytes and their number for each axis. The result is exact if runs do not
+    overlap and start either at all offsets of a line equally often, or all at the same one.
     """
     return Touched(_blocks(first, axes, width, SECTOR), _blocks(first, axes, width, LINE))
 
 
 def _blocks(first: int, axes: Sequence[tuple[int, int]], width: int, block: int) -> Fraction:
-    """Return how many aligned blocks of *block* bytes are touched."""
+    """Return the number of touched aligned blocks of *block* bytes."""
     run, runs, apart, end = width, 1, block, width
     for distance, number in sorted((abs(distance), number) for distance, number in axes if number > 1):
-        if runs == 1 and distance < run + block:  # no block between two of them is left out
+        if runs == 1 and distance < run + block:  # no block between two of them is skipped
             run += (number - 1) * distance
         elif distance:
             runs *= number
@@ -107,7 +107,7 @@ def _blocks(first: int, axes: Sequence[tuple[int, int]], width: int, block: int)
 
 
 def _mean(first: int, run: int, apart: int, block: int) -> Fraction:
-    """Return how many blocks a *run* of bytes touches on average that begins at *first* plus multiples of *apart*."""
+    """Return the mean number of blocks touched by a *run* of bytes that starts at *first* plus multiples of *apart*."""
     starts = range(first % apart, block, apart)
     return Fraction(sum(-(-(start + run) // block) for start in starts), len(starts))
 
@@ -121,24 +121,24 @@ def _mean(first: int, run: int, apart: int, block: int) -> Fraction:
 SET = isl.dim_type.set
 DIV = isl.dim_type.div
 NEARLY_ALL = Fraction(9, 10)
-"""of a box: cells that fill as much of it lie together"""
+"""share of a box from which on its cells count as contiguous"""
 LONG = 4
-"""blocks: of rows that are longer, what is touched at their ends does not count for much"""
+"""blocks; in longer rows, partly touched blocks at the ends are negligible"""
 FEW = 10**5
-"""elements of a box that are looked at one by one, rather than to count a union of sets by formulas"""
+"""elements of a box up to which cells are tested one by one instead of counted with formulas, for a union of sets"""
 FEWER = 2**15
-"""the same for one conjunction"""
+"""the same limit for a single conjunction"""
 
 
 class _Box(NamedTuple):
-    """The box that holds some cells, with their strides."""
+    """The strided bounding box of some cells."""
 
     whole: Touched
-    """what all of it touches"""
+    """sectors and lines of the whole box"""
     values: Sequence[range]
-    """along each axis"""
+    """values along each axis"""
     cells: int
-    """that there are in it"""
+    """number of cells in the box"""
 
     @property
     def elements(self) -> int:
@@ -154,15 +154,15 @@ class _Box(NamedTuple):
 
 
 def touched_by(cells: isl.Set, axes: Sequence[int], width: int) -> Touched:
-    """Return the sectors and lines that *cells* lie in: elements of *width* bytes, so many bytes apart along *axes*."""
+    """Return the sectors and lines touched by *cells*: elements of *width* bytes, at distances *axes* in bytes."""
     return Touched() if cells.is_empty() else _touched_by(_Set(cells), axes, width)
 
 
 def touched_by_boxes(boxes: Sequence[Box], axes: Sequence[int], width: int) -> Touched | None:
-    """Return what *boxes* of elements, which may share some, touch together; None where their strides do not tell."""
+    """Return the sectors and lines touched by the union of *boxes*; None if strides or number prevent counting."""
     try:
         return _touched_by(_Boxes(list(dict.fromkeys(boxes))), axes, width)
-    except _NotTold:
+    except _UnknownUnion:
         return None
 
 
@@ -184,7 +184,7 @@ def _box(cells: "_Set | _Boxes", axes: Sequence[int], width: int) -> _Box:
 
 
 def _by_blocks(cells: "_Set | _Boxes", axes: Sequence[int], box: _Box, size: int) -> Touched:
-    """Return what the blocks of *size* bytes touch that *cells* lie in, which are in *box*."""
+    """Return the sectors and lines of the blocks of *size* bytes that contain *cells*, which are in *box*."""
     within = [place for place, distance in enumerate(axes) if 0 < abs(distance) < size]
     nearest = min(within, key=lambda place: abs(axes[place]), default=None)
     if nearest is None or _are_rows(cells, nearest, LONG * size / abs(axes[nearest]), box):
@@ -194,45 +194,45 @@ def _by_blocks(cells: "_Set | _Boxes", axes: Sequence[int], box: _Box, size: int
 
 
 def _are_rows(cells: "_Set | _Boxes", place: int, length: float, box: _Box) -> bool:
-    """Return whether *cells* are rows without holes along the axis at *place*, at least of that *length* on average."""
+    """Return whether *cells* are rows without holes along axis *place*, with a mean length of at least *length*."""
     return not cells.have_holes and box.cells >= length * cells.without(place).number
 
 
 class _Set:
-    """Cells as isl has them."""
+    """Cells as an isl set."""
 
     def __init__(self, cells: isl.Set) -> None:
         self._cells, self._without = cells, dict[int, _Set]()
 
     @cached_property
     def values(self) -> Sequence[range]:
-        """Return the values along each axis, equally far apart."""
+        """Return the equally spaced values along each axis."""
         return values_along_each(self._cells)
 
     @cached_property
     def number(self) -> int:
-        """Return how many cells there are."""
+        """Return the number of cells."""
         cells, elements = self._cells, prod(map(len, self.values))
         if cells.is_box():
             return elements
         if cells.n_basic_set() == 1 and self.values:
-            (part,) = cells.detect_equalities().get_basic_sets()  # which leaves divisions out that say nothing new
+            (part,) = cells.detect_equalities().get_basic_sets()  # without redundant divisions
             return prod(_number_along(axes, isl.Set.from_basic_set(each), self.values) for axes, each in factors(part))
         return number_of_points(cells) if elements > FEW or not self.values else _number_in(cells, self.values)
 
     @property
     def have_holes(self) -> bool:
-        """Return whether some may be every so many of an axis."""
+        """Return whether cells may be strided along an axis."""
         return any(part.dim(DIV) for part in self._cells.get_basic_sets())
 
     def without(self, place: int) -> "_Set":
-        """Return the cells without the axis at *place*."""
+        """Return the cells projected along the axis at *place*."""
         if place not in self._without:
             self._without[place] = _Set(self._cells.project_out(SET, place, 1))
         return self._without[place]
 
     def blocks(self, place: int, distance: int, size: int) -> "_Set":
-        """Return the blocks of *size* bytes that the cells, *distance* bytes apart along that axis, begin in."""
+        """Return the blocks of *size* bytes in which cells start; *distance* is between cells along axis *place*."""
         names = [f"i{number}" for number in range(self._cells.dim(SET))]
         blocks = [*names]
         blocks[place] = f"floor(({distance}*{names[place]})/{size})"
@@ -241,7 +241,7 @@ class _Set:
 
 
 def _number_along(axes: Sequence[int], cells: isl.Set, values: Sequence[range]) -> int:
-    """Return how many of *cells* there are, which are a conjunction over some *axes*, each with its *values*."""
+    """Return the number of *cells*: a conjunction over *axes*, which have *values*."""
     if cells.is_box():
         return prod(len(values[axis]) for axis in axes)
     own = [values[axis] for axis in axes]
@@ -249,28 +249,28 @@ def _number_along(axes: Sequence[int], cells: isl.Set, values: Sequence[range]) 
 
 
 def _number_in(cells: isl.Set, values: Sequence[range]) -> int:
-    """Return how many *cells* there are, each of whose axes has *values*."""
+    """Return the number of *cells*, whose axes have *values*."""
     return int(contained(cells, np.meshgrid(*values, indexing="ij", sparse=True)).sum())
 
 
-class _NotTold(Exception):  # noqa: N818
-    """Boxes with strides, or too many of them."""
+class _UnknownUnion(Exception):  # noqa: N818
+    """Boxes with strides, or too many boxes to count."""
 
 
 class _Boxes:
-    """Cells that some boxes are together."""
+    """Cells in a union of boxes."""
 
     def __init__(self, boxes: Sequence[Box]) -> None:
         self._boxes = boxes
 
     @cached_property
     def values(self) -> Sequence[range]:
-        """Return the values along each axis, equally far apart."""
+        """Return the equally spaced values along each axis."""
         return [_hull(along) for along in zip(*self._boxes, strict=True)]
 
     @cached_property
     def number(self) -> int:
-        """Return how many cells there are, counted in the cells of the grid that the ends of boxes make."""
+        """Return the number of cells, counted on the grid formed by the ends of the boxes."""
         if len(self._boxes) == 1:
             return prod(map(len, self._boxes[0]))
         places = [
@@ -279,7 +279,7 @@ class _Boxes:
         ]
         cuts = [sorted({end for ends in along for end in ends}) for along in zip(*places, strict=True)]
         if prod(map(len, cuts)) > FEW:
-            raise _NotTold
+            raise _UnknownUnion
         grid = np.zeros([len(cut) - 1 for cut in cuts], dtype=np.bool_)
         for box in places:
             grid[
@@ -288,14 +288,14 @@ class _Boxes:
         return int(reduce(lambda left, cut: left @ np.diff(cut), reversed(cuts), grid.astype(np.int64)))
 
     have_holes = False
-    """boxes that fill themselves are asked for nothing else, and others have none"""
+    """a single box fills its bounding box, and a union of several has no strides"""
 
     def without(self, place: int) -> "_Boxes":
-        """Return the cells without the axis at *place*."""
+        """Return the cells projected along the axis at *place*."""
         return _Boxes(list(dict.fromkeys((*box[:place], *box[place + 1 :]) for box in self._boxes)))
 
     def blocks(self, place: int, distance: int, size: int) -> "_Boxes":
-        """Return the blocks of *size* bytes that the cells, *distance* bytes apart along that axis, begin in."""
+        """Return the blocks of *size* bytes in which cells start; *distance* is between cells along axis *place*."""
         found: list[Box] = []
         for box in self._boxes:
             ends = sorted(distance * end // size for end in (box[place][0], box[place][-1]))
@@ -304,11 +304,11 @@ class _Boxes:
 
 
 def _hull(ranges: Sequence[range]) -> range:
-    """Return all values from the least to the largest of *ranges*; raises where one of several leaves some out."""
+    """Return the range from the smallest to the largest value of *ranges*; raises if one of several has a stride."""
     if len(ranges) == 1:
         return ranges[0]
     if any(each.step > 1 and len(each) > 1 for each in ranges):
-        raise _NotTold
+        raise _UnknownUnion
     return range(min(each[0] for each in ranges), max(each[-1] for each in ranges) + 1)
 
 

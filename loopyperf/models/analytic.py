@@ -1,18 +1,18 @@
-"""The time of a launch by a model of runs, whose groups are dealt to cores: it ends when the last core does.
+"""Time of a launch by an analytic model: groups are distributed to cores, and the last core to finish sets the time.
 
-A run is as many warps as reside on a core at once. Where all groups do the same, the core with most of them executes
-its warps run after run, the last run with what is left. Otherwise each group g has its own cycles: c_g(ω) for a run of
-ω warps like its own, D_g for a full run. The time is
+A run is as many warps as reside on a core at once. If all groups are equal, the core with most groups executes its
+warps run after run; the last run has the remaining warps. Otherwise each group g has its own cycles: c_g(ω) for a run
+of ω warps like its own, D_g for a full run. The time is
 
     max over g of  max(E_g + D_g/γ,  S_g + c_g(ω_g)),      ω_g/|γ| = 1 + γ·(E_g − S_g)/D_g, from 1 to γ
 
-γ groups of |γ| warps reside on a core at once. S_g is when g finds a place, if all groups before it are dealt to the
-places of all cores (each takes D). E_g is what the least loaded core has to do then, if they are dealt to cores (each
-takes D/γ). Both only grow when work is added (:mod:`loopyperf.pipeline.core`). So does the time, if the
-cycles of a run do: no more work takes less time. Equal groups take what they take run after run.
+γ groups of |γ| warps reside on a core at once. S_g is the start time of g if all groups before it are distributed to
+the group slots of all cores (each takes D). E_g is the load of the least loaded core at that point if they are
+distributed to cores (each takes D/γ). Both only grow when work is added (:mod:`loopyperf.pipeline.core`). If the cycles
+of a run only grow, so does the time: more work never takes less time. Equal groups take the same time as run after run.
 
-A model that is the greatest of several sides, such as pipelines that overlap with each other, has its groups dealt by
-each side on its own: groups that are busy with different things share a core as the mean group would.
+For a model that is the maximum of several sides, such as pipelines that overlap with each other, each side distributes
+the groups on its own: groups that use different pipelines share a core like average groups.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -29,36 +29,37 @@ from loopyperf.pipeline.core import Batch, Machines
 from loopyperf.pipeline.timed_program import TimedLaunch
 
 LITTLE = 0.1
-"""of the work of the groups with the same make-up that do most: those that do less are taken as the others are"""
+"""Fraction of the work of the largest make-up (warp composition of a group) below which a make-up is modeled as the
+others."""
 CLASSES = 16
-"""make-ups that a model predicts, at most; of more, a selection spread evenly by work"""
+"""Maximum number of make-ups that a model predicts; beyond it, a selection spread evenly by work."""
 SOME = 8
-"""groups of a core: beyond that, a part of another one takes as long as by Volkov's model"""
+"""Groups per core beyond which Volkov's model gives the time of a fraction of a further group."""
 MANY = 16
-"""groups of a core: beyond that, they take about as long with equal parts of what all cores share or with other ones"""
+"""Groups per core beyond which an uneven share of the device's common resources barely changes the time."""
 ALIKE = 1e-6
-"""relative difference of numbers of groups that are the same"""
+"""Relative tolerance for equal numbers of groups."""
 Run = Callable[[int, Floats], Floats]
-"""the cycles of a run of so many groups, which need not be whole numbers, of a make-up"""
+"""Cycles of a run of groups (a possibly fractional number of them) of the make-up with a given index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The last group of a batch."""
+    """End of the last group of a batch, in cycles."""
 
     batch: Batch
     cycles: float
-    """when it ends"""
+    """Time at which it ends."""
     start: float
-    """S: when it finds a place"""
+    """S, time at which it becomes resident."""
     load: float
-    """what its core has to do then, with it"""
+    """Load of its core at that point, including the group."""
     longest: float
-    """when it ends if it is alone on its core from its start"""
+    """Time at which it ends if it is alone on its core from its start."""
 
 
 def rows_by(model: CyclesOfRun, sides: Sides | None = None) -> Rows:
-    """Return the function that gives the rows of a launch by *model*, which may be the greatest of several *sides*."""
+    """Return a function that yields the rows of a launch by *model*, which may be the maximum of several *sides*."""
 
     def rows(launch: TimedLaunch) -> Iterator[BreakdownRow]:
         yield from cost_rows(launch, analytic_cycles(model, launch, sides))
@@ -67,7 +68,7 @@ def rows_by(model: CyclesOfRun, sides: Sides | None = None) -> Rows:
 
 
 def analytic_cycles(model: CyclesOfRun, launch: TimedLaunch, sides: Sides | None = None) -> float:
-    """Return by *model* how many cycles one execution of *launch* takes, until the last core ends."""
+    """Return the cycles of one execution of *launch* by *model*, until the last core finishes."""
     if launch.are_equal:
         return _run_after_run(model, launch)
     if sides is None:
@@ -79,7 +80,7 @@ def analytic_cycles(model: CyclesOfRun, launch: TimedLaunch, sides: Sides | None
 
 
 def _run_after_run(model: CyclesOfRun, launch: TimedLaunch) -> float:
-    """Return how many cycles the core with most groups takes, which are alike."""
+    """Return the cycles of the core with most groups, all of which are equal."""
     at_once, every = launch.execution.concurrent_warps, launch.execution.total_warps
     full, last = divmod(every, at_once)
     runs = [warps for warps in (at_once, last) if warps]
@@ -91,7 +92,7 @@ def _run_after_run(model: CyclesOfRun, launch: TimedLaunch) -> float:
 
 
 def _by_sides(sides: Sides, demands: Sequence[LaunchDemand], size: int) -> list[Run]:
-    """Return the sides but those that another one exceeds whatever the group."""
+    """Return the sides that no other side bounds from above for every make-up."""
     found = [sides(demand) for demand in demands]
     lines = {
         tuple(each.get(name, (0.0, 0.0)) for each in found): None
@@ -107,24 +108,24 @@ def _is_below(line: Sequence[tuple[float, float]], other: Sequence[tuple[float, 
 
 # }}}
 
-# {{{ groups dealt to cores
+# {{{ distribution of groups to cores
 
 
 class Dealt:
-    """The groups of a launch, dealt by what the runs of a model, or of one side of it, take."""
+    """The groups of a launch, distributed to cores by the run time of a model or of one of its sides."""
 
     def __init__(self, run: Run, launch: TimedLaunch) -> None:
-        """Deal the groups of *launch*, whose runs take what *run* tells."""
+        """Distribute the groups of *launch*; *run* returns the cycles of a run."""
         self.run, self.batches = run, launch.batches
         self.cores, self.at_once = launch.device.needed("cores"), launch.execution.concurrent_groups
         every = [run(make_up, np.array([1.0, self.at_once])) for make_up in range(len(self.batches.make_ups))]
         self.alone = [float(each[0]) for each in every]
-        """make-up -> cycles of one group"""
+        """Make-up -> cycles of one group."""
         self.loads = [float(each[1]) / self.at_once for each in every]
-        """make-up -> cycles of a group on a core that has as many as find a place: D/γ"""
+        """Make-up -> cycles per group on a fully occupied core: D/γ."""
 
     def endings(self, order: Sequence[Batch]) -> list[Ending]:
-        """Return when the last group of each batch ends."""
+        """Return the end of the last group of each batch."""
         places, cores = Machines(self.cores * self.at_once), Machines(self.cores)
         own = np.array([batch.value(self.loads) for batch in order])
         of_places = zip((self.at_once * own).tolist(), order, strict=True)
@@ -138,16 +139,16 @@ class Dealt:
         return [Ending(batch, *each) for batch, *each in zip(order, *columns, strict=True)]
 
     def ending(self, order: Sequence[Batch]) -> Ending:
-        """Return the group that ends last."""
+        """Return the end of the group that ends last."""
         return max(self.endings(order), key=lambda each: each.cycles)
 
     @property
     def last(self) -> Ending:
-        """Return the group that ends last in the execution that takes longest."""
+        """Return the end of the last group in the longest execution."""
         return max((self.ending(order) for _, order in self.batches.orders), key=lambda each: each.cycles)
 
     def _cycles(self, order: Sequence[Batch], groups: Floats) -> Floats:
-        """Return c of a group of each batch, beside whom so many reside on its core."""
+        """Return c for a group of each batch, given how many *groups* reside on its core, itself included."""
         every = {make_up: self.run(make_up, groups) for make_up in {m for b in order for m in (b.light, b.mean)}}
         low, high = (
             np.array([every[make_up][at] for at, make_up in enumerate(make_ups)])
@@ -159,19 +160,19 @@ class Dealt:
 # }}}
 
 
-# {{{ models of uniform groups
+# {{{ groups that differ, by models of uniform groups
 
 
 class UnlikeGroups:
-    """The groups of a launch that differ, by a model that tells how long a core takes with groups that are alike.
+    """The groups of a launch that differ, timed by a model of a core whose groups are equal.
 
-    They are dealt to cores as by Volkov's model. A core that has to do L by that model, of which L_i in groups like i,
-    takes the mean of what it takes with groups like i alone, as many as are to do L, weighted by L_i. So work that is
-    added anywhere adds to the time.
+    The groups are distributed to cores as in Volkov's model. Let L be the load of a core by that model, and L_i its
+    part in groups like i. The core takes the mean, weighted by L_i, of the model's times for cores that have only
+    groups like i, in the number that makes the load L. So added work anywhere adds to the time.
     """
 
     def __init__(self, launch: TimedLaunch, cycles: Callable[[TimedLaunch], float]) -> None:
-        """Take the *launch*, and the *cycles* of one execution of a launch of groups that are alike."""
+        """Distribute the groups of *launch*; *cycles* returns the cycles of an execution of equal groups."""
         self.launch, self.cycles_of = launch, cycles
         self.dealt = cached_for_launch(launch.evenly, _dealt_by_volkov)
         self._known: dict[tuple[Hashable, ...], float] = {}
@@ -188,9 +189,9 @@ class UnlikeGroups:
         self.shares = {make_up: totals[make_up] / work for make_up in some}
 
     def cycles(self) -> float:
-        """Return how many cycles an execution of the launch takes.
+        """Return the cycles of one execution of the launch.
 
-        That is no less than with its work spread evenly over all cores, nor than its longest group alone.
+        They are at least those of its work spread evenly over all cores, and of its longest group alone.
         """
         orders, every = self.launch.batches.orders, self.launch.batches.executions
         endings = [(times, self.dealt.endings(order)) for times, order in orders]
@@ -206,11 +207,11 @@ class UnlikeGroups:
         return max(busy, sum(times * self._alone(each, pace) for times, each in last) / every)
 
     def _alone(self, last: Ending, pace: float) -> float:
-        """Return when the longest warp of the group ends that is the last of a batch.
+        """Return the end of the longest warp in the last group of a batch.
 
-        *pace* is how long the model takes for what is before it, over how long Volkov's model does.
+        *pace* is the model's time for the preceding work divided by that of Volkov's model.
         """
-        if 2 * last.longest < self.mean:  # others decide
+        if 2 * last.longest < self.mean:  # other groups set the time
             return 0.0
         alone = [0.0] * len(self.dealt.loads)
         for make_up in (last.batch.light, last.batch.mean):
@@ -218,14 +219,14 @@ class UnlikeGroups:
         return pace * last.start + last.batch.most(alone)
 
     def _busy(self, launch: TimedLaunch, load: float) -> float:
-        """Return how long a core takes that has to do that much."""
+        """Return the cycles of a core with the given load."""
         return sum(
             share * self._of(launch, make_up, load / self.dealt.loads[make_up])
             for make_up, share in self.shares.items()
         )
 
     def _of(self, launch: TimedLaunch, make_up: int, groups: float) -> float:
-        """Return how long so many groups of a make-up take, which need not be a whole number."""
+        """Return the cycles of a possibly fractional number of groups of a make-up."""
         low = floor(groups * (1 + ALIKE))
         part = max(0.0, groups - low)
         found = self._of_whole(launch, make_up, low)
@@ -246,7 +247,7 @@ class UnlikeGroups:
 
 
 def _warps(launch: TimedLaunch) -> Hashable:
-    """Return what the warps of groups that are alike execute, each in its place, and on average."""
+    """Return the programs of equal groups' warps, in order, and the shares of the programs."""
     shares: dict[int, float] = {}
     for program, share in launch.shares.items():
         shares[launch.first[program]] = shares.get(launch.first[program], 0.0) + share
@@ -260,24 +261,24 @@ def _dealt_by_volkov(launch: TimedLaunch) -> Dealt:
 
 # }}}
 
-# {{{ the core that ends last
+# {{{ the core that finishes last
 
 
 def on_last_core(rows: Rows) -> Rows:
-    """Return the function that gives the *rows* of a launch for the core that ends last."""
+    """Return a function that yields the *rows* of a launch for the core that finishes last."""
     return lambda launch: rows(last_core(launch))
 
 
 def last_core(launch: TimedLaunch) -> TimedLaunch:
-    """Return *launch* as the core that ends last sees it: with as many groups like its last one as keep it as busy.
+    """Return *launch* as the core that finishes last executes it: groups like its last one, as many as make its load.
 
-    Where all groups do the same, that is the launch itself.
+    If all groups are equal, return the launch itself.
     """
     return launch if launch.are_equal else cached_for_launch(launch, _last_core)
 
 
 def cost_rows(launch: TimedLaunch, cycles: float) -> Iterator[BreakdownRow]:
-    """Yield what a launch of so many *cycles* costs: each instruction on the busiest pipeline, and the rest."""
+    """Yield the cost of a launch of *cycles* cycles: each instruction on the busiest pipeline, then the latency."""
     core = last_core(launch)
     if core is not launch:
         busy = max(cached_for_launch(core, LaunchDemand).busy.values(), default=0.0) * launch.warps_per_group

@@ -1,4 +1,4 @@
-"""Performance models: arithmetic on counts, graphs, devices and samples. :data:`MODELS` has all of them by name."""
+"""Catalog of the performance models; :data:`MODELS` maps names to models."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -21,125 +21,143 @@ WFG_SEES: frozenset[Aspect] = frozenset(
 GPUMECH_SEES: frozenset[Aspect] = frozenset({"latency of memory", "divergent warps", "scheduler"})
 
 LEARNED = "learned"
-"""the model that corrects another one"""
+"""Name of the model that corrects another model's prediction."""
 
 MODELS: Mapping[str, Model] = {
     each.name: each
     for each in (
         FittedModel(
             name="linear",
-            summary="weighted sum of counts, nothing overlaps (Stevens and Klöckner)",
+            summary="weighted sum of counts; nothing overlaps (Stevens and Klöckner)",
             time=linear_time,
             is_weighted_sum=True,
         ),
         FittedModel(
             name="overlap",
-            summary="weighted counts or pipelines, a smooth maximum of those that overlap",
+            summary="weighted counts or pipeline times; a smooth maximum of those that overlap",
             time=overlap_time,
         ),
         DeviceModel(
             name="roofline",
-            summary="the busiest pipeline decides, everything else overlaps (Williams)",
+            summary="the busiest pipeline sets the time; everything else overlaps (Williams)",
             rows=rows_by(roofline.cycles, busy_sides),
             sees=ROOFLINE_SEES,
         ),
         DeviceModel(
             name="volkov",
-            summary="the roofline over the occupancy: one warp's latency hides all others (Volkov)",
+            summary="roofline limited by occupancy and the latency of one warp (Volkov)",
             rows=rows_by(volkov.cycles, volkov.sides),
             sees=VOLKOV_SEES,
         ),
         DeviceModel(
             name="transit",
-            summary="warps that compute ask, memory serves those that wait (Li)",
+            summary="balance between warps that compute and warps that wait for memory (Li)",
             rows=rows_by(transit.cycles, transit.sides),
             sees=frozenset({*ROOFLINE_SEES, "latency of computation", "latency of memory"}),
         ),
         DeviceModel(
             name="mwp-cwp",
-            summary="periods of computation and requests, in three cases (Hong and Kim)",
+            summary="memory and computation warp parallelism, in three cases (Hong and Kim)",
             rows=rows_by(mwp_cwp.cycles),
             sees=MWP_CWP_SEES,
         ),
         DeviceModel(
             name="mwp-cwp-corrected",
-            summary="MWP-CWP with the latency of computation, the greatest of its cases (Lemeire)",
+            summary="MWP-CWP with computation latency; maximum of its cases (Lemeire)",
             rows=rows_by(partial(mwp_cwp.cycles, corrected=True)),
             sees=MWP_CWP_SEES | LATENCIES_AND_ILP,
         ),
         DeviceModel(
             name="wfg",
-            summary="a warp's way through its blocks and memory operations (Baghsorkhi)",
+            summary="work flow graph of a warp: computation blocks and memory operations (Baghsorkhi)",
             rows=rows_by(wfg.cycles),
             sees=WFG_SEES,
         ),
         DeviceModel(
             name="wfg-corrected",
-            summary="the work flow graph with what computation hides counted once (Lemeire)",
+            summary="work flow graph that counts hidden computation once (Lemeire)",
             rows=rows_by(partial(wfg.cycles, corrected=True)),
             sees=WFG_SEES,
         ),
         DeviceModel(
             name="gpumech-rr",
-            summary="intervals between stalls, warps in turn (Huang)",
+            summary="intervals between stalls, round-robin scheduling (Huang)",
             rows=rows_by(partial(gpumech.cycles, policy="rr")),
             sees=GPUMECH_SEES,
         ),
         DeviceModel(
             name="gpumech-rr-corrected",
-            summary="intervals between stalls, warps in turn, one instruction a cycle (Lemeire)",
+            summary="intervals between stalls, round-robin scheduling, one issue per cycle (Lemeire)",
             rows=rows_by(partial(gpumech.cycles, policy="rr", corrected=True)),
             sees=GPUMECH_SEES,
         ),
         DeviceModel(
             name="gpumech-gto",
-            summary="intervals between stalls, the oldest warp first (Huang)",
+            summary="intervals between stalls, greedy-then-oldest scheduling (Huang)",
             rows=rows_by(partial(gpumech.cycles, policy="gto")),
             sees=GPUMECH_SEES,
         ),
         DeviceModel(
             name="gpuperf",
-            summary="computation, serialization and memory, and what overlaps of them (Sim)",
+            summary="computation, serialization and memory time, less their overlap (Sim)",
             rows=on_last_core(gpuperf_rows.gpuperf_rows),
             notes=gpuperf_rows.gpuperf_notes,
             sees=frozenset({*LATENCIES_AND_ILP, "divergent warps"}),
         ),
         DeviceModel(
             name="pipeline",
-            summary="a simulated core executes the machine graph (Cornelis; Lemeire)",
+            summary="simulation of one core that executes the machine graph (Cornelis; Lemeire)",
             rows=pipeline.pipeline_rows,
             notes=pipeline.simulation_notes,
             sees=frozenset(ASPECTS),
         ),
         SampledModel(
             name="sampled",
-            summary="the first groups are run, the others take as long for as much work (Dao)",
+            summary="times the first groups on the device and scales to all groups by work (Dao)",
         ),
         RegressionModel(
             name=LEARNED,
-            summary="what another model leaves over, learned from features of measured kernels (Dao)",
+            summary="regression of another model's error on features of measured kernels (Dao)",
         ),
     )
 }
+"""All performance models: name -> model.
 
+Each name is a value of ``model=``. Each model has a ``name``, a one-line ``summary`` and ``needs``, the set of inputs
+it requires besides the kernel: ``"fit"``, ``"device"`` or ``"samples"``.
+
+Examples
+--------
+>>> import loopyperf as lpp
+>>> lpp.MODELS["roofline"].needs
+frozenset({'device'})
+>>> sorted(lpp.MODELS)[:4]
+['gpumech-gto', 'gpumech-rr', 'gpumech-rr-corrected', 'gpuperf']
+"""
 
 DEVICE_MODELS: Mapping[str, DeviceModel] = {
     name: model for name, model in MODELS.items() if isinstance(model, DeviceModel)
 }
-"""those that know the device"""
+"""The models that predict from device parameters: name -> model."""
 
 
 def find_model(name: str) -> Model:
-    """Return the model called *name*; raises :class:`UnknownModelError` listing those there are."""
+    """Return the model *name*.
+
+    :raises UnknownModelError: if there is no such model.
+    """
     if name not in MODELS:
-        raise UnknownModelError(f"unknown model {name!r}; there are: {', '.join(MODELS)}")
+        raise UnknownModelError(f"unknown model {name!r}; choose one of: {', '.join(MODELS)}")
     return MODELS[name]
 
 
 def find_fitted_model(name: str) -> FittedModel:
-    """Return the fitted model called *name*; raises :class:`UnknownModelError` for one that no fit can be of."""
+    """Return the fitted model *name*.
+
+    :raises UnknownModelError: if there is no such model, or if it has no weights to fit.
+    """
     model = find_model(name)
     if not isinstance(model, FittedModel):
         fitted = ", ".join(each.name for each in MODELS.values() if isinstance(each, FittedModel))
-        raise UnknownModelError(f"the model {name!r} is not fitted to measurements; those that are: {fitted}")
+        raise UnknownModelError(f"model {name!r} has no weights to fit; choose one of: {fitted}")
     return model

@@ -1,8 +1,8 @@
-"""What the warps of a launch ask of a core, on average: what the analytic models are told of a kernel.
+"""Demand of an average warp of a launch: the input of the analytic models.
 
-Memory is what leaves the core by way of global and private memory: the accesses of local memory count as computation,
-as MWP-CWP and the WFG model have it. Where warps are of several kinds, sums are means over all of them, and Λapp is the
-mean, over the groups, of the warp that takes longest.
+Memory means accesses beyond the core, to global and private memory; local memory accesses count as computation, as in
+MWP-CWP and the WFG model. With several warp classes, sums are means over all warps, and Λapp is the mean, over groups,
+of the longest warp.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,31 +23,31 @@ from loopyperf.pipeline.timed_graph import Timed, TimedGraph
 from loopyperf.pipeline.timed_program import TimedLaunch, TimedWarps
 
 MEMORY = (MemorySpace.GLOBAL, MemorySpace.PRIVATE)
-"""the subsystems of a machine graph whose instructions ask for memory beyond the core"""
+"""Subsystems of a machine graph whose instructions access memory beyond the core."""
 
 
 Made = TypeVar("Made")
 
 
 def cached_for_launch(launch: TimedLaunch, make: Callable[[TimedLaunch], Made]) -> Made:
-    """Return what *make* makes of *launch*: made when it is first asked for, whichever model asks."""
+    """Return ``make(launch)``, computed on first use and cached for all models."""
     if make not in launch.made:
         launch.made[make] = make(launch)
     return launch.made[make]
 
 
 class LaunchDemand(WarpDemand):
-    """What one warp of a launch asks of a core, on average over all of them (a :class:`WarpDemand`)."""
+    """Demand of one warp of a launch, averaged over all warps or over those of one group (a :class:`WarpDemand`)."""
 
     def __init__(self, launch: TimedLaunch, group: MakeUp | None = None) -> None:
-        """Take the launch, or the warps of one *group* of it; each quantity is computed on first use."""
+        """Use the warps of *launch*, or of one *group* of it; quantities are computed on first use."""
         self.launch, self.group = launch, group
         size = launch.warps_per_group
         self.shares = launch.shares if group is None else {program: each / size for program, each in group.items()}
 
     @cached_property
     def warps_per_group(self) -> int:
-        """Return how many warps meet at a barrier."""
+        """Return the number of warps that synchronize at a barrier."""
         return self.launch.warps_per_group
 
     @cached_property
@@ -59,7 +59,7 @@ class LaunchDemand(WarpDemand):
 
     @cached_property
     def busy(self) -> Mapping[str, float]:
-        """Return pipeline -> the cycles that a warp keeps it busy, Σλ, and those in which its instructions issue."""
+        """Return pipeline -> busy cycles of a warp, Σλ, including the start of its group and the issue limit."""
         found = self._busy(lambda _: True)
         if self.launch.start is not None:
             found[START] = float(self.launch.start.issue)
@@ -68,7 +68,7 @@ class LaunchDemand(WarpDemand):
         return found
 
     def _busy(self, is_counted: Callable[[Instruction], bool]) -> dict[str, float]:
-        """Return pipeline -> the cycles that some instructions of a warp keep it busy."""
+        """Return pipeline -> busy cycles of the warp's instructions for which *is_counted* is true."""
         found: dict[str, float] = {}
         for executions, instruction, times in self.launch.executed(self.shares):
             for time in times if is_counted(instruction) else ():
@@ -77,12 +77,12 @@ class LaunchDemand(WarpDemand):
 
     @cached_property
     def memory_subsystems(self) -> frozenset[str]:
-        """Return the pipelines that accesses of global and private memory take."""
+        """Return the pipelines that accesses of global and private memory use."""
         return frozenset(self._busy(is_memory))
 
     @cached_property
     def compute(self) -> Share:
-        """Return all instructions but barriers and those of :attr:`memory`, as if one pipeline executed them."""
+        """Return all instructions except barriers and :attr:`memory`, as if one pipeline executed them."""
         counted = [
             (executions, instruction, times)
             for executions, instruction, times in self.launch.executed(self.shares)
@@ -93,14 +93,14 @@ class LaunchDemand(WarpDemand):
 
     @cached_property
     def memory(self) -> Share:
-        """Return the accesses of global and private memory; their Σλ are those of the busiest of its levels."""
+        """Return the accesses of global and private memory; their Σλ is that of the busiest level."""
         counted = [each for each in self.launch.executed(self.shares) if is_memory(each[1])]
         busiest = max(self._busy(is_memory).values(), default=0.0)
         return Share(sum(executions for executions, _, _ in counted), busiest, lambda: _waited(counted))
 
     @cached_property
     def barriers(self) -> float:
-        """Return αsync."""
+        """Return αsync, the number of barriers."""
         return sum(
             executions for executions, each, _ in self.launch.executed(self.shares) if each.kind == Opcode.BARRIER
         )
@@ -111,7 +111,7 @@ class LaunchDemand(WarpDemand):
 
     @cached_property
     def latency(self) -> float:
-        """Return Λapp, in cycles: that of a warp alone in its partition of the core."""
+        """Return Λapp, in cycles: the latency of a warp alone in its partition of the core."""
         latency = cached_for_launch(self.launch, _latencies)
         if self.group is not None:
             return max(latency(program) for program in self.group)
@@ -119,10 +119,11 @@ class LaunchDemand(WarpDemand):
         return fmean(max(map(latency, order[first : first + size])) for first in range(0, len(order), size))
 
     def longest(self, least: float) -> float:
-        """Return how long the kind of warps that takes longest takes alone, in cycles, or *least* if that is more.
+        """Return the longest latency of a warp alone over all warp classes, in cycles, but at least *least*.
 
-        The launch takes no less. Raises :class:`GraphError` as
-        :func:`loopyperf.pipeline.warp_latency` does.
+        This is a lower bound of the launch's time.
+
+        :raises GraphError: as :func:`loopyperf.pipeline.warp_latency`.
         """
         for program in dict.fromkeys(self.launch.first[program] for program in self.shares):
             warp = self.launch.programs[program].timed_graph
@@ -132,12 +133,12 @@ class LaunchDemand(WarpDemand):
 
     @cached_property
     def work_flows(self) -> Sequence[tuple[float, WorkFlow]]:
-        """Return the work flow of each kind of warps, with its share of them."""
+        """Return the work flow of each warp class, with its share of the warps."""
         return [(share, _work_flow(program)) for share, program in self.launch.shared(self.shares)]
 
     @cached_property
     def intervals(self) -> Sequence[Interval]:
-        """Return the intervals of GPUMech, of all kinds of warps, each with its share."""
+        """Return the intervals of GPUMech for all warp classes, weighted by their shares."""
         found: list[Interval] = []
         for share, program in self.launch.shared(self.shares):
             graph = program.graph
@@ -150,12 +151,12 @@ class LaunchDemand(WarpDemand):
 
 
 def of_groups(launch: TimedLaunch) -> tuple[LaunchDemand, ...]:
-    """Return what a warp asks of a core, on average over a group, for each make-up of the groups of *launch*."""
+    """Return the demand of an average warp of each group make-up (warp composition) of *launch*."""
     return tuple(LaunchDemand(launch, each) for each in launch.batches.make_ups)
 
 
 def _latencies(launch: TimedLaunch) -> Callable[[int], float]:
-    """Return what tells how long a warp takes alone in its partition that executes a program."""
+    """Return a function that returns the latency of a program's warp alone in its partition, in cycles."""
 
     known: dict[int, float] = {}
 
@@ -170,32 +171,32 @@ def _latencies(launch: TimedLaunch) -> Callable[[int], float]:
 
 
 def is_floating_point(instruction: Instruction) -> bool:
-    """Return whether an instruction is arithmetic of floating-point numbers, which a kernel is for."""
+    """Return whether an instruction is floating-point arithmetic with active lanes."""
     return instruction.dtype.startswith("f") and instruction.kind in ARITHMETIC and not instruction.is_idle
 
 
 def is_memory(instruction: Instruction) -> bool:
-    """Return whether an instruction of a machine graph asks for memory beyond the core."""
+    """Return whether an instruction of a machine graph accesses memory beyond the core."""
     return instruction.subsystem in MEMORY and not instruction.is_idle
 
 
 def _single(instruction: Instruction, times: Sequence[Timed]) -> Lambdas:
-    """Return the latencies of *instruction* as if the pipeline that it takes longest were the only one."""
+    """Return the latencies of *instruction* as if it only used the pipeline that it occupies longest."""
     return waited_for(instruction, Lambdas(_issue(times), max(each.completion for each in times)))
 
 
 def _issue(times: Sequence[Timed]) -> float:
-    """Return λ of an instruction on the pipeline that it takes longest."""
+    """Return λ of an instruction on the pipeline that it occupies longest."""
     return float(max(each.issue for each in times))
 
 
 def _waited(counted: Iterable[tuple[float, Instruction, Sequence[Timed]]]) -> float:
-    """Return ΣΛ of instructions that are executed so often, of stores Σλ."""
+    """Return ΣΛ of the executed instructions (for stores, Σλ)."""
     return sum(executions * float(_single(each, times).completion) for executions, each, times in counted)
 
 
 def _one_after_the_other(warp: TimedGraph) -> float:
-    """Return how long a warp takes whose instructions wait for each other, in cycles: none takes longer."""
+    """Return the cycles of a warp if each instruction waits for the one before: an upper bound of its latency."""
     return sum(
         number * float(max(lambdas.issue, lambdas.completion))
         for number, lambdas in zip(warp.runs, warp.lambdas, strict=True)
@@ -203,7 +204,7 @@ def _one_after_the_other(warp: TimedGraph) -> float:
 
 
 def _work_flow(program: TimedWarps) -> WorkFlow:
-    """Return the work flow of a machine graph, with the mean latencies of each node."""
+    """Return the work flow of a machine graph, with mean latencies of each node."""
     graph, timed = program.graph, program.times
     flow = work_flow_graph(graph, MEMORY)
     nodes: list[FlowNode] = []

@@ -1,4 +1,4 @@
-"""The fitted cost models: linear, and with overlap of memory accesses and arithmetic.
+"""Fitted cost models: linear, and with overlap of memory accesses and arithmetic.
 
 The linear model:
 
@@ -9,18 +9,19 @@ unit, fitted to measurements of the device. Nothing overlaps: every operation is
 
 J. D. Stevens and A. Klöckner, A Unified, Hardware-Fitted, Cross-GPU Performance Model, section 2.
 
-The overlap model: what goes on at the same time takes as long as a smooth maximum of its parts.
+The overlap model: concurrent activities take a smooth maximum of their times.
 
     T = Σ_{i alone} wᵢ xᵢ + (Σ_s m_sᵖ)^(1/p),        m_s = Σ_{i on side s} wᵢ xᵢ,        w ≥ 0, p ≥ 1
 
-Columns i have amounts xᵢ (counts, or the seconds that a device's pipelines are busy) and weights wᵢ. Launches and
-work-groups stand alone; everything else is on a side, and the sides overlap. At p = 1 it is the linear model, for
-p → ∞ a roofline. Of counts there are two sides, memory and what is on the chip; of pipelines each is its own.
+Columns i have amounts xᵢ (counts, or busy seconds of a device's pipelines) and weights wᵢ. Launches and work-groups
+overlap with nothing; every other column is on a side, and the sides overlap. p = 1 is the linear model, p → ∞ a
+roofline. Counts have two sides, memory and on chip; with pipelines, each pipeline is a side.
 
 T is homogeneous of degree 1 in the costs wᵢ xᵢ, so that by Euler's theorem it is the sum of each cost times its
-derivative, (m_s/M)^(p − 1) for M the smooth maximum: these are the rows, and the gradient that weights are fitted with.
+derivative, (m_s/M)^(p − 1) for M the smooth maximum: these products are the rows, and the derivatives give the
+gradient for fitting the weights.
 
-It is the smooth maximum that Stevens and Klöckner leave to future work.
+Stevens and Klöckner leave this smooth maximum to future work.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +38,7 @@ from loopyperf.models.workload import FURTHER_LAUNCHES, LAUNCHES, START, shown
 def linear_time(fit: Fitted, shares: Shares) -> ModelTime:
     """Return Σ weight · count in seconds, one row for each property and source in *shares*.
 
-    Properties without a weight are taken as free, and named.
+    Properties without a weight cost 0 and are listed in ``unfitted``.
     """
     weights = fit.weights
     charged = [
@@ -52,7 +53,7 @@ def linear_time(fit: Fitted, shares: Shares) -> ModelTime:
 
 
 def unfitted(weights: Weights, shares: Shares) -> tuple[str, ...]:
-    """Return the properties of which there are some in *shares*, but which have no weight."""
+    """Return the properties with nonzero counts in *shares* that have no weight."""
     return tuple(name for name, parts in shares.items() if name not in weights and _occurs(parts.values()))
 
 
@@ -61,19 +62,19 @@ def _occurs(counts: Iterable[Count]) -> bool:
 
 
 ALONE = (LAUNCHES, FURTHER_LAUNCHES, "work-groups", START)
-"""columns that overlap with nothing"""
+"""Columns that overlap with nothing."""
 MEMORY = ("global ",)
-"""how the names of counts begin that are on the side of memory"""
+"""Prefixes of the counts on the memory side."""
 DESCRIBED = 1.0
-"""weight of a pipeline that takes what it is described to take"""
+"""Weight of a pipeline that takes exactly its modeled time."""
 
 Floats = NDArray[np.float64]
 
 
 def side(column: str, basis: Basis) -> str | None:
-    """Return the side that *column* is on, None where it stands alone.
+    """Return the side of *column*, None if it overlaps with nothing.
 
-    Of a pipeline it is what stands before the colon: ``"L1: private"`` and ``"L1: global"`` are one side.
+    The side of a pipeline is the part before the colon: ``"L1: private"`` and ``"L1: global"`` are on one side.
     """
     if column in ALONE:
         return None
@@ -84,18 +85,18 @@ def side(column: str, basis: Basis) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Overlapped:
-    """Times of rows of costs, and what each cost has in them."""
+    """Times of rows of costs, and their derivatives."""
 
     seconds: Floats
-    """T, one for each row"""
+    """T of each row."""
     factors: Floats
-    """(rows × columns): what a cost times it is what it has in T; also the derivative of T to the cost"""
+    """(rows × columns): ∂T/∂cost; a cost times its factor is its part of T."""
     by_sharpness: Floats
-    """∂T/∂p, in seconds, one for each row"""
+    """∂T/∂p of each row, in seconds."""
 
 
 def overlapped(costs: Floats, sides: Sequence[str | None], sharpness: float) -> Overlapped:
-    """Return the times of *costs* (rows × columns, in seconds, not negative) on *sides*, one for each column.
+    """Return the times of *costs* (rows × columns, in seconds, not negative); *sides* has one entry for each column.
 
     *sharpness* is p, at least 1.
     """
@@ -117,7 +118,7 @@ def overlapped(costs: Floats, sides: Sequence[str | None], sharpness: float) -> 
 
 
 def _belonging(sides: Sequence[str | None]) -> tuple[NDArray[np.bool_], Floats]:
-    """Return which columns stand alone, and 1 for each other one (rows) at its side (columns), else 0."""
+    """Return a mask of the columns without a side, and a (columns × sides) matrix that maps columns to sides."""
     names = sorted({each for each in sides if each is not None})
     belongs = np.zeros((len(sides), len(names)))
     for column, each in enumerate(sides):
@@ -127,10 +128,11 @@ def _belonging(sides: Sequence[str | None]) -> tuple[NDArray[np.bool_], Floats]:
 
 
 def curvatures(costs: Floats, sides: Sequence[str | None], sharpness: float, found: Overlapped) -> Floats:
-    """Return ∂²T/∂cᵢ² of each of *costs* (rows × columns), of which :func:`overlapped` has *found* T, in 1/seconds.
+    """Return ∂²T/∂cᵢ² for each of *costs* (rows × columns), in 1/seconds; *found* is their :func:`overlapped`.
 
-    It is (p − 1) F (1 − F m/M)/m with F = (m/M)^(p − 1), and 0 of what stands alone. For 1 < p < 2 it grows without
-    limit as m goes to 0; at m = 0, 0 is returned. M is added up from its parts: T less what stands alone would cancel.
+    It is (p − 1) F (1 − F m/M)/m with F = (m/M)^(p − 1), and 0 for columns without a side. For 1 < p < 2 it diverges as
+    m goes to 0; at m = 0, 0 is returned. M is summed from its parts because T minus the columns without a side would
+    cancel.
     """
     alone, belongs = _belonging(sides)
     parts = costs @ belongs @ belongs.T
@@ -145,7 +147,7 @@ def curvatures(costs: Floats, sides: Sequence[str | None], sharpness: float, fou
 def overlap_time(fit: Fitted, shares: Shares) -> ModelTime:
     """Return T in seconds, with the part of each column and source in *shares*.
 
-    Counts without a weight are taken as free, pipelines without one as they are described; both are named.
+    Counts without a weight cost 0, pipelines without a weight take their modeled time; ``unfitted`` lists both.
     """
     weights = fit.weights if fit.basis == "counts" else {**dict.fromkeys(shares, DESCRIBED), **fit.weights}
     charged = [
@@ -165,40 +167,40 @@ def overlap_time(fit: Fitted, shares: Shares) -> ModelTime:
     return ModelTime(seconds, Breakdown(tuple(table)), unfitted(fit.weights, shares), columns=columns)
 
 
-# {{{ how a fitted model's answer depends on what was fitted
+# {{{ sensitivity of a fitted model to its fit
 #
 # The times of many kernels at once, and their derivatives.
 
 
 Amounts = Mapping[str, float]
-"""column -> how much of it a kernel has"""
+"""Column -> amount in a kernel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """Times of some kernels, and by how much what was fitted changes them."""
+    """Predicted times of kernels, and their derivatives by the fitted parameters."""
 
     seconds: Floats
-    """predicted, one for each kernel"""
+    """Predicted time of each kernel."""
     gradient: Floats
-    """(kernels × parameters): ∂ln T by each weight, in the fit's order, then by the sharpness"""
+    """(kernels × parameters): ∂ln T by each weight, in the fit's order, then by the sharpness."""
     columns: tuple[str, ...]
-    """all that costs something: those with a weight, in the fit's order, then pipelines without one"""
+    """Columns that have a cost: those with a weight, in the fit's order, then pipelines without one."""
     shares: Floats
-    """(kernels × columns): ∂ln T by the logarithm of each cost; they add up to 1"""
+    """(kernels × columns): ∂ln T by the logarithm of each cost; each row adds up to 1."""
 
 
 def sensitivity(fit: Fitted, kernels: Sequence[Amounts]) -> Sensitivity:
-    """Return the times of *kernels* by *fit*, linear or overlap, with their derivatives."""
+    """Return the times of *kernels* by *fit* (linear or overlap) and their derivatives."""
     names = tuple(dict.fromkeys(name for kernel in kernels for name in kernel))
     amounts = np.array([[kernel.get(name, 0) for name in names] for kernel in kernels], dtype=np.float64)
     return sensitivity_of(fit, names, amounts.reshape(len(kernels), len(names)))
 
 
 def sensitivity_of(fit: Fitted, names: Sequence[str], amounts: Floats) -> Sensitivity:
-    """Return the same of kernels that have *amounts* (kernels × names) of the columns called *names*.
+    """Return the times and derivatives for *amounts* (kernels × names) of the columns *names*.
 
-    Counts without a weight are free, pipelines without one take what is described. The logarithm is that of the
+    Counts without a weight cost 0, pipelines without a weight take their modeled time. The logarithm is that of the
     magnitude: a plain linear fit may predict a time below 0.
     """
     columns = tuple(fit.weights)

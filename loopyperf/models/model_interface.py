@@ -1,4 +1,4 @@
-"""What a model is to those who ask it: a name, what it needs, and its answer, a time with its rows."""
+"""Interface of the models: a name, the inputs that a model needs, and its result, a time with a breakdown."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,25 +16,26 @@ from loopyperf.models.workload import LATENCY, LAUNCHES, START, Aspect
 from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
 from loopyperf.units import duration
 
-# {{{ from the cycles of each launch to the time of the kernel, with the rows that it is the sum of
+# {{{ from the cycles of each launch to the time and breakdown of the kernel
 
 
 Rows = Callable[[TimedLaunch], Iterable[BreakdownRow]]
-"""what all executions of a launch cost, in seconds"""
+"""Breakdown rows of a launch, in seconds, over all its executions."""
 Notes = Callable[[TimedLaunch], Iterable[str]]
-"""what a model assumes of a launch, in sentences"""
+"""Notes on what a model assumes about a launch."""
 LAUNCH_COST = "launch overhead of "
-"""how a note begins that says that nothing is known of that"""
+"""Prefix of the note on an unknown launch overhead."""
 MOST = 0.5
-"""of the time: where more rests on assumed numbers, an answer has the time that stated ones alone tell"""
+"""Share of the time above which assumed parameters trigger a note with the lower bound from known parameters."""
 
 
 def kernel_time(kernel: TimedProgram, rows_of: Rows, rows_notes: Notes, sees: Collection[Aspect]) -> ModelTime:
-    """Return how long *kernel* takes, in seconds, given the rows of each launch: launches add up, and cost something.
+    """Return the run time of *kernel*, in seconds: the sum over its launches, plus the launch overhead.
 
-    *rows_notes* tells what the rows of a launch assume, beyond its own notes; *sees* tells what these may be.
+    *rows_of* returns the breakdown rows of a launch, *rows_notes* the model's own notes on it. Assumed latencies are
+    noted only if the model *sees* them.
 
-    Raises :class:`MissingNumberError` for a latency that the model needs and the description of the device lacks.
+    :raises MissingNumberError: if the model needs a latency that the device parameters lack.
     """
     device = kernel.device
     rows: list[BreakdownRow] = []
@@ -64,21 +65,22 @@ def kernel_time(kernel: TimedProgram, rows_of: Rows, rows_notes: Notes, sees: Co
 
 
 def no_notes(_: TimedLaunch) -> Iterable[str]:
-    """Return no notes: for a model that assumes nothing of its own."""
+    """Return no notes, for a model without assumptions of its own."""
     return ()
 
 
 def busiest_and_rest(launch: TimedLaunch, cycles: float) -> Iterator[BreakdownRow]:
-    """Yield what a launch of so many *cycles* costs: each instruction on the busiest pipeline, and the rest.
+    """Yield the cost of a launch of *cycles* cycles: each instruction on the busiest pipeline, then the latency.
 
-    The rest is the time in which results are waited for.
+    The latency row is the remaining time, in which warps wait for results.
     """
     clock, times, name = launch.device.needed("clock"), launch.times, launch.name
     seconds = times * cycles / clock
     busy = busy_cycles(launch)
     totals = {pipeline: sum(each * number for (_, each), number in costs.items()) for pipeline, costs in busy.items()}
     busiest = max(totals, key=lambda pipeline: totals[pipeline])
-    # What is extrapolated from some groups to all may be less, by a little; and some models see less than throughput.
+    # Scale down where the busiest pipeline exceeds the time: extrapolation from some groups to all may fall slightly
+    # short, and some models ignore part of the throughput limits.
     scale = min(1.0, seconds * clock / totals[busiest])
     for (source, each), number in busy[busiest].items():
         yield BreakdownRow(busiest, source, number, each / clock, scale * each * number / clock)
@@ -88,7 +90,7 @@ def busiest_and_rest(launch: TimedLaunch, cycles: float) -> Iterator[BreakdownRo
 
 
 def busy_cycles(launch: TimedLaunch) -> dict[str, dict[tuple[str, float], float]]:
-    """Return pipeline -> source and its λ, in cycles -> how often the core with most groups executes it."""
+    """Return pipeline -> (source, λ in cycles) -> executions on the core with most groups."""
     busy: dict[str, dict[tuple[str, float], float]] = {}
     warps = launch.warps_of_core
     for executions, instruction, times in launch.executed():
@@ -97,23 +99,23 @@ def busy_cycles(launch: TimedLaunch) -> dict[str, dict[tuple[str, float], float]
             key = (instruction.source or instruction.kind, float(time.issue))
             costs[key] = costs.get(key, 0.0) + executions * warps
     if launch.start is not None:
-        busy[START] = {("the begin of a group", float(launch.start.issue)): warps}
+        busy[START] = {("start of a group", float(launch.start.issue)): warps}
     return busy
 
 
-# {{{ what rests on assumed numbers
+# {{{ share of the time that rests on assumed parameters
 
 
 @dataclass(frozen=True, slots=True)
 class AssumedShares:
-    """Which part of the time of a launch rests on assumed numbers."""
+    """Shares of a launch's time that rest on assumed device parameters."""
 
     busy: Mapping[str, float]
-    """pipeline -> share of the cycles that it is busy"""
+    """Pipeline -> assumed share of its busy cycles."""
     waiting: float
-    """share of the cycles that results are waited for, one after the other"""
+    """Assumed share of the latencies, summed over all instructions."""
     stated: float
-    """seconds, of all executions, that the pipeline which is busy longest by stated numbers is busy"""
+    """Busy time of the pipeline that is busiest by known parameters, over all executions, in seconds."""
 
     @classmethod
     def of(cls, launch: TimedLaunch) -> "AssumedShares":
@@ -139,16 +141,16 @@ class AssumedShares:
         )
 
     def seconds(self, rows: Iterable[BreakdownRow]) -> float:
-        """Return the seconds of *rows* that rest on assumed numbers; what no pipeline is busy with is waited for."""
+        """Return the part of *rows*, in seconds, that rests on assumed parameters; unlisted rows count as latency."""
         parts = {START: 0.0, ISSUE: 0.0, **self.busy}
         return sum(float(row.seconds) * parts.get(row.property, self.waiting) for row in rows)
 
 
 def _lower_bound(seconds: float, assumed: float, stated: float) -> Iterator[str]:
-    """Yield how many *seconds* it takes at least, where more than :data:`MOST` of them rest on *assumed* numbers."""
+    """Yield the lower bound from known parameters if *assumed* exceeds :data:`MOST` of *seconds*."""
     if assumed > MOST * seconds:
         share = f"{assumed / seconds:.0%} of the time rests on assumed ones"
-        yield f"at least {duration(stated)} by stated numbers alone: {share}"
+        yield f"at least {duration(stated)} from known device parameters; {share}"
 
 
 # }}}
@@ -163,20 +165,20 @@ def _lower_bound(seconds: float, assumed: float, stated: float) -> Iterator[str]
 Need = Literal["fit", "device", "samples"]
 
 Weights = Mapping[str, float]
-"""property -> seconds per unit"""
+"""Property -> seconds per unit."""
 
 Basis = Literal["counts", "pipelines"]
-"""what a fitted model is told of a kernel: its property counts, or how long it keeps a device's pipelines busy"""
+"""Input of a fitted model: property counts, or busy times of the device's pipelines."""
 
 Count = int | float | NDArray[np.int64] | NDArray[np.float64]
-"""an exact integer, or an array over sizes, of floats where a count needs more than 63 bits; of pipelines, seconds"""
+"""Exact integer, or an array over sizes (of floats if a count exceeds 63 bits); seconds for pipelines."""
 
 Shares = Mapping[str, Mapping[str, Count]]
-"""property -> source -> count"""
+"""Property -> source -> count."""
 
 
 class Fitted(Protocol):
-    """What a fitted model knows from measurements: a :class:`loopyperf.calibration.fits.Fit`."""
+    """What a fitted model needs from a :class:`loopyperf.calibration.fits.Fit`."""
 
     @property
     def model(self) -> str:
@@ -185,89 +187,89 @@ class Fitted(Protocol):
 
     @property
     def weights(self) -> Weights:
-        """Seconds per unit of each column; of pipelines, seconds per second that they are described to be busy."""
+        """Seconds per unit of each column; for pipelines, seconds per second of modeled busy time."""
         ...
 
     @property
     def sharpness(self) -> float:
-        """p of the overlap model; others have no use for it."""
+        """Exponent p of the overlap model; other models ignore it."""
         ...
 
     @property
     def basis(self) -> Basis:
-        """What the columns are."""
+        """Meaning of the columns."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FittedModel:
-    """A model that turns counts into time by weights fitted to measurements of the device."""
+    """A model that converts counts into time with weights fitted to measurements on the device."""
 
     name: str
     summary: str
-    """what it assumes, in one line"""
+    """What it assumes, in one line."""
     time: Callable[[Fitted, Shares], ModelTime]
     is_weighted_sum: bool = False
-    """whether its time is the sum of weights times counts, and of nothing else"""
+    """Whether the time is exactly the sum of weights times counts."""
 
     @property
     def needs(self) -> frozenset[Need]:
-        """Return what the model must be given besides the kernel."""
+        """Return the inputs that the model needs besides the kernel."""
         return frozenset({"fit"})
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceModel:
-    """A model that turns the graphs of a kernel into time by what is known of the device."""
+    """A model that converts the machine graphs of a kernel into time with device parameters."""
 
     name: str
     summary: str
-    """what it assumes, in one line"""
+    """What it assumes, in one line."""
     rows: Rows
-    """what a launch costs"""
+    """Costs of a launch."""
     sees: frozenset[Aspect]
-    """what it takes into account (Lemeire, Table 7)"""
+    """Effects that it models (Lemeire, Table 7)."""
     notes: Notes = no_notes
-    """what it assumes of a launch"""
+    """Notes on what it assumes about a launch."""
 
     @property
     def needs(self) -> frozenset[Need]:
-        """Return what the model must be given besides the kernel."""
+        """Return the inputs that the model needs besides the kernel."""
         return frozenset({"device"})
 
     def time(self, kernel: TimedProgram) -> ModelTime:
-        """Return how long *kernel* takes, in seconds.
+        """Return the run time of *kernel*, in seconds, with its breakdown.
 
-        Raises :class:`MissingNumberError` for a latency that the model needs and the device's description lacks.
+        :raises MissingNumberError: if the model needs a latency that the device parameters lack.
         """
         return kernel_time(kernel, self.rows, self.notes, self.sees)
 
 
 @dataclass(frozen=True, slots=True)
 class SampledModel:
-    """A model that turns what a kernel's first groups took into the time of all of them."""
+    """A model that extrapolates the measured time of a kernel's first groups to all groups."""
 
     name: str
     summary: str
-    """what it assumes, in one line"""
+    """What it assumes, in one line."""
 
     @property
     def needs(self) -> frozenset[Need]:
-        """Return what the model must be given besides the kernel."""
+        """Return the inputs that the model needs besides the kernel."""
         return frozenset({"samples"})
 
 
 @dataclass(frozen=True, slots=True)
 class RegressionModel:
-    """A model that corrects the answer of another one by what was learned from measurements of the device."""
+    """A model that corrects another model's prediction with a regression on measurements of the device."""
 
     name: str
     summary: str
-    """what it assumes, in one line"""
+    """What it assumes, in one line."""
 
     @property
     def needs(self) -> frozenset[Need]:
-        """Return what the model must be given besides the kernel, and besides what its base needs."""
+        """Return the inputs that the model needs besides the kernel and the inputs of its base model."""
         return frozenset({"fit"})
 
 

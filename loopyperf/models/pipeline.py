@@ -1,6 +1,6 @@
-"""The pipeline model: the machine graphs of a kernel, executed on a simulated core (Cornelis; Lemeire, 3 to 6).
+"""The pipeline model: a simulated core executes the machine graphs of a kernel (Cornelis; Lemeire, 3 to 6).
 
-A core executes as many groups as fall to it, each instruction with its latencies on the device. Launches add up.
+A core executes its share of the groups, with the device's latencies of each instruction. Launches add up.
 """
 
 from collections.abc import Iterator
@@ -23,49 +23,49 @@ from loopyperf.pipeline.timed_program import TimedLaunch
 Programs = tuple[TimedGraph, ...]
 EXTRAPOLATED = "extrapolated"
 TOLERANCE = 0.005
-"""to within which the rate of issues settles, before the rest of a run is taken to go on at it"""
+"""Relative change below which the issue rate counts as steady; the rest of the run is extrapolated at that rate."""
 MOST = 3_000_000
-"""instructions that are simulated of all groups of a core, at most: a tenth of a second"""
+"""Maximum number of simulated instructions, over all groups of a core: a tenth of a second."""
 ISSUES = 250_000
-"""those that are simulated, about, of programs that are shortened, where all groups take more"""
+"""Approximate number of simulated instructions of shortened programs, if all groups exceed the maximum."""
 
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """How long one execution of a launch takes."""
+    """Simulated time of one execution of a launch."""
 
     cycles: float
     tolerance: float
-    """the share to within which rates of issues had settled, at most; 0 where nothing was taken to go on at one"""
+    """Largest relative change of the extrapolated issue rates; 0 if nothing was extrapolated."""
 
 
 def pipeline_rows(launch: TimedLaunch) -> Iterator[BreakdownRow]:
-    """Yield what *launch* costs, in seconds, by simulating the core that has most to do.
+    """Yield the cost of *launch*, in seconds, by simulating the core with most work.
 
-    There is a row for every instruction on its busiest pipeline, and one for the rest of its time, in which results are
-    waited for.
+    There is a row for each instruction on the busiest pipeline, and one for the rest of the time, in which warps wait
+    for results.
     """
     return cost_rows(launch, simulated_cycles(launch))
 
 
 def simulation_notes(launch: TimedLaunch) -> Iterator[str]:
-    """Yield what of a simulation is not exact."""
+    """Yield a note if the simulation is extrapolated."""
     if tolerance := cached_for_launch(launch, simulated_launch).tolerance:
         yield (
-            f"{EXTRAPOLATED}: {launch.name} is simulated until its issue rate is known to within {tolerance:.1%}, and "
-            "continues at it"
+            f"{EXTRAPOLATED}: {launch.name} is simulated until its issue rate is steady within {tolerance:.1%}; "
+            "the rest continues at that rate"
         )
 
 
 def simulated_cycles(launch: TimedLaunch) -> float:
-    """Return how many cycles one execution of *launch* takes."""
+    """Return the cycles of one execution of *launch*."""
     return cached_for_launch(launch, simulated_launch).cycles
 
 
 def simulated_launch(launch: TimedLaunch) -> Simulated:
-    """Simulate the core that has most to do.
+    """Simulate the core with most work.
 
-    All takes no less than its busiest pipeline, nor than its longest warp.
+    The result is at least the time of its busiest pipeline and of its longest warp.
     """
     if launch.are_equal:
         return _of_equal_groups(launch)
@@ -86,28 +86,28 @@ def _of_equal_groups(launch: TimedLaunch) -> Simulated:
     core = _Core(launch)
     cycles = max(core.cycles(), busiest)
     if len(launch.shares) > 1:
-        with suppress(GraphError, SimulationError):  # a loop without a steady state, or too long: it is simulated alone
+        with suppress(GraphError, SimulationError):  # a loop without a steady state, or too long to simulate alone
             cycles = demand.longest(cycles)
     return Simulated(cycles, core.tolerance)
 
 
 @dataclass(frozen=True, slots=True)
 class Explicit:
-    """What of a launch is simulated instruction by instruction, where all of it would be too much."""
+    """The part of a launch that is simulated instruction by instruction, if all of it would be too much."""
 
     simulation: Simulation
-    """of the part that is simulated"""
+    """Simulation of that part."""
     groups: int
-    """of those of the core with most groups"""
+    """Number of its groups, of those of the core with most groups."""
     is_shortened: bool
-    """loops have fewer passes, so that the groups that reside at once are simulated to their end"""
+    """Whether loops have fewer iterations, so that the resident groups are simulated to their end."""
 
 
 def explicit_part(launch: TimedLaunch, issues: int) -> Explicit:
-    """Return the begin of what the core with most groups executes of *launch*, about so many *issues* at most.
+    """Simulate the first groups of the core with most groups in *launch*, about *issues* instructions at most.
 
-    These are groups as a whole, as many at least as reside on the core at once; if even they issue more, with fewer
-    passes of their loops, though not less than :data:`loopyperf.pipeline.timed_graph.FEW`.
+    These are whole groups, at least as many as reside on the core at once. If even they issue more, their loops have
+    fewer iterations, but at least :data:`loopyperf.pipeline.timed_graph.FEW`.
     """
     core = _Core(last_core(launch))
     scenario, is_shortened = core.explicit_part(issues)
@@ -115,7 +115,7 @@ def explicit_part(launch: TimedLaunch, issues: int) -> Explicit:
 
 
 def explicit_scenario(launch: TimedLaunch, issues: int) -> Scenario:
-    """Return what :func:`explicit_part` simulates, about so many *issues*, for those who execute it themselves."""
+    """Return the scenario that :func:`explicit_part` simulates, of about *issues* instructions."""
     return _Core(last_core(launch)).explicit_part(issues)[0]
 
 
@@ -128,9 +128,9 @@ class _Core:
         self.tolerance = 0.0
 
     def cycles(self) -> float:
-        """Return how long the core takes, in cycles."""
+        """Return the cycles of the core."""
         number, each = self.execution.total_groups, self._executed_by_group()
-        # Where two waves of groups are too many, either loops settle soon or nothing does.
+        # If two waves of groups exceed the maximum, either loops become steady soon or nothing does.
         limit = MOST if each * min(number, 2 * self._window) <= MOST else MOST // 3
         try:
             return self._of_groups(self.programs, number, limit).cycles
@@ -138,10 +138,11 @@ class _Core:
             return self._in_parts()
 
     def _in_parts(self) -> float:
-        """Return how long it takes, by that of parts of what it executes.
+        """Return the cycles, extrapolated from parts of the work.
 
-        Where the fewest groups that tell of all have too many instructions to be simulated, programs with fewer passes
-        of their loops are, two of them, and each further instruction takes as long as what the longer one has more.
+        If the smallest representative number of groups has too many instructions to simulate, two versions with fewer
+        loop iterations are simulated; each remaining instruction takes as long as those that the longer version has in
+        addition.
         """
         number, each = self.execution.total_groups, self._executed_by_group()
         share = 2 * ISSUES / (each * min(number, self.execution.concurrent_groups + self._window))
@@ -152,7 +153,7 @@ class _Core:
         return cycles + (cycles - before) / (some - fewer) * (whole - some) if some > fewer else cycles / some * whole
 
     def explicit_part(self, issues: int) -> tuple[Scenario, bool]:
-        """Return about so many *issues* of the groups that begin first, and whether their loops are shortened."""
+        """Return a scenario of the first groups (about *issues* instructions) and whether loops are shortened."""
         at_once, number = self.execution.concurrent_groups, self.execution.total_groups
         executed = self._executed_by_group() * min(at_once, number)
         groups = min(number, max(1, int(issues // executed)) * at_once)
@@ -164,29 +165,29 @@ class _Core:
 
     @property
     def _window(self) -> int:
-        """Return how many groups have all kinds of warps as often as all groups do, and are as many as reside at once.
+        """Return a number of groups that fills the core and has the same mix of warp classes as all groups.
 
-        So many more of them take so much longer, wherever among the kinds these begin.
+        Any such number of further groups takes the same additional time, wherever in the sequence of classes it starts.
         """
         cycle = len(self.order) // gcd(len(self.order), self.execution.warps_per_group)
         return -(-self.execution.concurrent_groups // cycle) * cycle
 
     def _executed_by_group(self) -> float:
-        """Return how many instructions a group has, on average."""
+        """Return the mean number of instructions of a group."""
         issued = [sum(each.runs) for each in self.programs]
         return sum(issued[program] for program in self.order) / len(self.order) * self.execution.warps_per_group
 
     def _shortened(self, share: float, fewest: int) -> tuple[float, float]:
-        """Return how many cycles a core takes for a *share* of passes, and how many instructions they have."""
+        """Return the cycles of the core, and its instructions, for a *share* of the loop iterations."""
         return self._of_all_groups(self._with_fewer_iterations(share, fewest), ISSUES)
 
     def _with_fewer_iterations(self, share: float, fewest: int) -> Programs:
         return tuple(replace(each, graph=with_fewer_iterations(each.graph, share, fewest)) for each in self.programs)
 
     def _of_all_groups(self, programs: Programs, each: float) -> tuple[float, float]:
-        """Return how many cycles all groups of a core take, and how many instructions they have, *each* about so many.
+        """Return the cycles and instructions of all groups of a core; *each* is the approximate length of a group.
 
-        Where all together have too many, the last ones stand for all others.
+        If there are too many in total, the last simulated groups represent all others.
         """
         at_once, number, window = self.execution.concurrent_groups, self.execution.total_groups, self._window
         some = at_once + max(1, int((ISSUES / each - at_once) // window)) * window

@@ -1,10 +1,10 @@
-"""How long a kernel keeps the pipelines of a device busy, instruction by instruction: the columns of fitted models.
+"""Busy times of a device's pipelines by instruction: the columns of fitted pipeline models.
 
-A column is a pipeline of the core, a level of memory, the limit of issues (``"issue"``), the warps' latency over how
-many of them reside at once (``"latency"``), or the begin of groups (``"start"``): seconds of the core with most groups,
-by the device's description. Pipelines that serve the accesses of several memories have a column for each of them,
-``"local: private"``. ``"launches"`` is 1: what a user waits for who launches and waits once. Launches that follow are
-queued meanwhile, and ``"further launches"`` has the seconds that these are described to take.
+A column is a pipeline of the core, a memory level, the issue limit (``"issue"``), the warps' latency divided by the
+number of resident warps (``"latency"``), or the start of groups (``"start"``). Its amount is the seconds of the core
+with most groups, by the device parameters. Pipelines that serve several memories have a column for each,
+``"local: private"``. ``"launches"`` is 1: the cost of one launch that the host waits for. The host queues further
+launches in the meantime; ``"further launches"`` is their time in seconds by the device parameters.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,14 +19,13 @@ from loopyperf.models.workload import FURTHER_LAUNCHES, LATENCY, LAUNCHES, START
 from loopyperf.pipeline.timed_graph import Timed
 from loopyperf.pipeline.timed_program import Request, TimedLaunch, TimedProgram
 
-# {{{ how long a kernel keeps the ports of a processor busy
+# {{{ busy times of a CPU's ports
 #
-# Whose compiler makes loops over the work-items of a group.
-#
-# Where the compiler can use vector instructions (:mod:`loopyperf.idg.parallelism`), a vector of work-items is
-# what a warp is to a GPU, and the columns are those of one. What each work-item does by itself takes the same ports,
-# one number at a time: of each there is a column ``"alu: one by one"`` beside ``"alu"``. A processor executes out of
-# order: of latencies only those are left that passes of such loops wait for, in columns ``"recurrences: add f32"``.
+# The compiler makes loops over the work-items of a group. Where it can use vector instructions
+# (:mod:`loopyperf.idg.parallelism`), a vector of work-items corresponds to a warp of a GPU, and has the same columns.
+# Scalar code of a single work-item uses the same ports, one number at a time; it has separate columns
+# ``"alu: one by one"`` beside ``"alu"``. A CPU executes out of order: the only visible latencies are those of
+# loop-carried dependences in such loops, in columns ``"recurrences: add f32"``.
 
 
 RECURRENCES = "recurrences"
@@ -34,7 +33,7 @@ ONE_BY_ONE = "one by one"
 
 
 def cycles_of_work_items(launch: TimedLaunch, demand: LaunchDemand) -> Iterator[tuple[str, str, float]]:
-    """Yield the columns of a warp on a core that loops over work-items, each with a source and its cycles."""
+    """Yield the columns of a warp on a core that loops over work-items, as (column, source, cycles)."""
     name = f"launch of {launch.name}"
     work_items = launch.work_items / launch.warps_per_group
     for share, program in launch.shared(demand.shares):
@@ -68,7 +67,7 @@ def cycles_of_work_items(launch: TimedLaunch, demand: LaunchDemand) -> Iterator[
 
 
 def _of_one(launch: TimedLaunch, instruction: Instruction) -> float:
-    """Return the cycles of a port that an access takes for one work-item."""
+    """Return the cycles for which an access of one work-item occupies a port."""
     return launch.device.issue_latency(f"{instruction.kind} global", "b32")
 
 
@@ -89,17 +88,17 @@ def _completion(times: tuple[Timed, ...]) -> float:
 
 
 Busy = dict[str, dict[str, float]]
-"""column -> source -> seconds; of launches, their number"""
+"""Column -> source -> seconds; for launches, their number."""
 QUEUED = 5e-6
-"""seconds from one launch to the next where the device's description states none: the order of what drivers take"""
+"""Seconds between queued launches if the device parameters have none: the order of magnitude of drivers."""
 OfWarp = Callable[[TimedLaunch, LaunchDemand], Iterator[tuple[str, str, float]]]
-"""columns of a warp, each with a source and its cycles"""
+"""A function that yields the columns of a warp as (column, source, cycles)."""
 
 
 def pipeline_shares(kernel: TimedProgram) -> Busy:
-    """Return column -> source -> the seconds that the core with most groups is busy, over all launches.
+    """Return column -> source -> busy seconds of the core with most groups, over all launches.
 
-    Raises :class:`MissingNumberError` for a latency that the description of the device lacks.
+    :raises MissingNumberError: if the device parameters lack a latency.
     """
     found: Busy = {}
     of_warp = cycles_of_warp if kernel.device.lanes == Lanes.TOGETHER else cycles_of_work_items
@@ -111,7 +110,7 @@ def pipeline_shares(kernel: TimedProgram) -> Busy:
 
 
 def launching(kernel: TimedProgram) -> Busy:
-    """Return the columns of launches, each launch with its share: one is waited for, the others follow it."""
+    """Return the launch columns, split between the launches: the host waits for one and queues the others."""
     launched = {f"launch of {name}": float(times) for name, times in kernel.launched}
     total = sum(launched.values())
     found = {LAUNCHES: {name: times / total for name, times in launched.items()}}
@@ -123,12 +122,12 @@ def launching(kernel: TimedProgram) -> Busy:
 
 
 def busy_seconds(kernel: TimedProgram) -> dict[str, float]:
-    """Return column -> the seconds of all its sources; of launches their number. Raises as :func:`pipeline_shares`."""
+    """Return column -> seconds of all its sources (for launches, their number). Raises as :func:`pipeline_shares`."""
     return {column: sum(sources.values()) for column, sources in pipeline_shares(kernel).items()}
 
 
 def cycles_of_warp(launch: TimedLaunch, demand: LaunchDemand) -> Iterator[tuple[str, str, float]]:
-    """Yield the columns of a warp on a core whose warps execute together, each with a source and its cycles."""
+    """Yield the columns of a warp on a core that executes warps in lockstep, as (column, source, cycles)."""
     name = f"launch of {launch.name}"
     for executions, instruction, times in launch.executed(demand.shares):
         for time in times:
@@ -141,9 +140,9 @@ def cycles_of_warp(launch: TimedLaunch, demand: LaunchDemand) -> Iterator[tuple[
 
 
 def _of_core(launch: TimedLaunch, of_warp: OfWarp) -> Iterator[tuple[str, str, float]]:
-    """Yield the columns of *launch*, each with a source and the cycles of the core that has most of it.
+    """Yield the columns of *launch*, each with a source and the cycles of the core with most of it.
 
-    Where groups differ, each column is dealt to cores on its own, and grows with any work that is added to it.
+    If groups differ, each column is distributed to cores on its own and grows with any work that is added to it.
     """
     rows = list(of_warp(launch, cached_for_launch(launch, LaunchDemand)))
     if launch.are_equal:
@@ -155,7 +154,7 @@ def _of_core(launch: TimedLaunch, of_warp: OfWarp) -> Iterator[tuple[str, str, f
 
 
 def _most(launch: TimedLaunch, of_warp: OfWarp) -> dict[str, float]:
-    """Return column -> the cycles of the core with most of it, in all executions of a launch whose groups differ."""
+    """Return column -> cycles of the core with most of it, over all executions of a launch whose groups differ."""
     size, demands = launch.warps_per_group, cached_for_launch(launch, of_groups)
     groups = [_columns(of_warp(launch, demand)) for demand in demands]
     names = dict.fromkeys(name for each in groups for name in each)

@@ -1,7 +1,7 @@
-"""What a profiler counts while a kernel runs, predicted: NVIDIA's Nsight Compute, by the names of its metrics.
+"""Predicted profiler counters of a kernel, by the names of NVIDIA Nsight Compute's metrics.
 
-Most are sums over the machine graphs of all warps. Those per cycle, in percent of a peak, take the cycles that the
-pipeline model finds. Each is of one execution of a launch.
+Most are sums over the machine graphs of all warps. Metrics per cycle, in percent of a peak, use the cycles of the
+pipeline model. All values are for one execution of a launch.
 """
 
 from collections import defaultdict
@@ -27,61 +27,61 @@ from loopyperf.models.timing import InstructionTimes
 from loopyperf.pipeline.timed_program import Request, TimedLaunch, TimedProgram
 from loopyperf.units import amount, number_of
 
-# {{{ what is predicted, as a plain value
+# {{{ predicted counters as plain values
 
 
 PERCENT, RATIO = "%", ""
 UNITS = {word: word for word in ("sectors", "requests", "wavefronts", "registers", "waves", "inst")}
-"""word in the name of a metric -> its unit, the first that fits"""
+"""Word in the name of a metric -> its unit; the first match counts."""
 
 
 @dataclass(frozen=True)
 class LaunchCounters:
-    """What a profiler is expected to count during one execution of a launch."""
+    """Predicted profiler counters of one execution of a launch."""
 
     name: str
-    """of the device program"""
+    """Name of the device program."""
     times: int
-    """how often it is executed"""
+    """Number of executions."""
     groups: int
-    """of one execution"""
+    """Groups of one execution."""
     work_items: int
-    """of a group"""
+    """Work-items of a group."""
     values: Mapping[str, float]
-    """by the name of the profiler's metric"""
+    """Metric of the profiler -> value."""
 
     def __getitem__(self, metric: str) -> float:
-        """Return the value of *metric*; raises :class:`ParameterError` for one that is not predicted."""
+        """Return the value of *metric*; raises :class:`ParameterError` if it is not predicted."""
         if metric not in self.values:
-            raise ParameterError(f"no prediction of {metric!r}; there are: {', '.join(self.values)}")
+            raise ParameterError(f"metric {metric!r} is not predicted; choose one of: {', '.join(self.values)}")
         return self.values[metric]
 
 
 @dataclass(frozen=True, repr=False)
 class Counters(Tabular):
-    """What a profiler is expected to count, launch by launch."""
+    """Predicted profiler counters of a kernel, by launch."""
 
     kernel: str
-    """name of the kernel"""
+    """Name of the kernel."""
     sizes: Mapping[str, Any]
-    """values of its parameters, by name"""
+    """Kernel parameters: name -> value."""
     device: str
-    """short name of the device, e.g. ``"nvidia-v100"``"""
+    """Slug of the device, e.g. ``"nvidia-v100"``."""
     launches: tuple[LaunchCounters, ...]
-    """one for each device program that executes anything, in the order of the program"""
+    """Counters of each non-empty device program, in program order."""
     notes: tuple[str, ...] = ()
-    """what was assumed, in sentences"""
+    """Assumptions."""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """what was stated of what the source does not tell"""
+    """Typical values, given by the caller, of quantities that the source does not determine."""
 
     def __getitem__(self, metric: str) -> float:
-        """Return the value of *metric* of the kernel's only launch.
+        """Return the value of *metric* for the kernel's only launch.
 
-        Raises :class:`ParameterError` for a metric that is not predicted, and where there are several launches.
+        :raises ParameterError: if *metric* is not predicted, or if there are several launches.
         """
         if len(self.launches) != 1:
             raise ParameterError(
-                f"{self.kernel} has {number_of(len(self.launches), 'launch')}: ask one of counters.launches"
+                f"{self.kernel} has {number_of(len(self.launches), 'launch')}; use one of counters.launches"
             )
         return self.launches[0][metric]
 
@@ -95,7 +95,7 @@ class Counters(Tabular):
         headings = ("metric", "value", "unit", *(["launch"] if len(self.launches) > 1 else []))
         return ReportText(
             question=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}",
-            answer="what a profiler counts in one execution",
+            answer="predicted profiler counters of one execution",
             tables=[Table(headings, rows, last=len(headings) - 2)],
             notes=self.notes,
         )
@@ -109,7 +109,7 @@ class Counters(Tabular):
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the counters as plain values that JSON can hold."""
+        """Return the counters as plain values for JSON."""
         return {
             "kernel": self.kernel,
             "sizes": dict(self.sizes),
@@ -121,7 +121,7 @@ class Counters(Tabular):
 
 
 def unit_of_metric(metric: str) -> str:
-    """Return what *metric* counts, or ``"%"``; nothing for a ratio."""
+    """Return the unit of *metric*, e.g. ``"sectors"`` or ``"%"``; empty for a ratio."""
     if "pct" in metric:
         return PERCENT
     if metric.endswith(".ratio"):
@@ -132,7 +132,7 @@ def unit_of_metric(metric: str) -> str:
 # }}}
 
 
-# {{{ which instructions the profiler counts as what
+# {{{ instruction classes of the profiler
 
 
 MISCELLANEOUS = frozenset({Opcode.MOVE, Opcode.SELECT, Opcode.BARRIER})
@@ -141,7 +141,7 @@ SORTS: tuple[str, ...] = ("fp16", "fp32", "fp64", "integer", "control", "memory"
 
 
 def counter_class(instruction: Instruction) -> str:
-    """Return what the profiler counts *instruction* as, one of :data:`SORTS`."""
+    """Return the profiler's class of *instruction*, one of :data:`SORTS`."""
     if instruction.kind in (Opcode.LOAD, Opcode.STORE):
         return "memory"
     if instruction.kind == Opcode.BRANCH:
@@ -163,14 +163,14 @@ def counter_class(instruction: Instruction) -> str:
 
 @dataclass(frozen=True)
 class _Sums:
-    """What the warps of one execution of a launch do together."""
+    """Sums over all warps of one execution of a launch."""
 
     machine: MachineLaunch
     timed: TimedLaunch
 
     @cached_property
     def executed(self) -> "list[tuple[float, Instruction, Request | None, float]]":
-        """Return how often each instruction is executed, it, what it asks of memory, and its active lanes."""
+        """Return (executions, instruction, memory request, active lanes) of each instruction."""
         return [
             (each.warps / self.machine.times * float(instruction.executions), instruction, request, lanes)
             for number, each in enumerate(self.machine.classes)
@@ -184,7 +184,7 @@ class _Sums:
 
     @cached_property
     def threads(self) -> Mapping[str, float]:
-        """Return sort of instruction -> how often a lane executes one."""
+        """Return instruction class -> executions, counted by active lane."""
         found = dict.fromkeys(SORTS, 0.0)
         for number, instruction, _, lanes in self.executed:
             found[counter_class(instruction)] += number * lanes
@@ -192,22 +192,22 @@ class _Sums:
 
     @cached_property
     def instructions(self) -> float:
-        """Return how many instructions warps execute."""
+        """Return the number of instructions that warps execute."""
         return sum(number for number, *_ in self.executed)
 
     @cached_property
     def accesses(self) -> Mapping[tuple[str, str], float]:
-        """Return memory and direction -> how many instructions access it."""
+        """Return (memory, direction) -> number of access instructions."""
         return self._sums(lambda _: 1.0)
 
     @cached_property
     def sectors(self) -> Mapping[tuple[str, str], float]:
-        """Return the same of the sectors that these ask for."""
+        """Return (memory, direction) -> requested sectors."""
         return self._sums(lambda request: request.sectors)
 
     @cached_property
     def wavefronts(self) -> Mapping[tuple[str, str], float]:
-        """Return the same of passes through the banks of local memory."""
+        """Return (memory, direction) -> wavefronts (accesses of the local memory banks)."""
         return self._sums(lambda request: request.wavefronts)
 
     def _sums(self, of: Callable[[Request], float]) -> Mapping[tuple[str, str], float]:
@@ -218,7 +218,7 @@ class _Sums:
         return found
 
     def moved(self, level: str, direction: str) -> float:
-        """Return how many sectors loads or stores move by way of a *level* of memory."""
+        """Return the sectors that loads or stores, by *direction*, move through a memory *level*."""
         return sum(
             number * request.reaching(instruction.kind).get(level, 0.0)
             for number, instruction, request, _ in self.executed
@@ -226,10 +226,10 @@ class _Sums:
         )
 
     def looked_up(self, direction: str) -> float:
-        """Return how many sectors the shared cache looks up, in all its partitions.
+        """Return the number of sector lookups in the shared cache, over all its partitions.
 
-        A sector whose memory belongs to another partition is looked up in both: each store, and each load that misses,
-        because the core's own partition has a copy of what it has loaded (measured on an H200:
+        A sector whose memory belongs to the other partition is looked up in both: for each store, and for each load
+        that misses, because the core's own partition keeps a copy of loaded data (measured on an H200:
         docs/accuracy/counters.md).
         """
         shared = _shared_cache(self.timed.device)
@@ -241,7 +241,7 @@ class _Sums:
 
     @property
     def written(self) -> float:
-        """Return how many sectors are written to DRAM: what the shared cache has at the end is written later."""
+        """Return the sectors written to DRAM; dirty data left in the shared cache is written after the launch."""
         device = self.timed.device
         cache = _shared_cache(device)
         size = 0 if cache is None else device.level(cache).size or 0
@@ -249,7 +249,7 @@ class _Sums:
 
 
 def active_lanes(warps: WarpClass, lanes: float) -> list[float]:
-    """Return how many lanes take part in an execution of each instruction, of so many *lanes* of a warp on average."""
+    """Return the mean number of active lanes of each instruction; *lanes* is the mean number of lanes of a warp."""
     graph, of_example, parts = warps.graph, warps.example.lanes, parted(warps)
     return [
         lanes * (_of_access(warps, each) * parts.get(each.origin or 0, 1.0) / of_example or _share(loops))
@@ -258,18 +258,18 @@ def active_lanes(warps: WarpClass, lanes: float) -> list[float]:
 
 
 def _of_access(warps: WarpClass, instruction: Instruction) -> float:
-    """Return the mean lanes of an access of an array, zero where that is not known."""
+    """Return the mean number of lanes of an array access, 0 if unknown."""
     access = None if instruction.origin is None else warps.accesses.get(instruction.origin)
     return 0.0 if access is None or access.refusal or instruction.is_idle else float(access.profile.mean("lanes"))
 
 
 def _share(loops: tuple[Loop, ...]) -> float:
-    """Return the share of lanes that are in a pass of *loops*, on average: those that part make passes of their own."""
+    """Return the mean share of lanes active in an iteration of *loops*; lanes may leave at different iterations."""
     loop = next((each for each in reversed(loops) if any(each.lanes)), None)
     if loop is None:
         return 1.0
-    passes = loop.trips * loop.copies if isinstance(loop.trips, int) else 0
-    return sum(loop.lanes) / (len(loop.lanes) * max(passes, *loop.lanes))
+    iterations = loop.trips * loop.copies if isinstance(loop.trips, int) else 0
+    return sum(loop.lanes) / (len(loop.lanes) * max(iterations, *loop.lanes))
 
 
 # }}}
@@ -285,11 +285,11 @@ PIPELINES = {
     Pipeline.SFU: "smsp__inst_executed_pipe_xu",
 }
 LEFT = 0.5
-"""of the shared cache: what was stored and not yet written when a launch ends, at most (measured: docs/accuracy)"""
+"""Maximum fraction of the shared cache that is dirty when a launch ends (measured: docs/accuracy)."""
 
 
 def counters_of(machine: MachineProgram, timed: TimedProgram) -> tuple[LaunchCounters, ...]:
-    """Return what Nsight Compute is expected to count in each launch."""
+    """Return the predicted Nsight Compute metrics of each launch."""
     pairs = zip(machine.launches, timed.launches, strict=True)
     return tuple(
         LaunchCounters(one.name, one.times, one.groups, one.work_items, dict(_metrics(_Sums(one, other))))
@@ -386,7 +386,7 @@ def _of_bandwidth(sums: _Sums, cycles: float) -> Iterator[tuple[str, float]]:
 
 
 def _shared_cache(device: Device) -> str | None:
-    """Return the name of the cache that all cores share, the farthest one; None where there is none."""
+    """Return the name of the farthest cache that all cores share, None if there is none."""
     caches = [level.name for level in device.memory if level.per == Per.DEVICE and level.name != DRAM]
     return caches[-1] if caches else None
 

@@ -1,4 +1,4 @@
-"""From the machine program of a kernel to what a core executes of it: latencies, and how far accesses go."""
+"""Timing of a kernel's machine program on a core: latencies, and the memory levels that serve each access."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -31,17 +31,17 @@ from loopyperf.pipeline.timed_graph import Light, Timed, light, steady
 from loopyperf.pipeline.timed_program import Request, Served, TimedLaunch, TimedProgram, TimedWarps, moved_sectors
 from loopyperf.polyhedral.sets import Same
 
-# {{{ what the loads and stores of a machine graph ask of memory
+# {{{ memory requests of a machine graph
 
 
 ASKED: tuple[Quantity, ...] = ("sectors", "lines", "wavefronts")
-"""of global memory"""
+"""Requested quantities of global memory."""
 
 
 def parted(warps: WarpClass) -> Mapping[int, float]:
-    """Return access of the source -> its executions there over those of its machine graph, where these are more.
+    """Return source access -> its executions in the source over those in the machine graph, where the latter are more.
 
-    Lanes that leave a loop one after the other have parted there: each execution has a part of the lanes.
+    Lanes that leave a loop at different iterations execute the access separately: each execution has part of the lanes.
     """
     found: dict[int, float] = {}
     for each in warps.graph.instructions:
@@ -52,16 +52,16 @@ def parted(warps: WarpClass) -> Mapping[int, float]:
 
 
 class WarpAccesses:
-    """What the loads and stores of a machine graph ask of memory, each time that they are executed, on average."""
+    """Memory requests of the loads and stores of a machine graph, per execution, on average."""
 
     def __init__(self, warps: WarpClass) -> None:
-        """Take *warps* with their machine graph."""
+        """Use *warps*, which have a machine graph."""
         self.warps, self.graph, self.parted = warps, warps.graph, parted(warps)
         self._found: dict[tuple[int, int, Quantity], float] = {}
 
     @property
     def assumed(self) -> tuple[Assumed, ...]:
-        """Return what was assumed of the addresses of global and local memory that the graph still has."""
+        """Return the assumptions about the addresses of the global and local memory accesses in the graph."""
         found = (self.warps.accesses[each] for each in dict.fromkeys(self._origins))
         return tuple(dict.fromkeys(chain.from_iterable(each.assumed for each in found)))
 
@@ -76,7 +76,7 @@ class WarpAccesses:
     def requests(
         self, served: Mapping[ArrayStream, Served], of_stacks: Mapping[str, Served]
     ) -> Iterator[Request | None]:
-        """Yield what each instruction asks of memory, given how far accesses go; None where it accesses none."""
+        """Yield the request of each instruction, given the levels that serve accesses; None without a memory access."""
         for each in self.graph.instructions:
             if each.reference is None or each.is_idle:
                 yield None
@@ -89,17 +89,17 @@ class WarpAccesses:
                 )
 
     def request(self, instruction: Instruction, served: Served | None = None) -> Request:
-        """Return what an access of global or private memory asks for, which goes as far as *served*."""
+        """Return the request of an access to global or private memory that the levels *served* serve."""
         if instruction.subsystem != MemorySpace.PRIVATE:
             sectors, lines, wavefronts = (self._mean(instruction, each) for each in ASKED)
             return Request(instruction.reference.array, sectors, lines, wavefronts, served)
-        # Lines of stacks are moved whole: groups of 6 and 12 lanes take as long as full warps (docs/pipeline.md).
+        # Whole lines of stacks are moved: groups of 6 and 12 lanes take as long as full warps (docs/pipeline.md).
         access = private_access(instruction.reference, self.warps.example.size)
         return Request(instruction.reference.array, access.sectors, access.lines, access.lines, served)
 
     @property
     def sectors_by_way(self) -> dict[ArrayStream, float]:
-        """Return the sectors that the loads of each array, and the stores to it, ask for in a warp."""
+        """Return the sectors that a warp requests for the loads of each array and for the stores to it."""
         found: dict[ArrayStream, float] = {}
         for each in self.graph.instructions:
             if each.subsystem == MemorySpace.GLOBAL and each.reference is not None and not each.is_idle:
@@ -108,9 +108,9 @@ class WarpAccesses:
         return found
 
     def _mean(self, instruction: Instruction, quantity: Quantity) -> float:
-        """Return the mean of *quantity* over all executions; copies are as their source.
+        """Return the mean of *quantity* over all executions; copies of an access have the mean of their source.
 
-        Loads of local memory that were merged are one wide load, others as many as their source has in their bits.
+        Merged loads of local memory count as one wide load; other wide accesses count in proportion to their bits.
         """
         origin, bits = instruction.origin, instruction.bits
         assert origin is not None
@@ -119,7 +119,7 @@ class WarpAccesses:
             number = 1.0 if bits in source.wider else bits / source.bits
             mean = float(source.wider.get(bits, source.known).mean(quantity)) * number
             if quantity == "wavefronts" and instruction.subsystem == MemorySpace.LOCAL:
-                mean = max(min(1.0, mean), mean * self.parted.get(origin, 1.0))  # fewer lanes have fewer conflicts
+                mean = max(min(1.0, mean), mean * self.parted.get(origin, 1.0))  # fewer lanes have fewer bank conflicts
             self._found[origin, bits, quantity] = mean
         return self._found[origin, bits, quantity]
 
@@ -132,14 +132,14 @@ class WarpAccesses:
 
 Requests = tuple[Request | None, ...]
 TimedOnce = dict[Hashable, tuple[Timed, ...]]
-"""what decides how long an instruction takes -> how long it takes: most are copies of others"""
+"""Properties that determine an instruction's times -> its times; most instructions are copies of others."""
 
 
 def program_timing(machine: MachineProgram, device: Device) -> TimedProgram:
-    """Return what a core of *device* executes of a kernel.
+    """Return the timed program of a kernel on one core of *device*.
 
-    Raises :class:`MissingNumberError` for a number that the device's description does not state, and
-    :class:`ParameterError` for sizes at which addresses are more than can be numbered.
+    :raises MissingNumberError: if a device parameter is unknown.
+    :raises ParameterError: if addresses exceed 64 bits at these sizes.
     """
     known = completed(device)
     with check_64_bit(machine.sizes):
@@ -149,7 +149,7 @@ def program_timing(machine: MachineProgram, device: Device) -> TimedProgram:
 
 @dataclass(frozen=True)
 class _LaunchTiming:
-    """The steps from a launch to what a core executes of it."""
+    """Steps from a launch to its timed program on a core."""
 
     launch: MachineLaunch
     device: Device
@@ -193,17 +193,17 @@ class _LaunchTiming:
 
     @cached_property
     def cores(self) -> int:
-        """Return the cores of the device."""
+        """Return the number of cores of the device."""
         return self.device.needed("cores")
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """Return the classes of the warps of one or more groups one after the other."""
+        """Return the warp classes of the warps of one or more sample groups, one warp at a time."""
         return tuple(dealt_out(self.launch))
 
     @cached_property
     def lights(self) -> Mapping[int, Light]:
-        """Return the classes of warps of unequal work, each with its light program, if groups differ."""
+        """Return warp class -> light program, for warp classes of unequal work, if groups differ."""
         classes = self.launch.classes
         if self.launch.dispatch.is_uniform:
             return {}
@@ -213,7 +213,7 @@ class _LaunchTiming:
 
     @cached_property
     def graphs(self) -> Mapping[int, Idg]:
-        """Return program -> its machine graph: those of the classes of warps, then light ones."""
+        """Return program -> machine graph: those of the warp classes, then the light programs."""
         own = {kind: each.graph for kind, each in enumerate(self.launch.classes)}
         return own | {each.program: each.graph for each in self.lights.values()}
 
@@ -242,24 +242,24 @@ class _LaunchTiming:
 
     # }}}
 
-    # {{{ what accesses ask of memory, and how far they go
+    # {{{ memory requests, and the levels that serve them
 
     @cached_property
     def accesses(self) -> Mapping[int, WarpAccesses]:
-        """Return program -> what its loads and stores ask of memory."""
+        """Return program -> memory accesses."""
         own = [WarpAccesses(each) for each in self.launch.classes]
         return {program: own[program % len(own)] for program in self.graphs}
 
     @cached_property
     def residence(self) -> Residence:
-        """Return how many groups reside at once."""
+        """Return the number of groups that reside at once."""
         execution = self.launch.execution
         at_once = min(execution.concurrent_groups, execution.total_groups)
         return Residence(at_once, min(self.launch.groups, at_once * self.cores), self.cores)
 
     @cached_property
     def requests(self) -> Mapping[int, Requests]:
-        """Return program -> what each of its instructions asks of memory."""
+        """Return program -> memory request of each of its instructions."""
         served, of_stacks = self._served(), self._served_stacks()
         found: dict[int, Requests] = {}
         for program, accesses in self.accesses.items():
@@ -268,7 +268,7 @@ class _LaunchTiming:
         return found
 
     def _served(self) -> Mapping[ArrayStream, Served]:
-        """Return how far accesses go: those of the mean group, by the one in the middle of those that access most."""
+        """Return the levels that serve accesses of the mean group, by the middle one of those that access most."""
         launch = self.launch
         sectors = self._sectors({kind: share * launch.warps_per_group for kind, share in launch.shares.items()})
         middle = sectors if launch.dispatch.is_uniform else self._sectors(launch.middle)
@@ -276,7 +276,7 @@ class _LaunchTiming:
         return levels_that_serve(launch, self.device, self.residence, sectors, mean_of)
 
     def _sectors(self, warps: Mapping[int, float]) -> dict[ArrayStream, float]:
-        """Return the sectors that the loads of each array, and the stores to it, ask for in so many *warps*."""
+        """Return the sectors that *warps* (class -> number) request for the loads and stores of each array."""
         found: dict[ArrayStream, float] = {}
         for kind, number in warps.items():
             for way, sectors in self.accesses[kind].sectors_by_way.items():
@@ -284,7 +284,7 @@ class _LaunchTiming:
         return found
 
     def _served_stacks(self) -> Mapping[str, Served]:
-        """Return ``"load"`` and ``"store"`` -> how far accesses of private memory go; nothing where there are none."""
+        """Return ``"load"`` and ``"store"`` -> the levels that serve private memory; empty without such accesses."""
         if not any(_has_stack(graph) for graph in self.graphs.values()):
             return {}
         lanes = self.device.needed("warp_size")
@@ -294,9 +294,9 @@ class _LaunchTiming:
         return levels_that_serve_stacks(self.launch, self.device, self.residence, stacks, self.order)
 
     def _balances(self, *, one_group: bool = False) -> Iterator[tuple[str, float]]:
-        """Yield each level that all cores share, and what the mean core moves over what the core moves with most.
+        """Yield each level that all cores share, with the traffic of the mean core over that of the core with most.
 
-        With *one_group*, a core has no more than one group. Nothing is yielded where all groups do the same work.
+        With *one_group*, a core has at most one group. If all groups do the same work, yield nothing.
         """
         if self.launch.dispatch.is_uniform:
             return
@@ -320,7 +320,7 @@ def _has_stack(graph: Idg) -> bool:
 
 
 def _bare(graph: Idg) -> Idg:
-    """Return *graph* without what only a compiler asks of instructions, and with plain expressions."""
+    """Return *graph* without the fields that only the compiler model needs, and with plain expressions."""
     instructions = tuple(
         Instruction(
             each.kind,
@@ -346,17 +346,17 @@ def times_of(
     instruction: Instruction,
     request: Request | None,
 ) -> tuple[Timed, ...]:
-    """Return how long an instruction takes on each pipeline that it needs."""
-    what, find = _question(timing, instruction, request)
+    """Return the times of an instruction on each pipeline that it uses."""
+    what, find = _keyed(timing, instruction, request)
     if what not in known:
         known[what] = tuple(steady(each.balanced(balance, balances)) for each in find())
     return known[what]
 
 
-def _question(
+def _keyed(
     timing: InstructionTimes, instruction: Instruction, request: Request | None
 ) -> tuple[Hashable, Callable[[], Iterable[Timed]]]:
-    """Return what decides how long an instruction takes, and what tells it."""
+    """Return a key of the properties that determine an instruction's times, and a function that computes the times."""
     kind, subsystem = instruction.kind, instruction.subsystem
     if request is None:
         what = kind, instruction.dtype, subsystem, instruction.is_idle, instruction.text

@@ -1,17 +1,17 @@
-"""The learned model: what another model leaves over is learned from kernels that were measured (Dao, section 5.2).
+"""The residual model ``"learned"``: a regression on measured kernels corrects a base model (Dao, section 5.2).
 
     T = T₀ · exp(f(x)),        f learned from ln(t / T₀) of measured kernels
 
-t is the measured time, T₀ the time of the base: the sampled model, or where nothing is run a fit or a model of the
-device. x are features of the kernel. f is an ε-SVR, or boosters of trees beside it.
+t is the measured time, T₀ the time of the base: the sampled model, or without samples a fit or a device model. x are
+features of the kernel. f is an ε-SVR, or the mean of boosted trees.
 
-Of the sampled model it is Dao's equation. With I instructions in the first P₂ of N groups and the throughputs IPS₀ of
-the linear model and IPS of the saturated device, which is learned relative to IPS₀,
+With the sampled model as base it is Dao's equation. With I instructions in the first P₂ of N groups and the throughputs
+IPS₀ of the linear model and IPS of the saturated device, which is learned relative to IPS₀,
 
     t_ML(N) = I·N / (P₂·IPS),        IPS = IPS₀ · exp(-f(x)),        IPS₀ = I·N / (P₂·t_linear(N))
 
-so that I cancels. Learned so, where the training set has nothing alike (an SVR tends to a constant there) the answer is
-near that of the base, and not near the mean throughput of all kernels.
+so that I cancels. Because the residual is learned, a kernel unlike all training kernels (where an SVR tends to a
+constant) gets nearly the prediction of the base, not nearly the mean throughput of all kernels.
 
 D. Dao, J. Kim, S. Seo, B. Egger, J. Lee: "A Performance Model for GPUs with Caches", IEEE TPDS 26(7), 2015;
 docs/errata.md.
@@ -28,53 +28,54 @@ from loopyperf.errors import ModelInputError
 from loopyperf.models.result import Breakdown, BreakdownRow, ModelTime, adding_up
 from loopyperf.models.sampling import SampledProgram, Samples, extrapolated
 
-# {{{ what a learned model is told of a kernel: numbers by name
+# {{{ features of a kernel: numbers by name
 #
-# Some every kernel has, as its ILP; of others a kernel may have nothing, as of barriers, and then they are 0. Neither
-# names a kernel, an array, an instruction of it, or a transformation: what is learned is to hold for other kernels.
+# Every kernel has some features, such as its ILP; other features are amounts that may be absent, such as barriers, and
+# are 0 then. No feature names a kernel, an array, an instruction or a transformation: the regression must generalize to
+# other kernels.
 
 
 TICK = 1e-9
-"""seconds that logarithms of times are relative to"""
+"""Unit of times in logarithms, in seconds."""
 DIGITS = 9
-"""significant ones that are kept of a number"""
+"""Number of significant digits of a feature."""
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """A kernel as a learned model sees it. Raises :class:`ModelInputError` for a number that is not finite."""
+    """Features of a kernel for the regression; raises :class:`ModelInputError` if one is not finite."""
 
     told: Mapping[str, float]
-    """those that every kernel has"""
+    """Features that every kernel has."""
     amounts: Mapping[str, float] = field(default_factory=dict[str, float])
-    """those of which it may have none; an absent one is 0"""
+    """Features that may be absent; an absent one is 0."""
 
     def __post_init__(self) -> None:
-        """Refuse values that are not finite."""
+        """Check that all values are finite."""
         for name, value in (*self.told.items(), *self.amounts.items()):
             if not np.isfinite(value):
-                raise ModelInputError(f"the feature {name!r} is {value}: a feature must be a finite number")
+                raise ModelInputError(f"feature {name!r} must be finite, got {value}")
 
     def __or__(self, other: "Features") -> "Features":
-        """Return both together."""
+        """Return the union of both."""
         return Features({**self.told, **other.told}, {**self.amounts, **other.amounts})
 
     def vector(self, told: Sequence[str], amounts: Sequence[str]) -> NDArray[np.float64]:
-        """Return the features called *told*, then those called *amounts*, in this order.
+        """Return the features named *told*, then those named *amounts*, in this order.
 
-        Raises :class:`ModelInputError` if one of those is missing that every kernel has.
+        :raises ModelInputError: if a feature in *told* is missing.
         """
         missing = [name for name in told if name not in self.told]
         if missing:
             raise ModelInputError(
-                f"the learned model asks for the features {', '.join(missing)}, which the kernel comes without; give "
-                "what the model was trained with: the device's description, and samples if it saw samples"
+                f"the kernel lacks the features {', '.join(missing)} of the learned model; pass the inputs of the "
+                "training: device parameters, and samples if it was trained with samples"
             )
         values = [*(self.told[name] for name in told), *(self.amounts.get(name, 0.0) for name in amounts)]
         return np.array(values, dtype=np.float64)
 
     def rounded(self) -> "Features":
-        """Return the features with as many digits as a file keeps, so that trained and asked ones are the same."""
+        """Return the features with the digits that a file keeps, so that training and prediction agree."""
         return Features(_rounded(self.told), _rounded(self.amounts))
 
 
@@ -85,15 +86,15 @@ def _rounded(values: Mapping[str, float]) -> dict[str, float]:
 # }}}
 
 
-# {{{ learned
+# {{{ correction
 
 
 CORRECTION = "learned correction"
-"""the row of what is learned: seconds more than the base says, or less"""
+"""Breakdown row of the correction: seconds added to the base, or negative ones."""
 
 
 def corrected(base: ModelTime, logarithm: float) -> ModelTime:
-    """Return the time of *base* at one size times exp(*logarithm*), with a row for what that adds."""
+    """Return *base*, a time of one size, multiplied by exp(*logarithm*), with a row for the difference."""
     more = float(base.seconds) * (exp(logarithm) - 1)
     row = BreakdownRow(CORRECTION, "kernel", 1, more, more)
     seconds, parts = adding_up([*(each.seconds for each in base.breakdown.rows), more])
@@ -105,13 +106,14 @@ def corrected(base: ModelTime, logarithm: float) -> ModelTime:
 
 
 def sampled_features(programs: Sequence[SampledProgram], instructions: float) -> Features:
-    """Return what samples of a kernel's *programs* tell; of several, each counts by its share of the time.
+    """Return the features of the samples of a kernel's *programs*, weighted by their shares of the time.
 
-    *instructions* are those of all warps. Raises :class:`ModelInputError` where there are no samples, or a single one
-    of a program that is not the whole launch.
+    *instructions* are those of all warps.
+
+    :raises ModelInputError: if there are no samples, or only one of a program that is not the whole launch.
     """
     if not programs:
-        raise ModelInputError("a learned model that corrects the sampled one sees samples: give some of each launch")
+        raise ModelInputError("a learned model with base 'sampled' needs samples; pass samples of each launch")
     linear = [extrapolated(each).seconds for each in programs]
     told: dict[str, float] = {}
     for program, seconds in zip(programs, linear, strict=True):
@@ -127,7 +129,7 @@ def _of_samples(samples: Samples) -> Iterator[tuple[str, float]]:
     yield "runs of the device", log1p(samples.total_groups / samples.saturation)
     yield "share sampled", many / samples.total_groups
     yield "seconds of a run", log1p(long / many * samples.saturation / TICK)
-    # What a group more takes, over what a group takes on average: 1 where nothing is begun or warmed up.
+    # Time of a further group over the mean time of a group: 1 without start-up or warm-up costs.
     growth = 1.0
     if len(samples.groups) > 1:
         growth = (long - samples.seconds[-2]) / (many - samples.groups[-2]) * many / long

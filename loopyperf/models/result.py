@@ -1,15 +1,14 @@
-"""What every model answers: an :class:`Estimate` whose explanation adds up to it.
+"""Result of a model: an :class:`Estimate` whose breakdown adds up to its time exactly.
 
-Costs that add up to the last bit, in every order and in every grouping.
+The costs add up to the last bit, in every order and in every grouping.
 
 Floating-point sums depend on their order, so a total would differ from the sum of its subtotals. Here the total and
 all parts become multiples of one quantum q, the spacing of float64 numbers just above Σᵢ |costᵢ|. Each partial sum is
-then a multiple of q below 2^53 q, and a float64 holds these exactly. A part moves by q/2 at most, which is 2⁻⁵² of the
-sum of magnitudes; the largest part takes what the others leave.
+then a multiple of q below 2^53 q, which a float64 represents exactly. A part changes by at most q/2, which is 2⁻⁵² of
+the sum of magnitudes; the largest part absorbs the remainder.
 
-What a model says of a kernel at one size, written down as JSON and read back to the last bit.
-
-JSON numbers here are the shortest decimals that tell a float64 from all others. Integers stay integers.
+The last section encodes a model's result for one size as JSON and decodes it without loss. Numbers are the shortest
+decimals that identify a float64. Integers stay integers.
 """
 
 import math
@@ -27,14 +26,14 @@ from loopyperf.models.workload import LAUNCHES, LAUNCHING
 from loopyperf.units import amount, duration, in_percent, listed, number_of, unit_cost
 
 Seconds = float | NDArray[np.floating[Any]]
-"""one time, or an array of times over sizes"""
+"""A run time, or an array of run times over sizes."""
 
 
 def adding_up(costs: Sequence[Seconds]) -> tuple[Seconds, list[Seconds]]:
-    """Return the total of *costs*, in their unit, and the costs, adjusted so that they add up to it exactly.
+    """Return the total of *costs* and the costs, rounded so that they add up to it exactly.
 
-    The total of numbers is correctly rounded to a multiple of the quantum. Arrays broadcast together; they are added
-    in their order and returned as they are.
+    The total of scalars is correctly rounded to a multiple of the quantum. Arrays broadcast together; they are added in
+    order and returned unchanged.
     """
     if any(isinstance(cost, np.ndarray) for cost in costs):
         return _added_in_order(costs), list(costs)
@@ -43,7 +42,7 @@ def adding_up(costs: Sequence[Seconds]) -> tuple[Seconds, list[Seconds]]:
 
 
 def exact_total(costs: Sequence[float]) -> float:
-    """Return the total that :func:`adding_up` returns of numbers, without the parts."""
+    """Return the total that :func:`adding_up` returns for scalars, without the parts."""
     return _on_grid_of(costs, map(abs, costs))[0]
 
 
@@ -64,70 +63,70 @@ def _on_one_grid(costs: Sequence[float]) -> tuple[float, list[float]]:
 
 
 def _on_grid_of(costs: Sequence[float], sizes: Iterable[float]) -> tuple[float, float]:
-    """Return the total, and the quantum that it is a multiple of."""
+    """Return the total and the quantum that it is a multiple of."""
     magnitude = math.fsum(sizes)
-    # Room for what all parts together move by.
+    # Leave room for the rounding of all parts together.
     quantum = math.ulp(magnitude + (len(costs) + 1) * math.ulp(magnitude))
     return round(math.fsum(costs) / quantum) * quantum, quantum
 
 
 LEVEL = 0.8
-"""the probability with which run times are in their intervals"""
+"""Probability that a run time lies in its prediction interval."""
 DEVIATIONS = NormalDist().inv_cdf((1 + LEVEL) / 2)
-"""standard deviations that a normal distribution has to either side with that probability"""
+"""Half-width of a normal distribution's interval with that probability, in standard deviations."""
 NAMED = 2
-"""things left out that a headline names, at most"""
+"""Maximum number of omissions that a headline names."""
 NOTHING = "nothing"
-"""what most of the time is for where there is none"""
+"""Bound of an estimate without costs."""
 Columns = Literal["counts", "overlapping", "pipelines", "core", "samples"]
-"""what is counted in the rows of an estimate: what the whole kernel does; the same, where costs overlap, so that each
-has a part of the time; seconds that pipelines are busy by the device's description, which overlap as well; what the
-core with most groups executes; groups that were run, and others"""
+"""Meaning of the rows of an estimate: counts of the whole kernel; the same with overlapping costs, each of which
+contributes a part of the time; modeled busy seconds of pipelines, which overlap as well; executions on the core with
+most groups; groups that were timed, and the others."""
 HEADINGS: Mapping[Columns, tuple[str, str, str, str]] = {
     "counts": ("property", "count", "each", "time"),
-    "overlapping": ("property", "count", "each alone", "part of the time"),
-    "pipelines": ("pipeline", "busy as described", "takes", "part of the time"),
+    "overlapping": ("property", "count", "each alone", "attributed time"),
+    "pipelines": ("pipeline", "modeled busy time", "factor", "attributed time"),
     "core": ("pipeline", "executions on a core", "each", "time"),
     "samples": ("property", "count", "each", "time"),
 }
 WIDE = 2.0
-"""times as long as predicted: from there on an interval says in words how far it reaches"""
+"""Ratio of an interval's end to the prediction from which the interval is also shown as a factor."""
 NO_INTERVAL = "no prediction interval: "
-"""how a note begins that says why there is none"""
+"""Prefix of the note that explains why there is no prediction interval."""
 
 
 class BreakdownRow(msgspec.Struct, frozen=True):
-    """One property's cost in one instruction. (Made many times in an estimate, a struct is made five times as fast.)"""
+    """The cost of one property in one instruction. (An estimate has many; a struct is created five times as fast.)"""
 
     property: str
-    """what costs: a property, or a pipeline"""
+    """Property or pipeline."""
     source: str
-    """instruction id, barrier or launch; empty where a batch of sizes is not attributed to instructions"""
+    """Instruction id, barrier or launch; empty if a batch of sizes is not attributed to instructions."""
     count: Any
-    """how much there is of it; an array for a batch"""
+    """Number of units; an array for a batch."""
     weight: float | None
-    """seconds per unit; None for several instructions or sizes together whose units do not cost the same"""
+    """Seconds per unit; None if the row merges instructions or sizes whose units differ in cost."""
     seconds: Seconds
-    """that all of it takes; an array for a batch"""
+    """Time of all units; an array for a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class PropertyCost:
-    """What all units of a property cost."""
+    """Cost of all units of a property."""
 
     property: str
-    """what costs: a property, or a pipeline"""
+    """Property or pipeline."""
     count: Any
-    """how much there is of it; an array for a batch"""
+    """Number of units; an array for a batch."""
     each: float | None
-    """seconds per unit; None where they differ from instruction to instruction, or from size to size"""
+    """Seconds per unit; None if it differs between instructions or between sizes."""
     seconds: Seconds
-    """that all of it takes; an array for a batch"""
+    """Time of all units; an array for a batch."""
 
     def in_words(self, columns: Columns) -> tuple[str, str, str, str]:
-        """Return the property, how much there is of it, what a unit takes, and the time; of a batch from least to most.
+        """Return the table cells of the property: name, count, unit cost and time; ranges for a batch.
 
-        The first is a number of something, or as *columns* say a time of which the second says how many times it takes.
+        If *columns* is ``"pipelines"``, the count is a busy time and the unit cost is a factor on it.
         """
         are_times = columns == "pipelines" and self.property != LAUNCHES
         measure = duration if are_times else amount
@@ -137,21 +136,21 @@ class PropertyCost:
 
 @dataclass(frozen=True, slots=True)
 class Breakdown:
-    """The rows that an estimate is the sum of."""
+    """Rows whose sum is the estimate."""
 
     rows: tuple[BreakdownRow, ...]
-    """their seconds add up to the estimate"""
+    """Rows; their seconds add up to the estimate."""
 
     def by_property(self) -> dict[str, Seconds]:
-        """Return property -> seconds; the values add up to the estimate to the last bit, in a batch in their order."""
+        """Return property -> seconds; the values add up to the estimate to the last bit (in a batch, in this order)."""
         return self._grouped(lambda row: row.property)
 
     def by_source(self) -> dict[str, Seconds]:
-        """Return instruction, barrier or launch -> seconds; adds up like :meth:`by_property`."""
+        """Return instruction, barrier or launch -> seconds; the values add up as those of :meth:`by_property`."""
         return self._grouped(lambda row: row.source)
 
     def costs(self) -> tuple[PropertyCost, ...]:
-        """Return what each property costs, the largest first by its magnitude, in a batch of all sizes together."""
+        """Return the cost of each property, largest magnitude first; a batch is ranked by its sum over all sizes."""
         found: list[PropertyCost] = []
         for name, seconds in self.by_property().items():
             rows = [row for row in self.rows if row.property == name]
@@ -170,22 +169,22 @@ class Breakdown:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """The time that a kernel takes if what is unsure of it is not as it likelier is."""
+    """Run time of a kernel if an uncertain assumption does not hold."""
 
     seconds: Seconds
-    """run time; an array for a batch"""
+    """Run time; an array for a batch."""
     arrays: tuple[str, ...]
-    """the private arrays of which it is unsure whether the compiler keeps them in registers"""
+    """Private arrays that the compiler may or may not keep in registers."""
     assumption: str
-    """what is so then, e.g. ``"the private array acc is in registers"``"""
+    """The alternative assumption, e.g. ``"the private array acc is in registers"``."""
     reason: str
-    """why that is unsure, in words"""
+    """Why the assumption is uncertain."""
 
     def __str__(self) -> str:
-        return f"{_range(self.seconds, duration)} if {self.assumption}, which is unsure: {self.reason}"
+        return f"{_range(self.seconds, duration)} if {self.assumption} (uncertain: {self.reason})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the alternative as plain values that JSON can hold."""
+        """Return the alternative as plain values for JSON."""
         return {
             "seconds": plain(self.seconds),
             "arrays": list(self.arrays),
@@ -196,43 +195,43 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class ModelTime:
-    """A model's time with the rows that it is the sum of."""
+    """A model's time and the rows that add up to it."""
 
     seconds: Seconds
     breakdown: Breakdown
     unfitted: tuple[str, ...] = ()
-    """columns that the kernel has and the fit has no weight for: counts are taken as free, pipelines as described"""
+    """Columns that the kernel has but the fit has no weight for: counts cost 0, pipelines have the factor 1."""
     notes: tuple[str, ...] = ()
-    """what was assumed, in sentences"""
+    """Assumptions."""
     interval: tuple[Seconds, Seconds] | None = None
-    """a range for the time, where one is stated"""
+    """Prediction interval, if the model has one."""
     unsure: tuple[str, ...] = ()
-    """the private arrays of which it is unsure whether they are registers"""
+    """Private arrays that may or may not be registers."""
     alternatives: tuple[Alternative, ...] = ()
-    """what the time is if they live elsewhere"""
+    """Times if they are placed otherwise."""
     left_out: tuple[str, ...] = ()
-    """what the kernel does, more than a negligible part of all, that is not in the time: it is at least that"""
+    """Non-negligible work that the time does not include; the time is a lower bound then."""
     columns: Columns = "counts"
-    """what is counted in the rows"""
+    """Meaning of the rows."""
 
     @property
     def executing(self) -> float:
-        """Return the seconds without what launching costs; of a single size."""
+        """Return the time without launch costs, in seconds, for a single size."""
         return sum(float(row.seconds) for row in self.breakdown.rows if row.property not in LAUNCHING)
 
 
 EXPLANATION = ("breakdown", "interval", "notes", "unsure", "alternatives", "left_out")
-"""what an estimate has beside its seconds"""
+"""Fields of an estimate that explain its seconds."""
 
 
 class _ExplainedLater:
-    """Whose explanation is worked out when somebody asks for it: a search reads thousands of times, and few reasons."""
+    """An object whose explanation is computed on first access: a search reads many times, but few explanations."""
 
     __slots__ = ("_explain",)
     _explain: Callable[[], ModelTime]
 
     def __getattr__(self, name: str) -> Any:
-        """Fill in what is not there yet; Python asks here for nothing else."""
+        """Compute the missing fields; Python calls this only for attributes that are not set."""
         if name not in EXPLANATION:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         answer = self._explain()
@@ -243,37 +242,63 @@ class _ExplainedLater:
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Estimate(_ExplainedLater, Tabular):
-    """How long a kernel takes, with the reason why."""
+    """Predicted run time of a kernel, with a breakdown.
+
+    An estimate converts to ``float`` (seconds) for a single size. If a size is an array, the estimate is a batch:
+    :attr:`seconds` is an array of the broadcast shape, and so are the counts and seconds of the breakdown.
+
+    Printing an estimate shows the time, its interval, the costs and the notes.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import loopyperf as lpp
+    >>> import numpy as np
+    >>> scaled = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), ...],
+    ...     name="scaled",
+    ...     assumptions="n >= 1",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> scaled = lp.split_iname(scaled, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> estimate = lpp.estimate(scaled, n=2**24, device="nvidia-titan-v", model="roofline")
+    >>> estimate.bound
+    'DRAM'
+    >>> sum(estimate.breakdown.by_property().values()) == estimate.seconds
+    True
+    """
 
     kernel: str
-    """name of the kernel"""
+    """Name of the kernel."""
     sizes: Mapping[str, Any]
-    """values of its parameters, by name; arrays for a batch"""
+    """Kernel parameters: name -> value; arrays for a batch."""
     device: str
-    """short name of the device, e.g. ``"nvidia-v100"``"""
+    """Slug of the device, e.g. ``"nvidia-v100"``."""
     model: str
-    """name of the model that answers, e.g. ``"pipeline"``"""
+    """Name of the model, e.g. ``"pipeline"``."""
     counting: str
-    """how work is counted: ``"executed"`` or ``"paper"`` (:func:`loopyperf.count`)"""
+    """Counting method: ``"executed"`` or ``"paper"`` (:func:`loopyperf.count`)."""
     seconds: Seconds
-    """run time; an array in the sizes' broadcast shape where sizes were arrays"""
+    """Run time in seconds; an array of the sizes' broadcast shape for a batch."""
     breakdown: Breakdown
-    """what the time is made of: rows whose seconds add up to it"""
+    """Rows whose seconds add up to the run time."""
     interval: tuple[Seconds, Seconds] | None = None
-    """a range for the run time, where the model states one"""
+    """Prediction interval of the run time in seconds (80 %), if the model has one."""
     notes: tuple[str, ...] = ()
-    """what the estimate leaves out, and what the fit cannot tell"""
+    """Assumptions, and limitations of the fit."""
     unsure: tuple[str, ...] = ()
-    """the private arrays of which it is unsure whether the compiler keeps them in registers"""
+    """Private arrays that the compiler may or may not keep in registers."""
     alternatives: tuple[Alternative, ...] = ()
-    """what the run time is if they live elsewhere"""
+    """Run times if they are placed otherwise."""
     left_out: tuple[str, ...] = ()
-    """what the kernel does, more than a negligible part of all, that is not in the run time: that is at least so long,
-    and has no interval"""
+    """Non-negligible work that the run time does not include. The run time is a lower bound then and has no
+    interval."""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """what was stated of what the source does not tell, and the estimate rests on"""
+    """Typical values, given by the caller, of quantities that the source does not determine."""
     columns: Columns = "counts"
-    """what is counted in the rows of the breakdown"""
+    """Meaning of the rows of the breakdown."""
 
     @classmethod
     def explained_later(
@@ -288,7 +313,7 @@ class Estimate(_ExplainedLater, Tabular):
         typical: Mapping[str, Any] | None = None,
         columns: Columns = "counts",
     ) -> "Estimate":
-        """Return an estimate of *seconds* by counts; *explain* is asked when somebody looks, and says the same."""
+        """Return an estimate of *seconds* that calls *explain* for its explanation on first access."""
         estimate = object.__new__(cls)
         state = object.__setattr__
         state(estimate, "kernel", kernel)
@@ -306,47 +331,47 @@ class Estimate(_ExplainedLater, Tabular):
         return float(self.seconds)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether *other* says the same, at all sizes of a batch; of what has mappings there is no hash."""
+        """Return whether *other* is the same estimate, at all sizes of a batch. (Estimates are not hashable.)"""
         return self.to_dict() == other.to_dict() if isinstance(other, Estimate) else NotImplemented
 
     @property
     def place(self) -> tuple[bool, float]:
-        """Return what it is ordered by among others.
+        """Return the sort key among estimates.
 
-        Those whose run times lack something, or are below 0, stand behind all others.
+        Incomplete and negative run times come last.
         """
         seconds = float(self.seconds)
         return seconds < 0 or bool(self.left_out), seconds
 
     @property
     def is_unsure(self) -> bool:
-        """Return whether the run time depends on something that is unsure, and may be far from what is said."""
+        """Return whether the run time depends on an uncertain placement of private arrays."""
         return bool(self.unsure)
 
     @property
     def bound(self) -> str:
-        """Return the property that costs most (in a batch: summed over all sizes), ``"nothing"`` if none costs any."""
+        """Return the property that costs most (in a batch, over all sizes), ``"nothing"`` if all costs are 0."""
         costs = {name: float(np.sum(seconds)) for name, seconds in self.breakdown.by_property().items()}
         return max(costs, key=lambda name: costs[name]) if any(costs.values()) else NOTHING
 
     @property
     def most_of_it(self) -> str:
-        """Return in words what most of the time is for."""
-        return "nothing in it costs any time" if self.bound == NOTHING else f"bound by {self.bound}"
+        """Return what bounds the run time, e.g. ``"bound by DRAM"``."""
+        return "all costs are 0" if self.bound == NOTHING else f"bound by {self.bound}"
 
     @property
     def inputs(self) -> str:
-        """Return what it is an answer to, e.g. ``"matmul(n=4096) on nvidia-v100, model pipeline"``."""
+        """Return the inputs of the estimate, e.g. ``"matmul(n=4096) on nvidia-v100, model pipeline"``."""
         return f"{called(self.kernel, self.sizes, self.typical)} on {self.device}, model {self.model}"
 
     @property
     def why_no_interval(self) -> str:
-        """Return in a clause why there is no interval, as a note says; empty where there is one."""
-        said = next((note for note in self.notes if note.startswith(NO_INTERVAL)), "")
-        return "" if self.interval is not None else said.removeprefix(NO_INTERVAL)
+        """Return why there is no prediction interval, from the notes; empty if there is one."""
+        reason = next((note for note in self.notes if note.startswith(NO_INTERVAL)), "")
+        return "" if self.interval is not None else reason.removeprefix(NO_INTERVAL)
 
     def report_text(self) -> ReportText:
-        """Return the time, what it is made of, what else it may be, and what was assumed."""
+        """Return the report: run time, costs, alternatives and notes."""
         return ReportText(
             question=self.inputs,
             answer=self._answer(),
@@ -357,9 +382,9 @@ class Estimate(_ExplainedLater, Tabular):
         )
 
     def parts_table(self) -> Table:
-        """Return what each property costs, in time and as a share of the whole; those below 1 % have one row.
+        """Return a table of the cost of each property and its share of the run time; one row sums those below 1 %.
 
-        Of a batch all are from the least to the most, and a property has a row where it is 1 % or more at any size.
+        For a batch, cells are ranges over sizes, and a property has a row if its share is 1 % or more at any size.
         """
         shares = {each.property: _share(each.seconds, self.seconds) for each in self.breakdown.costs()}
         large, small = apart(self.breakdown.costs(), lambda each: np.max(np.abs(shares[each.property])))
@@ -371,9 +396,10 @@ class Estimate(_ExplainedLater, Tabular):
         return Table((*HEADINGS[self.columns], "share"), rows)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the rows of the breakdown, each with its share of the whole time; of a batch, those of each size.
+        """Return the rows of the breakdown with their shares of the run time; for a batch, the rows of each size.
 
-        ``weight`` is in seconds per unit, of pipelines of a fit per second; ``share`` is 1 for the whole.
+        ``weight`` is in seconds per unit (for pipelines of a fit, in seconds per second of modeled busy time);
+        ``share`` is 1 for the whole run time.
         """
         if not isinstance(self.seconds, np.ndarray):
             return [_record(row, self.seconds) for row in self.breakdown.rows]
@@ -393,14 +419,14 @@ class Estimate(_ExplainedLater, Tabular):
 
     @property
     def time_and_interval(self) -> str:
-        """Return the run time as displays have it, with what it leaves out and its interval, where there is one."""
+        """Return the run time for display, with its omissions and its interval, if it has one."""
         return f"{self.time_in_words}{self.without}{self._between()}"
 
     @property
     def time_in_words(self) -> str:
-        """Return the run time as displays have it, e.g. ``"281 ms"``, or ``"at least 281 ms"`` if it lacks something.
+        """Return the run time for display, e.g. ``"281 ms"``, or ``"at least 281 ms"`` if it omits work.
 
-        Of a batch it is from the least to the most.
+        For a batch, return the range.
         """
         words = _range(self.seconds, duration)
         least = "at least " if self.left_out and words else ""
@@ -408,35 +434,35 @@ class Estimate(_ExplainedLater, Tabular):
 
     @property
     def without(self) -> str:
-        """Return what the run time leaves out, as displays have it: ``" (without f32 pow)"``, empty for nothing."""
+        """Return the omissions for display, e.g. ``" (without f32 pow)"``; empty if there are none."""
         return f" (without {listed(self.left_out, NAMED)})" if self.left_out else ""
 
     def without_sources(self) -> "Estimate":
-        """Return the estimate with one row for each property, as that of a batch has: a search keeps thousands."""
+        """Return the estimate with one row for each property, like that of a batch; a search keeps thousands."""
         costs = {cost.property: cost for cost in self.breakdown.costs()}
-        found = (costs[name] for name in self.breakdown.by_property())  # in their order the seconds add up exactly
+        found = (costs[name] for name in self.breakdown.by_property())  # the seconds add up exactly in this order
         rows = (BreakdownRow(cost.property, "", cost.count, cost.each, cost.seconds) for cost in found)
         return replace(self, breakdown=Breakdown(tuple(rows)))
 
     def _between(self) -> str:
-        """Return the interval, of a batch from the lowest end to the highest one."""
+        """Return the interval for display; for a batch, from the lowest end to the highest one."""
         if self.interval is None:
             return ""
         low, high = (duration(float(end(each))) for end, each in zip((np.min, np.max), self.interval, strict=True))
         what = f"{in_percent(LEVEL)} interval"
         if isinstance(self.seconds, np.ndarray):
-            return f" (each in an {what}, from {low} to {high})"
+            return f" ({in_percent(LEVEL)} intervals span {low} to {high})"
         return f" ({what}: {low} to {high}{self._factor()})"
 
     def _factor(self) -> str:
-        """Return in words how far the interval reaches, where that is so far that its ends alone may pass unnoticed."""
+        """Return the factor between the prediction and the interval's farther end, if that is :data:`WIDE` or more."""
         if self.interval is None or not (least := min(map(float, self.interval))) > 0:
             return ""
         factor = max(float(self.interval[1]) / float(self.seconds), float(self.seconds) / least)
         return f", within a factor of {factor:.2g}" if factor >= WIDE else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the estimate as plain values that JSON can hold; arrays become lists."""
+        """Return the estimate as plain values for JSON; arrays become lists."""
         return {
             "kernel": self.kernel,
             "sizes": {name: plain(value) for name, value in self.sizes.items()},
@@ -466,7 +492,7 @@ class Estimate(_ExplainedLater, Tabular):
 
 
 def _share(part: Seconds, whole: Seconds) -> Seconds:
-    """Return which share of the *whole* a *part* is; NaN where the whole is not above 0."""
+    """Return the share of *part* in *whole*; NaN if the whole is not above 0."""
     wholes = np.asarray(whole, float)
     shares = np.divide(part, wholes, out=np.full(wholes.shape, np.nan), where=wholes > 0)
     return shares if isinstance(whole, np.ndarray) else float(shares)
@@ -479,7 +505,7 @@ def _share_in_words(share: Seconds) -> str:
 
 
 def _record(row: BreakdownRow, whole: Seconds, at: tuple[int, ...] = ()) -> dict[str, Any]:
-    """Return a *row* of a breakdown of the *whole* time, of a batch that of the size *at* this place."""
+    """Return a *row* as a record with its share of the *whole* time; for a batch, at the index *at*."""
 
     def one(value: Any) -> Any:
         return plain(np.broadcast_to(value, np.shape(whole))[at]) if at else plain(value)
@@ -495,13 +521,13 @@ def _record(row: BreakdownRow, whole: Seconds, at: tuple[int, ...] = ()) -> dict
 
 
 def common(weights: Iterable[float | None]) -> float | None:
-    """Return what all *weights* are, None where they differ."""
+    """Return the value that all *weights* have in common, None if they differ."""
     found = set(weights)
     return found.pop() if len(found) == 1 else None
 
 
 def _range(values: Any, in_words: Callable[[float], str]) -> str:
-    """Return a number in words, or the least and the most of an array."""
+    """Return a number as text, or the minimum and the maximum of an array."""
     if not isinstance(values, np.ndarray):
         return in_words(values)
     ends = (values.min(), values.max()) if values.size else ()
@@ -510,9 +536,9 @@ def _range(values: Any, in_words: Callable[[float], str]) -> str:
 
 Number = int | float
 Answer = tuple[str, ModelTime]
-"""the kernel's name, and what a model says of it"""
+"""Name of the kernel and a model's result for it."""
 
-# {{{ what is written
+# {{{ JSON schema
 
 
 class _Row(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -553,12 +579,18 @@ _decoder = msgspec.json.Decoder(_Answer)
 
 
 def answer_as_json(answer: Answer) -> bytes:
-    """Return *answer* as JSON; raises :class:`msgspec.ValidationError` for one that holds other than plain numbers."""
+    """Return *answer* as JSON.
+
+    :raises msgspec.ValidationError: if it contains anything but plain numbers and strings.
+    """
     return msgspec.json.encode(msgspec.convert(answer, _Answer, from_attributes=True))
 
 
 def read_answer(transcript: bytes) -> Answer:
-    """Return the answer that was :func:`answer_as_json`; raises :class:`msgspec.MsgspecError` for anything else."""
+    """Return the answer encoded by :func:`answer_as_json`.
+
+    :raises msgspec.MsgspecError: for any other input.
+    """
     kernel, time = _decoder.decode(transcript)
     rows = (BreakdownRow(row.property, row.source, row.count, row.weight, row.seconds) for row in time.breakdown.rows)
     others = (Alternative(each.seconds, each.arrays, each.assumption, each.reason) for each in time.alternatives)

@@ -1,15 +1,15 @@
-"""The sampled model: what the first groups of a launch took tells what all of them will (Dao, section 5.1).
+"""The sampled model: extrapolates the measured time of a launch's first groups to all groups (Dao, section 5.1).
 
     tlinear(N) = t₁ + (t₂ − t₁)/(P₂ − P₁) · (N − P₁)
 
-N are the groups of the launch, t₁ and t₂ the seconds that its first P₁ = 2·Psat and P₂ = 3·Psat took, and Psat, the
-saturation point, the groups that the device runs at once. Through more than two samples goes the line of least squares
-of relative errors.
+N is the number of groups of the launch, t₁ and t₂ are the seconds of its first P₁ = 2·Psat and P₂ = 3·Psat groups, and
+Psat, the saturation point, is the number of groups that the device executes at once. With more than two samples, the
+line minimizes the squares of the relative errors.
 
-Ours, where groups do not all do the same: with W(P) the work of the first P groups, in instructions,
+Our extension to groups that differ in work: with W(P) the work of the first P groups, in instructions,
 
     t = t₁ + (t₂ − t₁)/(W(P₂) − W(P₁)) · (W(N) − W(P₁))      of two samples,
-    t = c + a·N + b·W(N) with a, b ≥ 0, by least squares     of more: a group costs something beside its work
+    t = c + a·N + b·W(N) with a, b ≥ 0, by least squares     of more: a group has a cost besides its work
 
 T. T. Dao, J. Kim, S. Seo, B. Egger, J. Lee: A Performance Model for GPUs with Caches, IEEE Transactions on Parallel and
 Distributed Systems 26(7), 2015.
@@ -33,96 +33,95 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
 ALIKE = 1e-3
-"""relative difference of the mean work of groups from which they are said to differ"""
+"""Relative difference in mean work from which groups count as different."""
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What the first groups of one launch took, for several numbers of them.
+    """Measured times of the first groups of one launch, for several numbers of groups.
 
-    Raises :class:`ModelInputError` unless there is a time for each number, numbers increase from 1 or more and are at
-    most those of the launch, and times are positive.
+    :raises ModelInputError: unless there is a positive time for each number of groups, and the numbers increase within
+        1 and the groups of the launch.
     """
 
     groups: tuple[int, ...]
-    """groups launched, increasing"""
+    """Numbers of groups launched, increasing."""
     seconds: tuple[float, ...]
-    """what they took, for each number of them"""
+    """Time of each sample, in seconds."""
     saturation: int
-    """Psat: the groups that the device runs at once"""
+    """Psat: number of groups that the device executes at once."""
     total_groups: int
-    """N: the groups of the whole launch"""
+    """N: number of groups of the whole launch."""
 
     def __post_init__(self) -> None:
-        """Refuse invalid samples."""
+        """Check the samples."""
         if self.saturation < 1 or self.total_groups < 1:
             raise ModelInputError(
-                "saturation and total_groups must be 1 group or more; received "
-                f"saturation={self.saturation} and total_groups={self.total_groups}"
+                "saturation and total_groups must be >= 1, "
+                f"got saturation={self.saturation} and total_groups={self.total_groups}"
             )
         if not self.groups or len(self.groups) != len(self.seconds):
             raise ModelInputError(
-                f"each sample is a number of groups and their seconds; received {len(self.groups)} numbers and "
-                f"{len(self.seconds)} times"
+                f"groups and seconds must have the same length >= 1, got {len(self.groups)} and {len(self.seconds)}"
             )
         increases = list(self.groups) == sorted(set(self.groups))
         if not increases or not 1 <= self.groups[0] <= self.groups[-1] <= self.total_groups:
             raise ModelInputError(
-                f"numbers of groups must increase, from 1 to at most the {self.total_groups} of the launch; received "
+                f"numbers of groups must increase from >= 1 to <= {self.total_groups}, the groups of the launch; got "
                 f"{', '.join(map(str, self.groups))}"
             )
         if not all(isfinite(each) and each > 0 for each in self.seconds):
-            raise ModelInputError(f"seconds of groups must be positive; received {', '.join(map(str, self.seconds))}")
+            raise ModelInputError(f"seconds must be positive, got {', '.join(map(str, self.seconds))}")
 
     @property
     def is_whole(self) -> bool:
-        """Return whether the last sample is the whole launch: nothing is left to predict."""
+        """Return whether the last sample is the whole launch, so that nothing is left to predict."""
         return self.groups[-1] == self.total_groups
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What groups do, in any unit; raises :class:`ModelInputError` unless more groups do no less."""
+    """Work of groups, in any unit; raises :class:`ModelInputError` unless it grows with the number of groups."""
 
     sampled: tuple[float, ...]
-    """by the first groups, for each sample"""
+    """Work of the first groups, for each sample."""
     total: float
-    """by all groups"""
+    """Work of all groups."""
 
     def __post_init__(self) -> None:
-        """Refuse work that shrinks."""
+        """Check that the work does not shrink."""
         amounts = (*self.sampled, self.total)
         if not all(isfinite(each) and each >= 0 for each in amounts) or list(amounts) != sorted(amounts):
             raise ModelInputError(
-                f"more groups must do as much work or more; received {', '.join(map(str, self.sampled))} and, by all "
-                f"groups, {self.total}"
+                f"work must not decrease with the number of groups, got {', '.join(map(str, self.sampled))} and "
+                f"{self.total} for all groups"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class SampledProgram:
-    """A device program of a kernel that was sampled; raises :class:`ModelInputError` for work of other samples."""
+    """A sampled device program; raises :class:`ModelInputError` if work and samples differ in length."""
 
     name: str
-    """of the device program"""
+    """Name of the device program."""
     samples: Samples
-    """what its first groups took"""
+    """Measured times of its first groups."""
     work: Work | None = None
-    """None where it is not known: groups are then taken to do the same"""
+    """Work of the groups; None if unknown: groups are then assumed to do equal work."""
     scatter: float = 0.0
-    """by how much a sample would differ if it were taken again, relative to it"""
+    """Relative standard deviation of a repeated sample."""
 
     def __post_init__(self) -> None:
-        """Refuse work of other samples."""
+        """Check that the work is that of the samples."""
         if self.work is not None and len(self.work.sampled) != len(self.samples.groups):
             raise ModelInputError(
-                f"give the work of each sample; received {len(self.work.sampled)} amounts for "
+                f"work must have one amount per sample, got {len(self.work.sampled)} amounts for "
                 f"{len(self.samples.groups)} samples"
             )
 
     @property
     def groups_differ(self) -> bool:
-        """Return whether the mean work of the groups sampled is another than that of all groups."""
+        """Return whether the mean work of the sampled groups differs from that of all groups."""
         if self.work is None or not self.work.total:
             return False
         shares = zip(self.samples.groups, self.work.sampled, strict=True)
@@ -134,25 +133,24 @@ class SampledProgram:
 
 @dataclass(frozen=True, slots=True)
 class Extrapolation:
-    """What all groups of a launch take, by samples of it."""
+    """Extrapolated time of all groups of a launch."""
 
     seconds: float
     half_width: float
-    """seconds that it may be off to either side, with the probability :data:`LEVEL`, by the scatter of the samples"""
+    """Half-width in seconds of the interval with the probability :data:`LEVEL`, by the scatter of the samples."""
 
 
 def extrapolated(program: SampledProgram) -> Extrapolation:
-    """Return what all groups of *program* take.
+    """Return the time of all groups of *program*, at least that of the last sample.
 
-    It is at least what the last sample took. Raises :class:`ModelInputError` for a single sample that is not the
-    whole launch.
+    :raises ModelInputError: if there is a single sample that is not the whole launch.
     """
     samples = program.samples
     if samples.is_whole:
         return Extrapolation(samples.seconds[-1], samples.seconds[-1] * program.scatter * DEVIATIONS)
     if len(samples.groups) == 1:
         raise ModelInputError(
-            f"a line goes through two samples or more; received one, of {samples.groups[0]} of the "
+            f"extrapolation needs 2 samples or more, got one, of {samples.groups[0]} of the "
             f"{samples.total_groups} groups"
         )
     amounts = _amounts(program)
@@ -164,7 +162,7 @@ def extrapolated(program: SampledProgram) -> Extrapolation:
 
 
 def _least_squares(weighted: Matrix) -> Vector:
-    """Return the costs c for which ``weighted @ c`` is nearest to ones, all of them but the first not negative."""
+    """Return the costs c that minimize ‖``weighted @ c`` − 1‖, all but the first not negative."""
     further = range(1, weighted.shape[1])
     subsets = [kept for number in range(len(further) + 1) for kept in combinations(further, number)]
     candidates = [_with_columns(weighted, (0, *kept)) for kept in subsets]
@@ -181,7 +179,7 @@ def _with_columns(weighted: Matrix, kept: Sequence[int]) -> Vector:
 
 
 def _amounts(program: SampledProgram) -> NDArray[np.float64]:
-    """Return what the time is a sum of (samples, and last all groups, × columns): a launch, groups, work."""
+    """Return the amounts that the time is a sum of: (samples, then all groups) × (launch, groups, work)."""
     samples = program.samples
     groups = np.array([*samples.groups, samples.total_groups], dtype=np.float64)
     columns = [np.ones_like(groups)]
@@ -194,12 +192,12 @@ def _amounts(program: SampledProgram) -> NDArray[np.float64]:
 
 
 def _half_width(weighted: Matrix, costs: Vector, at_all: Vector, scatter: float) -> float:
-    """Return the half width of the interval of ``at_all @ costs``: by residuals, or *scatter* where that is more."""
+    """Return the half-width of the interval of ``at_all @ costs``: by residuals, or by *scatter* if that is larger."""
     free = len(weighted) - len(at_all)
     residuals = weighted @ costs - 1
     width = scatter * DEVIATIONS
     if free > 0:
-        stats: Any = import_module("scipy.stats")  # only here: its import takes half a second
+        stats: Any = import_module("scipy.stats")  # imported on use, because the import takes half a second
         width = max(width, float(np.sqrt(residuals @ residuals / free) * stats.t.ppf((1 + LEVEL) / 2, free)))
     leverage = float(at_all @ np.linalg.pinv(weighted.T @ weighted) @ at_all)
     return width * sqrt(max(leverage, 0.0))
@@ -209,9 +207,9 @@ def _half_width(weighted: Matrix, costs: Vector, at_all: Vector, scatter: float)
 
 
 def sampled_time(programs: Sequence[SampledProgram], launching: float = 0.0) -> ModelTime:
-    """Return how long a kernel of *programs* takes, in seconds, with *launching* for what the host takes beside them.
+    """Return the run time of a kernel that executes *programs*, plus *launching* seconds on the host.
 
-    Raises what :func:`extrapolated` raises.
+    :raises ModelInputError: as :func:`extrapolated`.
     """
     answers = [extrapolated(each) for each in programs]
     rows = [row for program, answer in zip(programs, answers, strict=True) for row in _rows(program, answer)]
@@ -241,13 +239,13 @@ def _rows(program: SampledProgram, answer: Extrapolation) -> Iterator[BreakdownR
 def _notes(program: SampledProgram) -> Iterator[str]:
     samples = program.samples
     if samples.is_whole:
-        yield f"all {samples.total_groups} groups of {program.name} were run: fewer would not tell what the others take"
+        yield f"all {samples.total_groups} groups of {program.name} were timed: too few to extrapolate from a part"
     elif program.groups_differ and program.work is not None:
         of_work = in_percent(program.work.sampled[-1] / program.work.total, 2)
         of_groups = in_percent(samples.groups[-1] / samples.total_groups, 2)
         yield (
-            f"the groups of {program.name} differ: the first {samples.groups[-1]} are {of_groups} of them and do "
-            f"{of_work} of the work, by which the time is extrapolated"
+            f"groups of {program.name} differ: the first {samples.groups[-1]} are {of_groups} of the groups and do "
+            f"{of_work} of the work; the time is extrapolated by work"
         )
 
 

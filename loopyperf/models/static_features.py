@@ -1,15 +1,15 @@
-"""Features of a kernel on a described device: what its graphs tell, and what a core makes of them.
+"""Features of a kernel on a device, from its graphs and from their timing on a core.
 
-The numbers are those of Dao's Table 1 that need no run, with symbolic counts in place of hardware counters:
+These are the quantities of Dao's Table 1 that need no run, with symbolic counts in place of hardware counters:
 
-    residence      warps and groups that reside on a core, the share of its slots, runs one after the other, and how
-                   full the last of them is
-    registers      of a work-item, and those that it needs beyond
-    latency        Λapp, and what of it an instruction has on average
-    accesses       the share of them that each level serves, and that waits for it; conflicts of local memory's banks
-    pipelines      how long each is busy, over the busiest
+    residence      resident warps and groups of a core, occupancy, number of runs one after the other, and how full the
+                   last run is
+    registers      of a work-item, and those spilled
+    latency        Λapp, and its mean per instruction
+    accesses       share of the accesses that each level serves, and that waits for it; bank conflicts of local memory
+    pipelines      busy time of each, relative to the busiest
 
-and those of the graphs alone. Of several launches each counts by its share of the time.
+and those of the graphs alone. Several launches are weighted by their shares of the time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,31 +32,31 @@ from loopyperf.models.residual_regression import TICK, Features
 from loopyperf.models.workload import LATENCY, LAUNCHES
 from loopyperf.pipeline.timed_program import Request, TimedLaunch, TimedProgram
 
-# {{{ features of a kernel that are known without its device
+# {{{ device-independent features of a kernel
 #
 # From machine graphs, addresses, and property counts.
 #
-# Ratios and shares are as they are; what spans orders of magnitude is ln(1 + x). Of several launches each counts by its
-# share of all instructions that are executed.
+# Ratios and shares are linear; quantities that span orders of magnitude are ln(1 + x). Several launches are weighted by
+# their shares of all executed instructions.
 
 
 ALONE = (LAUNCHES, "work-groups")
-"""properties that are of no group"""
+"""Properties that belong to no group."""
 
 
 @dataclass(frozen=True)
 class WarpProgram:
-    """The machine graph of one kind of warps."""
+    """Machine graph of one warp class."""
 
     graph: Idg
     requests: Sequence[Request | None]
-    """of each instruction, what it asks of memory beyond the core"""
+    """Request of each instruction to memory beyond the core."""
     share: float
-    """of all warps of the launch"""
+    """Share of all warps of the launch."""
 
     @classmethod
     def of(cls, warps: WarpClass, share: float) -> "WarpProgram":
-        """Return what *warps* execute, with their *share* of all."""
+        """Return the program of *warps*, with their *share* of all warps."""
         accesses = WarpAccesses(warps)
         asked = (accesses.request(each) if is_memory(each) else None for each in warps.graph.instructions)
         return cls(warps.graph, tuple(asked), share)
@@ -64,22 +64,22 @@ class WarpProgram:
 
 @dataclass(frozen=True)
 class LaunchPrograms:
-    """A launch with a program for each kind of its warps."""
+    """A launch with a program for each of its warp classes."""
 
     warps_per_group: int
     work_items: int
-    """of a group"""
+    """Work-items of a group."""
     local_memory: int
-    """bytes of a group"""
+    """Local memory of a group, in bytes."""
     warps: int
-    """of all executions"""
+    """Warps of all executions."""
     lanes: int
-    """of a warp"""
+    """Lanes of a warp."""
     programs: tuple[WarpProgram, ...]
 
     @classmethod
     def lowered(cls, launch: LaunchProfile) -> "LaunchPrograms":
-        """Return the programs of *launch* as the compiler makes them for no device in particular."""
+        """Return the programs of *launch*, lowered for no particular device."""
         warps = sum(kind.warps for kind in launch.classes)
         classes = (replace(kind, graph=lowered(kind.graph)) for kind in launch.classes)
         return cls(
@@ -104,19 +104,19 @@ class LaunchPrograms:
         )
 
     def executed(self) -> Iterator[tuple[float, Instruction, Request | None]]:
-        """Yield how often a warp executes each instruction on average, it, and what it asks of memory."""
+        """Yield (mean executions per warp, instruction, memory request) for each instruction."""
         for program in self.programs:
             for each, request in zip(program.graph.instructions, program.requests, strict=True):
                 yield program.share * float(each.executions), each, request
 
     @property
     def instructions(self) -> float:
-        """Return how many instructions all warps execute."""
+        """Return the number of instructions that all warps execute."""
         return self.warps * sum(executions for executions, _, _ in self.executed())
 
 
 def graph_features(launches: Iterable[LaunchPrograms]) -> Features:
-    """Return what the graphs of a kernel's *launches* tell; nothing where there are none."""
+    """Return the features of the graphs of a kernel's *launches*; empty without launches."""
     every = tuple(launches)
     whole = sum(each.instructions for each in every)
     told: dict[str, float] = {}
@@ -130,12 +130,12 @@ def graph_features(launches: Iterable[LaunchPrograms]) -> Features:
 
 
 def lowered_launches(profile: KernelProfile) -> tuple[LaunchPrograms, ...]:
-    """Return the launches of *graphs* that execute anything, lowered for no device in particular."""
+    """Return the non-empty launches of *profile*, lowered for no particular device."""
     return tuple(LaunchPrograms.lowered(launch) for launch in profile.launches if launch.classes)
 
 
 def counted_features(counts: Mapping[str, float], groups: int) -> Features:
-    """Return how much of each property one of so many work-groups has, given the *counts* of all of them."""
+    """Return the mean amount of each property in one of *groups* work-groups; *counts* are those of all of them."""
     each = {name: count / max(groups, 1) for name, count in counts.items() if name not in ALONE}
     return Features({"groups": log1p(groups)}, {f"{name} in a group": log1p(count) for name, count in each.items()})
 
@@ -156,14 +156,14 @@ def _features(launch: LaunchPrograms) -> Iterator[tuple[str, float]]:
     yield "MLP", log(_mean((each.share, float(mlp(each.graph, MEMORY))) for each in launch.programs))
     requests = [(executions, each, asked) for executions, each, asked in launch.executed() if is_memory(each) and asked]
     yield "sectors of a request", log1p(_mean((executions, asked.sectors) for executions, _, asked in requests))
-    # over those of a full warp for neighbouring elements
+    # Relative to the sectors of a full warp that accesses adjacent elements.
     over_fewest = ((often, asked.sectors / (launch.lanes * each.bits / 8 / SECTOR)) for often, each, asked in requests)
     yield "sectors over fewest", log1p(_mean(over_fewest))
     yield "lines of a request", log1p(_mean((executions, asked.lines) for executions, _, asked in requests))
 
 
 def _mix(launch: LaunchPrograms) -> Iterator[tuple[str, float]]:
-    """Yield the share of each sort of instructions."""
+    """Yield the share of each class of instructions."""
     sorts: dict[str, float] = {}
     for executions, each, _ in launch.executed():
         sorts[_sort(each)] = sorts.get(_sort(each), 0.0) + executions
@@ -172,7 +172,7 @@ def _mix(launch: LaunchPrograms) -> Iterator[tuple[str, float]]:
 
 
 def _sort(instruction: Instruction) -> str:
-    """Return what sort of instruction it is: an access by its memory, arithmetic by its kind and type."""
+    """Return the class of an instruction: accesses by memory, arithmetic by opcode and type."""
     if instruction.is_idle:
         return "predicated off"
     if instruction.kind in (Opcode.LOAD, Opcode.STORE):
@@ -181,7 +181,7 @@ def _sort(instruction: Instruction) -> str:
 
 
 def _mean(values: Iterable[tuple[float, float]]) -> float:
-    """Return the mean of values by their weights, 0 where there are none."""
+    """Return the weighted mean of (weight, value) pairs, 0 if there are none."""
     every = list(values)
     whole = sum(weight for weight, _ in every)
     return sum(weight * value for weight, value in every) / whole if whole else 0.0
@@ -194,9 +194,9 @@ def _mean(values: Iterable[tuple[float, float]]) -> float:
 
 
 def static_features(kernel: TimedProgram) -> Features:
-    """Return the features of *kernel*: nothing where it launches nothing.
+    """Return the features of *kernel*; empty if it has no launches.
 
-    Raises :class:`MissingNumberError` where latencies are not described.
+    :raises MissingNumberError: if the device parameters lack a latency.
     """
     busy = [
         max(cached_for_launch(launch, LaunchDemand).busy.values()) * launch.warps_of_core for launch in kernel.launches
@@ -251,7 +251,7 @@ def _accesses(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
 
 
 def busy_features(busy: Mapping[str, float]) -> Features:
-    """Return what a kernel tells by how long it keeps each pipeline *busy*, in seconds; nothing where it keeps none."""
+    """Return the features of a kernel from the *busy* seconds of each pipeline column; empty if there are none."""
     columns = {column: seconds for column, seconds in busy.items() if column != LAUNCHES}
     if not columns:
         return Features({})

@@ -1,11 +1,11 @@
-"""How long each instruction of a machine graph takes on a device, and on which pipeline (mapper g of Lemeire, 3.1.3).
+"""Issue and completion latencies of each instruction of a machine graph on a device (mapper g of Lemeire, 3.1.3).
 
-Global memory: an instruction moves its sectors through all levels down to the one that serves them, and takes the
-pipeline of each for its part; it completes after the mean latency of the levels that serve it.
-Local memory: a pass through the banks for each wavefront. Arithmetic: as the device's description says.
+Global memory: an instruction moves its sectors through all levels down to the one that serves them. It occupies the
+pipeline of each level for the share that reaches it, and completes after the mean latency of the levels that serve it.
+Local memory: one access of the banks for each wavefront. Arithmetic: as in the device parameters.
 
-Numbers that the description lacks are assumed (:mod:`loopyperf.device.substitutes`), and said to be. λ is needed by
-every model, Λ by those that know latencies: one that cannot be assumed either is missed when it is asked for.
+Missing device parameters are assumed (:mod:`loopyperf.device.substitutes`) and noted. Every model needs λ; only models
+that use latencies need Λ. A Λ that cannot be assumed either raises an error when a model reads it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -36,22 +36,22 @@ from loopyperf.models.workload import ASPECTS, START, Aspect, in_files
 from loopyperf.pipeline.timed_graph import STEADY, Shared, Timed
 from loopyperf.pipeline.timed_program import Served, TimedLaunch, TimedProgram
 
-# {{{ the columns of fitted models that one instruction has its share in
+# {{{ columns of fitted models
 
 
 CORE_MEMORIES = tuple(MemorySpace)
-"""subsystems of a machine graph whose accesses a pipeline of the core may have in common"""
+"""Subsystems of a machine graph whose accesses may share a pipeline of the core."""
 
 
 def pipeline_column(pipeline: str, instruction: Instruction, launch: TimedLaunch) -> str:
-    """Return the column of what *instruction* takes of *pipeline*."""
+    """Return the column for the time of *instruction* on *pipeline*."""
     if instruction.subsystem not in CORE_MEMORIES or is_of_device(pipeline, launch):
         return in_files(pipeline)
     return f"{in_files(pipeline)}: {instruction.subsystem}"
 
 
 def is_of_device(pipeline: str, launch: TimedLaunch) -> bool:
-    """Return whether *pipeline* is a level of memory of which the device has one."""
+    """Return whether *pipeline* is a memory level that all cores of the device share."""
     try:
         return launch.device.level(pipeline).per == Per.DEVICE
     except MissingNumberError:
@@ -61,20 +61,18 @@ def is_of_device(pipeline: str, launch: TimedLaunch) -> bool:
 # }}}
 
 
-# {{{ what was assumed in place of numbers that a device's description lacks
-#
-# And the notes that say so.
+# {{{ assumed device parameters, and the notes on them
 
 
 LATENCIES: tuple[Of, ...] = ("latency of computation", "latency of memory")
 IN_WORDS: Mapping[Of, str] = {"limit": "limits", "throughput": "throughputs"}
-"""of what there is one note; latencies have one for both kinds"""
+"""Kinds of parameters with one note each; both kinds of latencies share one note."""
 
 
 def notes_of(program: TimedProgram, sees: Collection[Aspect] = ASPECTS) -> tuple[str, ...]:
-    """Return what was assumed of all launches, and of the device, in sentences.
+    """Return notes on what was assumed about all launches and about the device.
 
-    For a model that *sees* so much, what is assumed of other latencies is not in them.
+    Assumed latencies are omitted unless the model *sees* them.
     """
     assumed = sentences([each for launch in program.launches for each in launch.assumed])
     substitutions = [each for launch in program.launches for each in launch.substitutions]
@@ -82,18 +80,18 @@ def notes_of(program: TimedProgram, sees: Collection[Aspect] = ASPECTS) -> tuple
 
 
 def limit_substitutions(device: Device) -> Iterator[Substitution]:
-    """Yield what was assumed of the limits of a completed *device*."""
+    """Yield the assumed limits of a *device* that was completed."""
     limits = (("warp_size", device.source("warp_size")), *device.limits.known())
     yield from (Substitution.made("limit", name, each) for name, each in limits if isinstance(each, Substitute))
 
 
 def needed(substitutions: Iterable[Substitution], sees: Collection[Aspect]) -> Iterator[Substitution]:
-    """Yield those of *substitutions* that a model needs which *sees* so much."""
+    """Yield the *substitutions* that a model needs; *sees* lists the effects that it models."""
     yield from (each for each in substitutions if each.of not in LATENCIES or each.of in sees)
 
 
 def substitution_notes(substitutions: Collection[Substitution], slug: str, sees: Collection[Aspect]) -> Iterator[str]:
-    """Yield a note on each kind of *substitutions* for the device *slug* that a model needs which *sees* so much."""
+    """Yield a note for each kind of assumed parameter of the device *slug* that the model needs."""
     every = tuple(needed(dict.fromkeys(substitutions), sees))
     for kind, words in IN_WORDS.items():
         yield from _one_note(words, slug, [each for each in every if each.of == kind])
@@ -101,7 +99,7 @@ def substitution_notes(substitutions: Collection[Substitution], slug: str, sees:
 
 
 def substitution_list(substitutions: Iterable[Substitution]) -> str:
-    """Return *substitutions* as a list, those with one reason together."""
+    """Return *substitutions* as text, grouped by reason."""
     sources: dict[str, list[str]] = {}
     for each in substitutions:
         sources.setdefault(each.as_what, []).append(each.number)
@@ -120,45 +118,46 @@ def _one_note(what: str, slug: str, substitutions: Collection[Substitution]) -> 
 
 
 WAVEFRONT = 128
-"""bytes that a pass through the banks moves"""
+"""Bytes of one access of the banks."""
 INTEGER = frozenset({Opcode.INTEGER, Opcode.MOVE, Opcode.BRANCH, Opcode.SELECT, Opcode.LOGIC, Opcode.FCHK})
-"""kinds of the graph that are timed as integer additions"""
+"""Opcodes that are timed as integer additions."""
 BY_ADDITIONS = frozenset({(Opcode.COMPARE, "f64"), (Opcode.MIN_MAX, "f64")})
-"""done by the lanes that add in double precision"""
+"""Instructions that the double-precision adders execute."""
 COUNTED_AS: Mapping[str, Opcode] = {Opcode.MOD: Opcode.DIV, Opcode.POWI: Opcode.POW}
-"""kinds that counts do not tell from others"""
+"""Opcodes that the counts do not distinguish from others."""
 MULTIPLICATIONS = frozenset({Opcode.MUL, Opcode.FMA})
-"""kinds of arithmetic of integers that the lanes of floats execute"""
+"""Integer opcodes that the floating-point lanes execute."""
 LINES_A_CYCLE = 1
-"""that a core's cache looks up where its description states nothing. NVIDIA says of Volta's that it looks up four tags
-a cycle at most (Nsight Compute's developers, in the forum, on the tag stage); lines of strided accesses share banks of
-it. On a TITAN V, simulations are nearer to measurements with one (docs/accuracy/titan_v.md); on an H200, Nsight Compute
-counts up to 3.3 (docs/accuracy/counters.md). No core takes more lines of what lies beyond it."""
+"""Cache lines that a core's cache looks up per cycle if the device parameters give no number. NVIDIA states that
+Volta's cache looks up at most four tags per cycle (Nsight Compute's developers, in the forum, on the tag stage); lines
+of strided accesses conflict in its banks. On a TITAN V, simulations are closer to measurements with one
+(docs/accuracy/titan_v.md); on an H200, Nsight Compute counts up to 3.3 (docs/accuracy/counters.md). A core requests at
+most as many lines from the levels beyond its cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class NeededNumbers:
-    """What an access asks of a level."""
+    """Amounts that an access requests from a memory level."""
 
     sectors: float
     lines: float
     wavefronts: float = 1.0
-    """passes through the banks of the cache of a core"""
+    """Accesses of the banks of a core's cache."""
 
     def times(self, share: float) -> "NeededNumbers":
-        """Return a *share* of it."""
+        """Return the amounts times *share*."""
         return NeededNumbers(self.sectors * share, self.lines * share, self.wavefronts * share)
 
 
 class InstructionTimes:
-    """Times instructions on a device."""
+    """Times of instructions on a device."""
 
     def __init__(self, device: Device) -> None:
-        """Take the *device*, of whose shared levels each core has an equal part."""
+        """Complete the parameters of *device*; each core gets an equal part of the shared levels."""
         self.device = completed(device)
         self.substituted: dict[Substitution, None] = {}
-        """what was assumed of the instructions that were timed"""
-        # What others are assumed by is asked for first, so that it is what a refusal names.
+        """Parameters that were assumed for the instructions timed so far."""
+        # Read the parameters that others are derived from first, so that an error names them.
         if not self.device.resting_on("issue", "add", "f32"):
             self.device.throughput.needed("f32")
         for level in self.device.memory:
@@ -166,9 +165,9 @@ class InstructionTimes:
                 level.needed("bandwidth")
 
     def start(self, warps_per_group: int) -> Timed | None:
-        """Return how long a warp takes to begin, None if nothing is known: its part of what its group takes.
+        """Return the time to start a warp, its part of the group's start; None if both parameters are unknown.
 
-        Groups follow each other on their places after ``group_start``, and on all cores together at the ``group_rate``.
+        A new group in a slot starts after ``group_start``; all cores together start groups at ``group_rate``.
         """
         start, rate = self.device.group_start, self.device.group_rate
         if start is None and rate is None:
@@ -178,20 +177,20 @@ class InstructionTimes:
         return Timed(START, max(issue, least), 1 if start is None else start, shared=Shared("", issue, least))
 
     def arithmetic(self, instruction: Instruction) -> Timed:
-        """Return how long an instruction takes that accesses no memory, or that no lane takes part in."""
+        """Return the time of an instruction that accesses no memory or that no lane executes."""
         if instruction.subsystem == Pipeline.BARRIER:
             return self._barrier()
         dtype, pipeline = instruction.dtype, instruction.subsystem
         kind = COUNTED_AS.get(instruction.kind, instruction.kind)
         if instruction.is_idle or kind in INTEGER:
-            # What no lane takes part in is issued, and looked at no further.
+            # An instruction without active lanes is issued and goes no further.
             kind, dtype = Opcode.ADD, "i32"
         elif kind == Opcode.MUFU:
             kind, dtype = Opcode.SPECIAL, "f32"
         elif kind == Opcode.SPECIAL:
             kind = self._function(instruction)
         elif kind == Opcode.CONVERT:
-            dtype, pipeline = "f32", Pipeline.SFU  # whose lanes do both
+            dtype, pipeline = "f32", Pipeline.SFU  # the SFU lanes also convert
         elif not dtype.startswith("f"):
             dtype = "i32"
         elif (kind, dtype) in BY_ADDITIONS:
@@ -202,7 +201,7 @@ class InstructionTimes:
         return self._instruction(self.pipeline_of(pipeline), kind, dtype)
 
     def _instruction(self, pipeline: str, kind: str, dtype: str = "") -> Timed:
-        """Return how long an instruction takes that the description may tell of, on that pipeline."""
+        """Return the time of an instruction on *pipeline*; its latency may be unknown."""
         device, name = self.device, f"{kind} {dtype}".strip()
         issue = device.issue_latency(kind, dtype)
         latency, refusal = _known(lambda: device.completion_latency(kind, dtype))
@@ -217,7 +216,7 @@ class InstructionTimes:
         )
 
     def _barrier(self) -> Timed:
-        """Return how long a barrier takes; it is not said that it issues as others do where nobody timed that."""
+        """Return the time of a barrier; an assumed issue latency of barriers is not noted."""
         number = self.device.resting_on("completion", "barrier")
         is_assumed = self._assumes("latency of computation", "barrier", number)
         latency, refusal = _known(lambda: self.device.completion_latency("barrier"))
@@ -225,45 +224,47 @@ class InstructionTimes:
         return Timed("barrier", issue, latency, assumed_latency=is_assumed, refusal=refusal)
 
     def _assumes(self, of: Of, name: str, number: Quantity | None) -> bool:
-        """Return whether the *number* called *name* is assumed, which is said then."""
+        """Return whether the *number* called *name* is assumed; record it if it is."""
         if not isinstance(number, Substitute):
             return False
         self.substituted[Substitution.made(of, name, number)] = None
         return True
 
     def _function(self, instruction: Instruction) -> str:
-        """Return the function that *instruction* is, where the description tells of it by itself."""
+        """Return the name of the called function if the device has parameters for it, else the opcode."""
         function = instruction.text.partition("(")[0]
         described = {each.name for each in self.device.instructions}
         if f"{function} {instruction.dtype}" in described:
             return function
-        if self.device.lanes == Lanes.TOGETHER and "(" in instruction.text:  # those that are known are sequences by now
+        if self.device.lanes == Lanes.TOGETHER and "(" in instruction.text:  # known functions are already sequences
             of = instruction.dtype
             raise MissingNumberError(
-                f"how long the function {function!r} of {of} takes on {self.device.slug} is not known; state what one "
-                f"call does, e.g. typical={{{function!r}: {{'{of} mul': 10, '{of} add': 10}}}}"
+                f"the time of function {function!r} of {of} on {self.device.slug} is unknown; give the operations of "
+                f"one call in typical[{function!r}], e.g. {{'{of} mul': 10, '{of} add': 10}}"
             )
         return instruction.kind
 
     def _is_split(self, issue: Cycles) -> bool:
-        """Return whether a pipeline of that throughput can be one in each partition, no lane shared, none too many.
+        """Return whether a pipeline with this issue latency can be split evenly between the partitions of a core.
 
-        So it is from Maxwell on, for what has a lane in each partition or more; a Kepler's lanes are shared.
+        This holds from Maxwell on for pipelines with at least one lane per partition; a Kepler's partitions share
+        lanes.
         """
         lanes, parts = self.device.needed("warp_size"), self.device.limits.partitions or 1
         return parts <= lanes / issue <= parts * lanes
 
     @cached_property
     def least(self) -> float:
-        """Return the cycles that the load/store units of a core take for the addresses of a warp, at least one."""
+        """Return the cycles, at least 1, in which a core's load/store units process the addresses of a warp."""
         units = self.device.load_store_units
         return 1.0 if units is None else max(1.0, self.device.needed("warp_size") / units)
 
     @cached_property
     def wavefront(self) -> float:
-        """Return the cycles that a pass through the banks of local memory takes; as a load was timed without bandwidth.
+        """Return the cycles of one access of the local memory banks; without a bandwidth, those of a timed load.
 
-        Where the description states both, a load without conflicts takes what was timed, and further passes this.
+        If the device has both parameters, a load without conflicts takes the timed cycles; each further access takes
+        this.
         """
         timed = self.device.resting_on("issue", *LOAD_LOCAL)
         stated = bandwidth(self.device.level("local"))
@@ -273,10 +274,10 @@ class InstructionTimes:
         return float(level_issue(self.device, "local", WAVEFRONT))
 
     def local_memory(self, wavefronts: float) -> Timed:
-        """Return how long an access of local memory takes with so many passes through the banks.
+        """Return the time of a local memory access with *wavefronts* accesses of the banks.
 
-        Addresses go through the load/store units, then data through the banks: the slower of the two says when the next
-        access may follow.
+        Addresses go through the load/store units, then data through the banks: the slower of the two determines when
+        the next access may issue.
         """
         device, again = self.device, max(0, wavefronts - 1)
         level = device.level("local")
@@ -297,10 +298,10 @@ class InstructionTimes:
         )
 
     def memory(self, kind: str, served: Served, asked: NeededNumbers) -> tuple[Timed, ...]:
-        """Return how long a load or store takes on each level that moves some of it, the nearest first.
+        """Return the times of a load or store on each level that moves a part of it, nearest level first.
 
-        Global and private memory alike: what is stored goes through all caches, which write to device memory what they
-        have gathered. It is complete everywhere at once, after the mean latency of the levels that serve it.
+        This holds for global and private memory: stores go through all caches, which combine them and write them to
+        device memory. The access completes on all levels at once, after the mean latency of the levels that serve it.
         """
         waited = list(served.waited.values())
         here = [this - farther for this, farther in zip(waited, [*waited[1:], 0.0], strict=True)]
@@ -317,7 +318,7 @@ class InstructionTimes:
         return tuple(self._on_levels(served.reaching(kind), asked, waiting))
 
     def _on_levels(self, reaching: Mapping[str, float], asked: NeededNumbers, waiting: Timed) -> Iterator[Timed]:
-        """Yield how long the share of an access takes that reaches each level; all are *waiting* as long."""
+        """Yield the time of the part of an access that reaches each level; *waiting* has the latency common to all."""
         for name, share in reaching.items():
             if share > 0:
                 level = self.device.level(name)
@@ -327,7 +328,7 @@ class InstructionTimes:
                 yield replace(waiting, pipeline=pipeline, issue=issue, is_issue_assumed=is_assumed, shared=shared)
 
     def _issue(self, level: MemoryLevel, asked: NeededNumbers) -> tuple[float, Shared | None]:
-        """Return for how many cycles that takes what a core has of a level, and what that is where all share it."""
+        """Return the cycles of an access on a core's part of a level, and the sharing if all cores share the level."""
         moved = max(asked.sectors, 1e-3) * SECTOR
         if level.name != DRAM:
             cycles = moved / bytes_per_cycle(self.device, level)
@@ -341,12 +342,12 @@ class InstructionTimes:
         return max(cycles, least), Shared(level.name, cycles, least)
 
     def latency(self, name: str) -> float:
-        """Return the latency of a level, in cycles."""
+        """Return the latency of a level, in cycles; record it if it is assumed."""
         self._assumes("latency of memory", name, latency_rests_on(self.device, name))
         return level_latency(self.device, name)
 
     def pipeline_of(self, name: str) -> str:
-        """Return the pipeline of a subsystem or a level: local memory and the cache that it is part of share one."""
+        """Return the pipeline of a subsystem or level; local memory and the cache that contains it share one."""
         if name in self._levels and self.device.level(name).holds_local_memory:
             return LOAD_STORE
         if name != "local":
@@ -355,12 +356,12 @@ class InstructionTimes:
 
     @cached_property
     def _levels(self) -> frozenset[str]:
-        """Return the names of the levels of memory."""
+        """Return the names of the memory levels."""
         return frozenset(level.name for level in self.device.memory)
 
 
 def _known(find: Callable[[], Cycles]) -> tuple[Cycles | None, str]:
-    """Return the latency that *find* finds, or None and why the device's description does not tell it."""
+    """Return the result of *find* and "", or None and the error message if a device parameter is missing."""
     try:
         return find(), ""
     except MissingNumberError as missing:

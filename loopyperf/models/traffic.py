@@ -1,7 +1,7 @@
-"""Which level of memory serves what a launch asks of each array, beside which groups: found from the kernel.
+"""Memory levels that serve the accesses of each array of a launch, derived from the kernel's footprints.
 
-What a cache does not keep of what its groups touch is asked of the next level (the R of Lemeire, section 6.3). What is
-stored is written to it: a line that is both loaded and stored while a cache has it is moved twice.
+A cache requests from the next level what it does not keep (the R of Lemeire, section 6.3). Stores are written to the
+next level: a line that is both loaded and stored while a cache holds it is moved twice.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,19 +24,19 @@ from loopyperf.memory.sectors import LINE
 from loopyperf.memory.touched_sectors import Touched
 from loopyperf.pipeline.timed_program import Served
 
-# {{{ groups that stand for all groups of a launch whose warps do not execute alike
+# {{{ sample groups for a launch with several warp classes
 
 
 MIXED = 8
-"""groups that the kinds of warps are dealt out to"""
+"""Number of groups to which the warp classes are distributed."""
 ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
-"""in which these execute: the first ones are to tell of all, too (van der Corput's sequence)"""
+"""Order in which these execute, so that the first few are representative, too (van der Corput's sequence)."""
 
 
 def dealt_out(launch: LaunchProfile) -> Iterator[int]:
-    """Yield the kinds of the warps of some groups one after the other, each kind as often as it is among all warps.
+    """Yield the warp classes of the warps of some groups, one at a time, in proportion to their shares of all warps.
 
-    Kinds that meet barriers another number of times are in groups of their own.
+    Classes with different numbers of barriers are in different groups.
     """
     if len(launch.classes) == 1:
         yield 0
@@ -57,7 +57,7 @@ def dealt_out(launch: LaunchProfile) -> Iterator[int]:
 
 
 def shared_out(whole: int, weights: Sequence[int]) -> list[int]:
-    """Return *whole* in parts that are to each other as *weights*, rounded by their largest remainders."""
+    """Return *whole* split in proportion to *weights*, rounded by the largest-remainder method."""
     exact = [whole * weight / sum(weights) for weight in weights]
     parts = [int(each) for each in exact]
     nearest = sorted(range(len(weights)), key=lambda place: parts[place] - exact[place])
@@ -69,59 +69,58 @@ def shared_out(whole: int, weights: Sequence[int]) -> list[int]:
 # }}}
 
 
-# {{{ what a cache moves for a group of a launch, beside the other groups that it serves
+# {{{ traffic of a cache per group, given the other groups that it serves
 #
-# A core's cache belongs to the groups that reside there, one as much as the other, beside the local memory that is
-# taken from it. The device's serves one round of groups after the other, of as many as reside on all cores at once:
-# what a round fetches stays for the next one if there is room for what both touch. Within a round, the layer conditions
-# of :mod:`loopyperf.memory.footprints` say what is fetched again.
+# Resident groups share a core's cache equally, after local memory is subtracted from it. The device's cache serves
+# rounds of groups, as many as reside on all cores at once: data of one round stays for the next if the footprints of
+# both fit. Within a round, the layer conditions of :mod:`loopyperf.memory.footprints` determine the refetches.
 
 
 SIDES = (0.25, 0.75)
-"""of all groups: those at these places, where those in the middle do not stand for the others"""
+"""Positions of the groups, relative to all, that are sampled if the middle group is not representative."""
 SELDOM = 0.02
-"""share of pairs of groups that are not looked at"""
+"""Share of pairs of groups below which their distance is ignored."""
 MORE = 1.1
-"""times as many lines: groups on either side that touch so many more, or less, are looked at in the middle's stead"""
+"""Ratio of touched lines at which the groups on either side are sampled instead of the middle one."""
 
 
 @dataclass(frozen=True)
 class Residence:
-    """How many groups of a launch reside at once."""
+    """Number of groups of a launch that reside at once."""
 
     on_core: int
     on_device: int
     cores: int
-    """of the device"""
+    """Number of cores of the device."""
 
 
 class ArrayStream(NamedTuple):
-    """The loads of an array of global memory, or the stores to it."""
+    """Loads of an array in global memory, or stores to it."""
 
     array: str
     kind: str
-    """``"load"`` or ``"store"``"""
+    """``"load"`` or ``"store"``."""
 
 
 @dataclass(frozen=True)
 class CachedGroups:
-    """A cache whose size is stated, and the groups of a launch that it serves."""
+    """A cache of known size, and the groups of a launch that it serves."""
 
     launch: LaunchProfile
     level: MemoryLevel
     residence: Residence
     mean_of: Mapping[ArrayStream, float] = field(default_factory=dict[ArrayStream, float])
-    """what the mean group asks for, over what the one in the middle does"""
+    """Requests of the mean group, relative to those of the middle group."""
 
     @property
     def room(self) -> float:
-        """Return the bytes that local memory leaves."""
+        """Return the capacity less local memory, in bytes."""
         local = (self.launch.local_memory or 0) * self.residence.on_core if self.level.holds_local_memory else 0
         return max(self.level.needed("size") - local, 0)
 
     @property
     def capacity(self) -> float:
-        """Return the bytes that it holds of what all cores load: each of its partitions has a copy."""
+        """Return the capacity for data that all cores load, in bytes: each partition has a copy."""
         return self.level.needed("size") / (self.level.partitions or 1)
 
     def moved(self, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
@@ -138,13 +137,13 @@ class CachedGroups:
         return _mean([self._moved_in_rounds(place, ways) for place in self._places(self.residence.on_device)])
 
     def _moved_by_a_core(self, place: float | None, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
-        """Return what is moved for a group of a core, whose groups run beside each other and one after the other.
+        """Return the traffic of one group in a core's cache, whose groups run concurrently and consecutively.
 
-        What all of them touch is there once, and the next group finds it there as far as there is room for what those
-        that reside at once touch together.
+        The cache holds data that all groups touch once. The next group hits it to the extent that the combined
+        footprint of the resident groups fits.
         """
         group, here = neighbours(self.launch, 1, place), self.residence.on_core
-        if self.launch.groups <= self.residence.cores:  # each has a core of its own
+        if self.launch.groups <= self.residence.cores:  # each has its own core
             return group.moved(self.room / here, ways)
         shared = group.shared(self.residence.cores)
         of_all = float(shared.lines) * LINE
@@ -159,23 +158,22 @@ class CachedGroups:
         return moved
 
     def _places(self, at_once: int) -> Sequence[float | None]:
-        """Return where groups are looked at, of which so many run at once: in the middle (None), or on either side.
+        """Return the positions of the groups to sample, *at_once* of which run at once: middle (None) or sides.
 
-        Where groups on either side touch more than those in the middle, these meet there what they would not elsewhere,
-        as in an array that is added to itself reversed; or groups do not do as much as each other, as those of a
-        triangle.
+        The middle is not representative if the groups on either side touch more lines, as in an array that is added to
+        its own reverse (only the middle groups share lines), or if groups differ in work, as in a triangle.
         """
         here, *there = (neighbours(self.launch, at_once, place).lines for place in (None, *SIDES))
         touching = tuple(place for place, lines in zip(SIDES, there, strict=True) if lines)
-        if len(touching) < len(SIDES):  # groups on a side are idle
+        if len(touching) < len(SIDES):  # groups on one side are idle
             return touching or (None,)
         return SIDES if max(sum(there), 2 * here) > MORE * min(sum(there), 2 * here) else (None,)
 
     def _moved_in_rounds(self, place: float | None, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
-        """Return what is moved for a group where as many as reside at once follow each other.
+        """Return the traffic of one group if rounds of resident groups follow each other.
 
-        Of what they touch of what the groups of the round before have touched, the part is there still that there is
-        room for, of all that both rounds touch.
+        Of the data shared with the previous round, the cache still holds the fraction that fits, given the footprint of
+        both rounds.
         """
         at_once, size = self.residence.on_device, self.capacity
         round_, two = (neighbours(self.launch, number, place) for number in (at_once, 2 * at_once))
@@ -191,18 +189,18 @@ class CachedGroups:
 
 
 class CommonLoads(NamedTuple):
-    """What two groups load, both of them."""
+    """Data that both of two groups load."""
 
     sectors: Mapping[str, float]
-    """by array"""
+    """Sectors by array."""
     lines: float
-    """of all arrays"""
+    """Lines of all arrays."""
 
 
 def steps_between(grid: Mapping[int, int], distance: int) -> list[tuple[float, dict[int, int]]]:
-    """Return how far two groups so many groups apart are along each axis of *grid*, with the share of pairs.
+    """Return the possible steps along each axis of *grid* between groups *distance* apart, with their shares of pairs.
 
-    Groups are counted along axis 0 first: some pairs are in one row, and in others the second one is in a later row.
+    Groups are numbered along axis 0 first: some pairs are in one row, in others the second group is in a later row.
     """
     found: list[tuple[float, dict[int, int], int]] = [(1.0, {}, distance % max(1, prod(grid.values())))]
     for axis, length in sorted(grid.items()):
@@ -220,11 +218,11 @@ def steps_between(grid: Mapping[int, int], distance: int) -> list[tuple[float, d
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of a launch that are each other's neighbours in its grid."""
+    """Adjacent groups in the grid of a launch."""
 
     launch: LaunchProfile
     along: Mapping[int, range]
-    """axis of the grid -> those of it"""
+    """Grid axis -> indices of the groups along it."""
 
     @classmethod
     def all_of(cls, launch: LaunchProfile) -> "Groups":
@@ -233,28 +231,28 @@ class Groups:
 
     @property
     def number(self) -> int:
-        """Return how many they are."""
+        """Return the number of groups."""
         return prod(map(len, self.along.values()))
 
     @cached_property
     def window(self) -> Window:
-        """Return what is looked at of the launch."""
+        """Return the window of the launch's footprints that the groups cover."""
         return self.launch.footprints.window(self.along, self.launch.accessing.host)
 
     @cached_property
     def lines(self) -> Fraction:
-        """Return how many lines of all arrays they touch together."""
+        """Return the number of lines, of all arrays, that the groups touch together."""
         touched = self._sets.touched(self._sets.program, self.window)
         return sum((each.lines for each in touched.values()), Fraction(0))
 
     def touched(self, way: ArrayStream, ways: Collection[ArrayStream]) -> float:
-        """Return how many sectors they load of an array that they have not stored, or how many they store."""
+        """Return the sectors of an array that they load without having stored them, or those that they store."""
         kind = FIRST if way.kind == "load" and ArrayStream(way.array, "store") in ways else way.kind
         touched = self._sets.touched(self._sets.program, self.window, way.array, kind)
         return float(touched.get(way.array, Touched()).sectors)
 
     def shared(self, distance: int) -> "CommonLoads":
-        """Return what the group loads that the one so many groups after it loads, too: the mean over all groups."""
+        """Return what a group and the group *distance* after it both load, as a mean over all groups."""
         sectors: dict[str, float] = {}
         lines = 0.0
         grid = self.launch.grid
@@ -267,9 +265,9 @@ class Groups:
         return CommonLoads(sectors, lines)
 
     def moved(self, room: float, ways: Collection[ArrayStream]) -> dict[ArrayStream, float]:
-        """Return the sectors that a cache of so many bytes moves for one of them, which it begins empty.
+        """Return the sectors per group that an initially empty cache of *room* bytes moves.
 
-        Of arrays that are both loaded and stored, it need not fetch what was stored before, as far as it holds all.
+        Sectors of an array that were stored before are not fetched, to the extent that the cache holds them.
         """
         cache, window = Cache(self._sets, room), self.window
         loaded, stored = ({way.array for way in ways if way.kind == kind} for kind in ("load", "store"))
@@ -292,10 +290,10 @@ class Groups:
 
 
 def neighbours(launch: LaunchProfile, number: int, place: float | None = None) -> Groups:
-    """Return so many groups or some more, one after the other, by the axes of the grid.
+    """Return at least *number* adjacent groups, in the order of the grid's axes.
 
-    They are about the representative one, in the middle, or at that *place* of all, from 0 to 1. They fill rows: there
-    are no more than twice as many.
+    They are around the representative group in the middle, or at the relative position *place* in [0, 1]. They fill
+    whole rows: there are at most twice as many.
     """
     found: dict[int, range] = {}
     for axis, length in sorted(launch.grid.items()):
@@ -308,7 +306,7 @@ def neighbours(launch: LaunchProfile, number: int, place: float | None = None) -
 
 
 def _mean(moved: Sequence[Mapping[ArrayStream, float]]) -> dict[ArrayStream, float]:
-    """Return the means of what is moved at some places."""
+    """Return the mean traffic over several positions."""
     return {way: fmean(each.get(way, 0.0) for each in moved) for way in dict.fromkeys(chain(*moved))}
 
 
@@ -325,11 +323,12 @@ def levels_that_serve(
     sectors: Mapping[ArrayStream, float],
     mean_of: Mapping[ArrayStream, float] | None = None,
 ) -> dict[ArrayStream, Served]:
-    """Return how far the loads and the stores of each array go; *sectors* are those that the mean group asks for.
+    """Return the levels that serve the loads and stores of each array.
 
-    *mean_of* is what that is, over what the group in the middle asks for: 1 unless it is there.
+    *sectors* are the requests of the mean group; *mean_of* is their ratio to the requests of the middle group (default
+    1).
 
-    A core's cache writes each store on at once, so that a farther one whose size is stated gathers them on its own.
+    A core's cache is write-through, so that a farther cache of known size combines stores on its own.
     """
     sets = working_sets(launch.footprints)
     window = neighbours(launch, 1).window
@@ -338,7 +337,7 @@ def levels_that_serve(
     asked, waited = ({way: {nearest: 1.0} for way in sectors} for _ in range(2))
     left = dict(sectors)
     for level, farther in pairwise(global_levels(device)):
-        # A cache whose size is not stated is taken to pass on all that it is asked for.
+        # A cache of unknown size is assumed to pass all requests on.
         cached = CachedGroups(launch, level, residence, mean_of or {})
         moved = cached.moved(sectors.keys()) if level.size is not None else {}
         for way, number in sectors.items():
@@ -352,7 +351,7 @@ def levels_that_serve(
 
 
 def sectors_touched(launch: LaunchProfile) -> float:
-    """Return how many sectors of all arrays one execution of *launch* moves at least: fetches, and writes."""
+    """Return a lower bound of the sectors, of all arrays, that one execution of *launch* fetches and writes."""
     sets = working_sets(launch.footprints)
     everywhere = Groups.all_of(launch).window
     every, first, stored = (sets.touched(sets.program, everywhere, kind=kind) for kind in (None, FIRST, "store"))
@@ -363,10 +362,10 @@ def sectors_touched(launch: LaunchProfile) -> float:
 def levels_that_serve_stacks(
     launch: LaunchProfile, device: Device, residence: Residence, stacks: Mapping[int, StackReuse], order: Sequence[int]
 ) -> dict[str, Served]:
-    """Return ``"load"`` and ``"store"`` -> how far accesses of private memory go, given those of warps of each kind.
+    """Return ``"load"`` and ``"store"`` -> the levels that serve private memory.
 
-    *order* has the kinds of the warps of some groups. The caches keep as much of the *stacks* of all warps. Where the
-    size of one is not stated, it keeps them.
+    *stacks* has the accesses of each warp class, *order* the warp classes of some groups. The caches keep an equal part
+    of the stack of each warp. A cache of unknown size keeps all of it.
     """
     levels = global_levels(device)
     asked: dict[str, dict[str, float]] = {kind: {levels[0].name: 1.0} for kind in ("load", "store")}
@@ -378,7 +377,7 @@ def levels_that_serve_stacks(
             by_stack = {stack: stack.moved(room) for stack in dict.fromkeys(stacks.values())}
             moved = sum((by_stack[stacks[kind]] for kind in order), Moved())
             fetched = min(fetched, moved.fetched / moved.loads) if moved.loads else 0.0
-            # Each cache gathers stores on its own: one of a core writes them on at once.
+            # Each cache combines stores on its own: a core's cache is write-through.
             written = moved.written / moved.stores if moved.stores else 0.0
         asked["load"][farther.name], asked["store"][farther.name] = fetched, written
     return {kind: Served(shares, shares) for kind, shares in asked.items()}

@@ -1,9 +1,9 @@
-"""What the analytic models are told: how much one warp asks of a core, and what the core can do.
+"""Inputs of the analytic models: the demand of one warp, and the resources of a core.
 
-A model sees a :class:`WarpDemand`: the cycles that a warp keeps each subsystem busy, how long it takes alone, its
-shares of computation and of memory, its work flow, its intervals. Plain numbers, such as a paper's example, are a
-:class:`Workload` on :class:`TwoPipelines`; a kernel's demand is found from its graphs and the device
-(:mod:`loopyperf.models.demand`).
+A model receives a :class:`WarpDemand`: the busy cycles of each subsystem, the latency of the warp alone, its shares of
+computation and memory, its work flow and its intervals. Plain numbers, such as a paper's example, form a
+:class:`Workload` on :class:`TwoPipelines`; :mod:`loopyperf.models.demand` derives a kernel's demand from its graphs
+and the device.
 
 Symbols are those of Lemeire, Table 2. All times are cycles of the core's clock.
 """
@@ -24,37 +24,38 @@ from loopyperf.errors import ModelInputError
 from loopyperf.idg.parallelism import Sort
 from loopyperf.pipeline.intervals import Interval
 
-# {{{ what columns of pipelines are called: by people, and in the files of fits
+# {{{ names of pipeline columns: in reports and in fit files
 #
-# Accesses of local memory and of the cache that it is a part of are executed by one pipeline, NVIDIA's load/store units
-# (LSU), where private and global memory pass, too. Files of fits call it ``local``, which people take for a memory.
+# One pipeline, NVIDIA's load/store units (LSU), executes the accesses of local memory and of the cache that shares its
+# storage; accesses of private and global memory pass through it, too. Fit files call it ``local``, which readers
+# mistake for a memory.
 
 
 LAUNCHES = "launches"
-"""what launching costs: the column is a number, whatever the others are; of pipelines it is that of runs"""
+"""Column of launch costs: the number of launches; for pipelines, the number of runs."""
 FURTHER_LAUNCHES = "further launches"
-"""of pipelines: what each launch after the first costs, which the host queues while it waits for none"""
+"""Pipeline column of the launches after the first, in seconds; the host queues them without waiting."""
 LAUNCHING = (LAUNCHES, FURTHER_LAUNCHES)
 LATENCY = "latency"
-"""the time in which results are waited for"""
+"""Row or column of the time in which warps wait for results."""
 START = "start"
-"""of the instruction that stands for the begin of a group"""
+"""Pipeline of the pseudo-instruction that starts a group."""
 IN_FILES = "local"
 
 
 def in_files(pipeline: str) -> str:
-    """Return what a fit's columns call *pipeline*."""
+    """Return the name of *pipeline* in a fit's columns."""
     return IN_FILES if pipeline in (LOAD_STORE, LOCAL_MEMORY) else pipeline
 
 
 def shown(column: str) -> str:
-    """Return what people are shown for a fit's *column* of pipelines, e.g. ``"load/store: private"``."""
+    """Return the name of a fit's pipeline *column* in reports, e.g. ``"load/store: private"``."""
     pipeline, colon, memory = column.partition(":")
     return f"{LOAD_STORE}{colon}{memory}" if pipeline == IN_FILES else column
 
 
 def fit_column(name: str) -> str:
-    """Return the fit's column that people are shown as *name*."""
+    """Return the fit's column that reports call *name*."""
     pipeline, colon, memory = name.partition(":")
     return f"{IN_FILES}{colon}{memory}" if pipeline == LOAD_STORE else name
 
@@ -66,28 +67,28 @@ def fit_column(name: str) -> str:
 
 
 def check_range(name: str, value: ArrayLike, least: float, most: float = inf, *, above: bool = False) -> None:
-    """Raise :class:`ModelInputError` unless *value*, one number or an array of them, lies from *least* to *most*.
+    """Raise :class:`ModelInputError` unless each number in *value* is finite and in [*least*, *most*].
 
-    With *above*, it is to be greater than *least*.
+    With *above*, *least* itself is excluded.
     """
     values = np.asarray(value)
     if values.dtype.kind not in "iufb":
-        raise ModelInputError(f"{name} must be a number; received {value!r}")
+        raise ModelInputError(f"{name} must be a number, got {value!r}")
     for number in values.ravel().tolist():
         is_in_range = isfinite(number) and (number > least if above else number >= least) and number <= most
         if not is_in_range:
-            lower = f"greater than {least:g}" if above else f"{least:g} or more"
-            upper = "" if most == inf else f", and at most {most:g}"
-            raise ModelInputError(f"{name} is {number:g}: it must be {lower}{upper}")
+            lower = f"> {least:g}" if above else f">= {least:g}"
+            upper = "" if most == inf else f" and <= {most:g}"
+            raise ModelInputError(f"{name} must be {lower}{upper}, got {number:g}")
 
 
 def check_number(name: str, value: object) -> None:
     """Raise :class:`ModelInputError` unless *value* is a single number."""
     if np.ndim(np.asarray(value)):
-        raise ModelInputError(f"{name} must be one number, received {value!r}; arrays are for occupancies")
+        raise ModelInputError(f"{name} must be one number, got {value!r}; only the occupancy may be an array")
 
 
-# {{{ a warp's work flow in numbers
+# {{{ work flow of a warp
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,64 +97,64 @@ class FlowNode:
 
     sort: Sort
     instructions: float
-    """αcomp,i, each time that the node is executed; 1 of other nodes"""
+    """αcomp,i: instructions per execution of a computation block; 1 for other nodes."""
     issue: float
-    """λ of one of them, in cycles, on average"""
+    """Mean λ of its instructions, in cycles."""
     completion: float
-    """Λ of one of them, in cycles, on average"""
+    """Mean Λ of its instructions, in cycles."""
     ilp: float = 1.0
-    """ILPi of a block of computation"""
+    """ILPi of a computation block."""
     executions: float = 1.0
-    """of one warp"""
+    """Executions by one warp."""
     waits_for: tuple[int, ...] = ()
-    """memory operations, each its place among the nodes, whose results this node is the first to use"""
+    """Indices of the memory operations whose results this node is the first to use."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkFlow:
-    """What a warp executes, in the order of the program; each loop stands once."""
+    """The nodes that a warp executes, in program order; each loop occurs once."""
 
     nodes: tuple[FlowNode, ...]
     loops: tuple[tuple[int, int], ...] = ()
-    """the first and the last node of each"""
+    """First and last node of each loop."""
     awaited: tuple[int, ...] = ()
-    """memory operations whose results the end of the program waits for"""
+    """Indices of the memory operations that the end of the program waits for."""
 
 
 # }}}
 
 
-# {{{ demands
+# {{{ demand of a warp
 
 
 __all__ = ["Lambdas", "Occupancy", "Share", "TwoPipelines", "WarpDemand", "Workload", "on_plain_numbers"]
 
 Occupancy = float | NDArray[Any]
-"""ω, the warps that reside on a core at once, or an array of such numbers; cycles come in the same shape"""
+"""ω, the number of warps resident on a core, or an array of such numbers; cycles have the same shape."""
 Floats = NDArray[np.float64]
 CyclesOfRun = Callable[["WarpDemand", Floats], Floats]
-"""a model: the cycles of a run of ω warps of some demand, over an array of ω"""
+"""A model: the cycles of a run of ω warps with a given demand, over an array of ω."""
 Sides = Callable[["WarpDemand"], Mapping[str, tuple[float, float]]]
-"""the sides of a model that is the greatest of them: name -> a and b, for a run of ω warps takes a·ω + b cycles"""
+"""Sides of a model that is their maximum: name -> (a, b), where a run of ω warps takes a·ω + b cycles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What one warp executes, in plain numbers."""
+    """Instructions that one warp executes."""
 
     compute: float
-    """αcomp, computational instructions"""
+    """αcomp, number of computational instructions."""
     memory: float
-    """αmem, memory instructions"""
+    """αmem, number of memory instructions."""
     independent_compute: float = 0
-    """computational instructions that wait for none of the others: they overlap, and count λ instead of Λ (Lemeire,
-    equation 2)"""
+    """Number of computational instructions that depend on no other: they overlap and cost λ instead of Λ (Lemeire,
+    equation 2)."""
     ilp: float = 1
-    """ILP, computational instructions that may run side by side, as the WFG model asks for it"""
+    """ILP, number of computational instructions that may execute in parallel, as the WFG model defines it."""
     barriers: float = 0
-    """αsync"""
+    """αsync, number of barriers."""
     warps_per_group: int = 1
-    """that meet at a barrier"""
+    """Number of warps that synchronize at a barrier."""
 
     def __post_init__(self) -> None:
         for name in ("compute", "memory", "independent_compute", "ilp", "barriers", "warps_per_group"):
@@ -169,18 +170,18 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class TwoPipelines:
-    """A core of two subsystems: one computes, the other one moves data."""
+    """A core with two subsystems: one computes, the other moves data."""
 
     compute: Lambdas
-    """λcomp and Λcomp"""
+    """λcomp and Λcomp, in cycles."""
     memory: Lambdas
-    """λmem and Λmem"""
+    """λmem and Λmem, in cycles."""
     memory_instruction: float = 1
-    """λ_mem^instr: cycles that a memory instruction takes of the computational pipeline, in the WFG model"""
+    """λ_mem^instr: cycles for which a memory instruction occupies the computational pipeline, in the WFG model."""
     issue_limit: float = inf
-    """instructions that issue in a cycle at most"""
+    """Maximum number of instructions issued per cycle."""
     most_warps: float = inf
-    """ω that the core has room for"""
+    """Maximum ω of the core."""
 
     def __post_init__(self) -> None:
         for name, lambdas in (("compute", self.compute), ("memory", self.memory)):
@@ -194,64 +195,64 @@ class TwoPipelines:
 
 @dataclass(frozen=True)
 class Share:
-    """Instructions of one warp on one side of a core of two pipelines."""
+    """Instructions of one warp on one of the two pipelines of a core."""
 
     instructions: float
-    """α"""
+    """α, number of instructions."""
     issue: float
-    """Σλ"""
+    """Σλ, in cycles."""
     waited: Callable[[], float]
-    """tells ΣΛ, which not all models ask for, nor all devices have"""
+    """Returns ΣΛ, in cycles; a function because not all models need it and not all devices have it."""
 
     @cached_property
     def completion(self) -> float:
-        """Return ΣΛ; raises :class:`MissingNumberError` where nobody has published one of them."""
+        """Return ΣΛ, in cycles; raises :class:`MissingNumberError` if a latency is unknown."""
         return self.waited()
 
 
 class WarpDemand:
-    """What one warp asks of a core: each quantity is found when a model first asks for it."""
+    """Demand of one warp on a core; each quantity is computed on first access."""
 
     @cached_property
     def busy(self) -> Mapping[str, float]:
-        """Return subsystem -> the cycles that the warp keeps it busy, Σλ; ``"issue"`` is the limit of issues."""
+        """Return subsystem -> busy cycles of the warp, Σλ; ``"issue"`` is the issue limit."""
         raise NotImplementedError
 
     @cached_property
     def memory_subsystems(self) -> frozenset[str]:
-        """Return those of :attr:`busy` that move data to and from global memory."""
+        """Return the subsystems in :attr:`busy` that move data to and from global memory."""
         raise NotImplementedError
 
     @cached_property
     def latency(self) -> float:
-        """Return Λapp, the cycles that the warp takes alone (Lemeire, equation 2)."""
+        """Return Λapp, the cycles of the warp alone (Lemeire, equation 2)."""
         raise NotImplementedError
 
     @cached_property
     def compute(self) -> Share:
-        """Return all instructions but those of global memory and barriers."""
+        """Return all instructions except global memory accesses and barriers."""
         raise NotImplementedError
 
     @cached_property
     def memory(self) -> Share:
-        """Return the instructions of global memory; their Σλ are those of the busiest of its levels."""
+        """Return the global memory accesses; their Σλ is that of the busiest memory level."""
         raise NotImplementedError
 
     @cached_property
     def barriers(self) -> float:
-        """Return αsync."""
+        """Return αsync, the number of barriers."""
         raise NotImplementedError
 
     @cached_property
     def warps_per_group(self) -> int:
-        """Return how many warps meet at a barrier."""
+        """Return the number of warps that synchronize at a barrier."""
         raise NotImplementedError
 
     @cached_property
     def work_flows(self) -> Sequence[tuple[float, WorkFlow]]:
-        """Return the blocks of computation, memory operations and barriers (Lemeire, section 2.4).
+        """Return the computation blocks, memory operations and barriers (Lemeire, section 2.4).
 
-        Warps of several kinds have one each, with its share of all warps.
+        Each warp class has its own work flow, paired with its share of all warps.
         """
         raise NotImplementedError
 
@@ -267,42 +268,42 @@ class WarpDemand:
 
 
 def busy_sides(warp: WarpDemand) -> dict[str, tuple[float, float]]:
-    """Return a side for each subsystem, which a run of ω warps keeps busy ω times as long as one warp."""
+    """Return a side for each subsystem: a run of ω warps keeps it busy ω times as long as one warp."""
     return {name: (cycles, 0.0) for name, cycles in warp.busy.items()}
 
 
 def busiest(warp: WarpDemand) -> float:
-    """Return the cycles that a warp keeps its busiest subsystem busy: 1/WPC of the roofline."""
+    """Return the busy cycles of a warp's busiest subsystem: 1/WPC of the roofline."""
     return max(warp.busy.values(), default=0.0)
 
 
 def busy_or_alone(warp: WarpDemand, occupancy: Floats) -> Floats:
-    """Return the cycles of a run of *occupancy* warps: those of its busiest subsystem, or of one warp alone."""
+    """Return the cycles of a run of *occupancy* warps: the maximum of its busiest subsystem and of one warp alone."""
     return np.maximum(occupancy * busiest(warp), warp.latency)
 
 
 @dataclass(frozen=True)
 class PlainDemand(WarpDemand):
-    """The demand of a workload on a core of two pipelines."""
+    """Demand of a workload on a core with two pipelines."""
 
     workload: Workload
     pipelines: TwoPipelines
 
     @cached_property
     def busy(self) -> Mapping[str, float]:
-        """Return the cycles that the warp keeps the two pipelines busy, and the issue of instructions."""
+        """Return the busy cycles of the two pipelines and of the issue limit."""
         issue = (self.workload.compute + self.workload.memory) / self.pipelines.issue_limit
         found = {"compute": self.compute.issue, "memory": self.memory.issue, ISSUE: issue}
         return {name: cycles for name, cycles in found.items() if cycles}
 
     @cached_property
     def memory_subsystems(self) -> frozenset[str]:
-        """Return the one memory pipeline."""
+        """Return the only memory pipeline."""
         return frozenset({"memory"})
 
     @cached_property
     def latency(self) -> float:
-        """Return Λapp: all instructions wait for the one before, but for the independent ones."""
+        """Return Λapp: each instruction waits for the one before, except the independent ones."""
         independent = self.workload.independent_compute
         overlapped = float(self.pipelines.compute.completion - self.pipelines.compute.issue)
         return self.compute.completion - independent * overlapped + self.memory.completion
@@ -319,12 +320,12 @@ class PlainDemand(WarpDemand):
 
     @cached_property
     def barriers(self) -> float:
-        """Return αsync."""
+        """Return αsync, the number of barriers."""
         return self.workload.barriers
 
     @cached_property
     def warps_per_group(self) -> int:
-        """Return how many warps meet at a barrier."""
+        """Return the number of warps that synchronize at a barrier."""
         return self.workload.warps_per_group
 
     @cached_property
@@ -334,9 +335,9 @@ class PlainDemand(WarpDemand):
 
     @cached_property
     def work_flows(self) -> Sequence[tuple[float, WorkFlow]]:
-        """Return a block of computation before each memory instruction, whose result the next block waits for.
+        """Return a computation block before each memory instruction, whose result the next block waits for.
 
-        A workload of fractions of instructions has one block and one memory instruction, executed αmem times.
+        This is one block and one memory instruction in a loop of αmem iterations; counts may be fractions.
         """
         memory, compute, workload = self.pipelines.memory, self.pipelines.compute, self.workload
         periods = workload.memory or 1
@@ -371,9 +372,9 @@ def _share(instructions: float, lambdas: Lambdas) -> Share:
 def on_plain_numbers(
     model: CyclesOfRun, workload: Workload, pipelines: TwoPipelines, occupancy: Occupancy
 ) -> float | Floats:
-    """Return by *model* the cycles of a run of *occupancy* warps: a number, or an array in the shape of occupancies.
+    """Return the cycles of a run of *occupancy* warps by *model*: a number, or an array of the occupancies' shape.
 
-    Raises :class:`ModelInputError` for an occupancy below 1 or above the room of the core.
+    :raises ModelInputError: if an occupancy is below 1 or above the capacity of the core.
     """
     check_range("occupancy", occupancy, 1, pipelines.most_warps)
     warps = np.asarray(occupancy, dtype=np.float64)
@@ -398,16 +399,17 @@ Aspect = Literal[
     "issue limit",
     "scheduler",
 ]
-"""
-:ILP: instructions of one warp that overlap
+"""Effect that a model takes into account.
+
+:ILP: overlap of instructions of one warp
 :latency of computation: Λcomp
 :latency of memory: Λmem
-:barriers: they cost time
-:more than two subsystems: each pipeline has its own throughput, and the busiest one is a limit
-:work-groups: how many warps meet at a barrier, and take their places together
+:barriers: cost of barriers
+:more than two subsystems: each pipeline has its own throughput, and the busiest one limits
+:work-groups: number of warps that synchronize at a barrier and become resident together
 :divergent warps: warps that execute other programs than the representative one
-:issue limit: instructions that issue in a cycle at most
-:scheduler: which warp issues next
+:issue limit: maximum number of instructions issued per cycle
+:scheduler: choice of the warp that issues next
 """
 
 ASPECTS: tuple[Aspect, ...] = get_args(Aspect)

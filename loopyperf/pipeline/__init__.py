@@ -1,4 +1,4 @@
-"""The pipeline model: a core that executes instruction dependence graphs is simulated, and profiled."""
+"""The pipeline model: simulate and profile a core that executes instruction dependence graphs."""
 
 from loopyperf.device.occupancy import Execution, execution_on
 from loopyperf.pipeline.chrome_trace import chrome_trace

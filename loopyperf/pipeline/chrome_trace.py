@@ -1,11 +1,13 @@
-"""Profiles in the trace format of Chrome, which Perfetto (ui.perfetto.dev) and ``chrome://tracing`` draw.
+"""Profiles in the trace format of Chrome, for Perfetto (ui.perfetto.dev) and ``chrome://tracing``.
 
-A core is two processes. One has a track for each warp: from each instruction that it issues until the next one, and in
-that time what it waits for; after the last one until what it issued is complete. So the tracks of warps are without
-gaps from their begin to their end. The other one has a track for each pipeline, with what it is taken by.
+A core is shown as two processes. The first has a track for each warp. It shows each instruction from its issue until
+the next issue, with the waits in between; the last instruction lasts until everything that the warp issued is complete,
+so a warp's track has no gaps between its start and its end. The second process has a track for each pipeline, with the
+instructions that occupy it.
 
-The format: "Trace Event Format", JSON Object Format, complete events (``ph`` is ``X``) and metadata events (``M``).
-Times are microseconds, rounded to whole nanoseconds, to which Perfetto cuts them anyway; cycles are in the arguments.
+Format: "Trace Event Format", JSON Object Format, complete events (``ph`` is ``X``) and metadata events (``M``). Times
+are in microseconds, rounded to whole nanoseconds because Perfetto truncates them anyway; exact cycles are in the
+arguments.
 """
 
 import json
@@ -20,25 +22,25 @@ from loopyperf.pipeline.profiling import Issue, Profile, Wait
 Event = dict[str, Any]
 NANOSECONDS = 10**9
 OF_A_CYCLE = 10**6
-"""Hz, at which a cycle is a microsecond"""
+"""clock in Hz at which a cycle lasts one microsecond"""
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """A core that is drawn, or the begin of what it does."""
+    """A core, or the first part of its run, to be shown."""
 
     profile: Profile
-    """of a core"""
+    """profile of the core"""
     name: str = "core"
-    """what it is called in the picture"""
+    """name of the core in the picture"""
     clock: float = OF_A_CYCLE
-    """cycles in a second; unless stated a cycle is drawn as a microsecond"""
+    """clock in Hz; by default a cycle is shown as a microsecond"""
     most: int | None = None
-    """events, at most: the instructions that issue first have them; None for all"""
+    """events, at most, in order of issue; None for all"""
 
     @property
     def shown(self) -> Sequence[Issue]:
-        """Return the issues that are drawn, in their order."""
+        """Return the issues that are shown, in order."""
         issues = self.profile.issues
         if self.most is None:
             return issues
@@ -51,12 +53,12 @@ class Track:
 
     @property
     def cycles(self) -> Fraction:
-        """Return until when something is drawn: of a whole run, the cycles that it takes."""
+        """Return the cycle until which the run is shown; for a complete run, its length."""
         shown, issues = self.shown, self.profile.issues
         return self.profile.cycles if len(shown) == len(issues) else shown[-1].time if shown else Fraction(0)
 
     def events(self, number: int) -> Iterator[Event]:
-        """Yield the events of core *number* of a document, counted from 0."""
+        """Yield the events of core *number*, counted from 0."""
         warps, pipelines = 2 * number + 1, 2 * number + 2
         yield _process(pipelines, f"{self.name}: pipelines")
         tracks = {name: place for place, name in enumerate(self.profile.scenario.subsystems)}
@@ -66,7 +68,7 @@ class Track:
         groups = {issue.warp: issue.group for issue in self.shown}
         yield from (_thread(warps, warp, f"warp {warp} of group {groups[warp]}") for warp in sorted(groups))
         found += self._of_warps(warps)
-        # What encloses comes before what it encloses.
+        # Outer events come before the events inside them.
         yield from sorted(found, key=lambda event: (event["pid"], event["tid"], event["ts"], -event["dur"]))
 
     def _events_of(self, issue: Issue) -> int:
@@ -102,13 +104,13 @@ class Track:
 
 
 def trace_document(tracks: Sequence[Track], said: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the document of *tracks*, with what is *said* of them beside the events; equal ones are equal."""
+    """Return the trace document of *tracks*, with the metadata *said*; equal inputs give equal documents."""
     events = list(chain.from_iterable(track.events(number) for number, track in enumerate(tracks)))
     return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": said or {}}
 
 
 def chrome_trace(profile: Profile) -> str:
-    """Return *profile* as a JSON document, in which a cycle is a microsecond; equal profiles give equal documents."""
+    """Return *profile* as a JSON document in which a cycle is a microsecond; equal profiles give equal documents."""
     return json.dumps(trace_document([Track(profile)]), ensure_ascii=False)
 
 
@@ -121,7 +123,7 @@ def _thread(process: int, track: int, name: str) -> Event:
 
 
 def _end(issues: Sequence[Issue]) -> Fraction:
-    """Return when all that a warp issued is complete."""
+    """Return the time at which everything that a warp issued is complete."""
     return max(issue.complete for issue in issues)
 
 

@@ -1,18 +1,18 @@
-/* A core whose warps issue in the order of their programs (a scoreboard), in whole ticks. The rules, docs/errata.md:
+/* Simulation of a core whose warps issue in program order (a scoreboard), in whole ticks. Rules (docs/errata.md):
 
-   1. An instruction issues at the first moment when its predecessors are complete (wait_for_results), its subsystem is
-      free and the issue limit allows; where several warps can, the scheduler says which (chosen).
+   1. An instruction issues at the earliest time at which its predecessors are complete (wait_for_results), its
+      subsystem is free, and the issue limit allows it; among several ready warps, the scheduler chooses (chosen).
    2. It is complete Λ later (issue).
-   3. A barrier releases a group Λ after the last of its warps that have anything left has issued it (settle).
-   4. A group that is complete is replaced by a waiting one (begin_group).
+   3. A barrier releases a group Λ after the last of its unfinished warps has issued it (settle).
+   4. A waiting group replaces a complete one (begin_group).
 
-   Each warp has one instruction to issue next, and once its predecessors have issued it is known when it is ready. So
-   there are no events but issues, and groups that begin.
+   Each warp has one next instruction, and once its predecessors have issued, the time at which it is ready is known. So
+   the only events are issues and starts of groups.
 
-   What repeats is done once. At each iteration of each loop of one warp, and at each start of the first group, the
-   state of the core is compared with earlier ones, in ticks from now (see "steady states" below).
+   Periodic parts are simulated once. At each iteration of each loop of one warp, and at the start of groups, the state
+   of the core is compared with earlier ones, with times relative to now (see "steady states" below).
 
-   core_in_python.py does the same, where this could not be compiled. */
+   python_core.py does the same where this file is not compiled. */
 
 #include <math.h>
 #include <stdbool.h>
@@ -23,7 +23,7 @@
 #include "core.h"
 
 #define NEVER INT64_MAX
-#define LAST (INT64_C(1) << 61) /* of a moment: a sum of a moment and some latencies is to fit too */
+#define LAST (INT64_C(1) << 61) /* latest time: the sum of a time and some latencies has to fit too */
 #define NONE (-1)
 
 enum { CONSTANT, PASS, ADD, MULTIPLY, FLOOR, REMAINDER, MINIMUM, MAXIMUM,
@@ -32,71 +32,70 @@ enum { CONSTANT, PASS, ADD, MULTIPLY, FLOOR, REMAINDER, MINIMUM, MAXIMUM,
 typedef enum { OUTSIDE, WAITING, READY, HELD } State;
 
 typedef struct {
-    State state;       /* no next instruction, its results are awaited, it is ready for its turn, a barrier holds it */
-    int32_t slot;      /* the place of its group */
-    int32_t step;      /* of its next instruction */
+    State state;       /* no next instruction, waiting for operands, ready to be scheduled, waiting at a barrier */
+    int32_t slot;      /* slot of its group */
+    int32_t step;      /* step of its next instruction */
     int32_t place;     /* its next instruction */
-    int32_t subsystem; /* which executes that */
-    int32_t reason, source;
-    const int32_t *map; /* the subsystems of its program on the core */
-    int64_t number;    /* as they begin, from 0 */
-    int64_t stamp;     /* when it last did something, in the order in which warps did */
-    int64_t rank;      /* the lower, the sooner its turn */
-    int64_t complete;  /* when what it waits for is */
-    int64_t able;      /* from when on it could issue but for results */
-    int64_t *passes;   /* iterations of the loops around it */
-    int64_t *trips;    /* how many they have */
-    int64_t *results;  /* when results are complete: of each instruction the latest ones, in a ring */
-    int64_t *of;       /* the passes that they are of, for instructions whose results are searched */
-    int32_t *newest;   /* where in its ring the newest result of each instruction is */
+    int32_t subsystem; /* subsystem of its next instruction */
+    int32_t reason, source; /* see Row */
+    const int32_t *map; /* program's subsystem -> core's subsystem */
+    int64_t number;    /* number in order of start, from 0 */
+    int64_t stamp;     /* sequence number of its latest activity */
+    int64_t rank;      /* scheduling priority; the lowest comes first */
+    int64_t complete;  /* completion time of its operands */
+    int64_t able;      /* time from which it could issue if its operands were complete */
+    int64_t *passes;   /* current iterations of the loops around it */
+    int64_t *trips;    /* trip counts of these loops */
+    int64_t *results;  /* completion times of the latest results of each instruction, in ring buffers */
+    int64_t *of;       /* iterations of these results, for instructions whose results are searched */
+    int32_t *newest;   /* position of each instruction's newest result in its ring buffer */
 } Warp;
 
 typedef struct {
-    int64_t end;       /* when all that was issued is complete */
-    int64_t release;   /* Λ of the barrier that holds warps */
-    int32_t unfinished, held; /* warps */
-    bool is_vacant;    /* from its end on */
+    int64_t end;       /* time at which everything issued is complete */
+    int64_t release;   /* Λ of the barrier at which warps wait */
+    int32_t unfinished, held; /* numbers of warps not finished, and waiting at a barrier */
+    bool is_vacant;    /* the slot is free from *end* on */
 } Group;
 
 typedef struct { int32_t next, previous; } Link;
 
-/* What a state is compared with: one of before. */
+/* An earlier state, for comparison. */
 typedef struct {
     uint64_t key[2];
     int64_t number, time, issued, made, begun;
-    int32_t active;    /* warps */
-    int64_t *passes;   /* of all warps */
-    int64_t *busy;     /* of all subsystems */
+    int32_t active;    /* number of active warps */
+    int64_t *passes;   /* iterations of all warps */
+    int64_t *busy;     /* busy times of all subsystems */
 } Kept;
 
-#define KEPT 256       /* states at each loop */
-#define BATCHES 8      /* whose rates are compared, at most */
-#define FEWEST 2       /* iterations in a batch */
-#define PATIENCE 20000 /* issues after which another warp is watched */
-#define ALL 100000     /* issues that are made before any is left out at a settled rate */
-#define WORTH 5000     /* issues that take about as long as a question: fewer are not asked for to be skipped */
-#define DOUBT 16       /* issues after which is asked again where an answer was no use, then twice as many, and so on */
-#define HASTE 100000   /* issues after which the tolerance grows with their number */
-#define WAVES 1        /* groups that begin before the rate of groups is settled, as many as reside at once; and that are
-                          left after what is skipped */
-#define STILL 2        /* where older or younger warps are preferred: warps may stay where they are, if so many times as
-                          many go on */
-#define MOST_OFTEN 8   /* where older or younger warps are preferred: batches go on at one rate so many times */
-#define PARTS 64       /* of what was done at a settled rate are done again: not always all */
+#define KEPT 256       /* states stored per loop, at most */
+#define BATCHES 8      /* batches whose rates are compared, at most */
+#define FEWEST 2       /* iterations in a batch, at least */
+#define PATIENCE 20000 /* issues without an iteration of the monitored warp after which another one is monitored */
+#define ALL 100000     /* issues simulated before any is extrapolated at a settled rate */
+#define WORTH 5000     /* issues that cost as much as a question; for fewer to skip, none is asked */
+#define DOUBT 16       /* issues until the next question after a useless answer; doubles each time */
+#define HASTE 100000   /* issues after which the tolerance grows in proportion to their number */
+#define WAVES 1        /* full sets of resident groups that must start before the rate of groups can settle, and that
+                          must remain after a skip */
+#define STILL 2        /* for age-based schedulers: some warps may make no progress if this many times as many do */
+#define MOST_OFTEN 8   /* for age-based schedulers: repetitions of a batch at a settled rate, at most */
+#define PARTS 64       /* fractions into which work at a settled rate is divided, so that part of it can be repeated */
 
-/* What is known of the states at one loop, or at the start of groups. */
+/* The earlier states at one loop, or at the start of groups. */
 typedef struct {
-    int64_t number;    /* of the last state that was seen: the iteration, or the groups that had begun */
-    int64_t seen;      /* states since the loop was entered */
-    int64_t stride;    /* every so many are kept */
-    int64_t pause;     /* no state is looked at before so many issues were made */
-    int64_t doubt;     /* the pause after the last question whose answer was no use; 0 after one that was */
+    int64_t number;    /* iteration, or number of groups started, of the last state examined */
+    int64_t seen;      /* states examined since the loop was entered */
+    int64_t stride;    /* every stride-th state is stored */
+    int64_t pause;     /* no state is examined before this number of simulated issues */
+    int64_t doubt;     /* issues to wait after the last useless answer; 0 after a useful one */
     int32_t count;
     Kept kept[KEPT];
     int64_t batch;     /* iterations or groups between marks, at least */
-    double rate;       /* ticks from one issue to the next, once that has settled; 0 before */
-    double deviation;  /* of the rate of a batch from that */
-    double error;      /* of the rate, as a share of it */
+    double rate;       /* settled number of ticks per issue; 0 before it has settled */
+    double deviation;  /* tolerated deviation of a batch from that rate */
+    double error;      /* relative uncertainty of the rate */
     int32_t marks_count;
     Kept marks[BATCHES + 1];
 } History;
@@ -109,44 +108,44 @@ struct Core {
     int32_t warps_number, results_number;
     Warp *warps;
     Group *groups;
-    int64_t *free;     /* from when on each subsystem is */
-    int64_t *first;    /* when the next issue there can be, but for the issue limit; NEVER where no warp is in line */
-    int32_t *in_line;  /* the subsystems in which warps are in line... */
-    int32_t *standing; /* ...and where each one stands among these; NONE */
+    int64_t *free;     /* time from which each subsystem is free */
+    int64_t *first;    /* earliest next issue of each subsystem, ignoring the issue limit; NEVER without queued warps */
+    int32_t *in_line;  /* subsystems with queued warps */
+    int32_t *standing; /* position of each subsystem in *in_line*; NONE if it is not there */
     int32_t in_line_number;
-    int64_t *busy;     /* for how long it was not free */
-    int64_t *passes, *results; /* of all warps */
+    int64_t *busy;     /* busy time of each subsystem */
+    int64_t *passes, *results; /* memory of all warps */
     int32_t *newest;
-    Link *links;       /* of warps in queues, then where each queue closes in itself: two for each subsystem */
+    Link *links;       /* links of queued warps, then the sentinels of the circular queues: two per subsystem */
     int64_t *stack;
     int64_t *wanted;
-    int64_t opened;    /* from when on the issue limit allows an issue */
-    int64_t begun;     /* groups */
-    int64_t counter;   /* of stamps */
-    int64_t slice;     /* since when the current warp is asked first */
+    int64_t opened;    /* time from which the issue limit allows an issue */
+    int64_t begun;     /* number of groups started */
+    int64_t counter;   /* next stamp */
+    int64_t slice;     /* time from which the current warp has priority */
     int32_t current;
     int32_t vacant;    /* the slot that is vacant first; NONE */
     Row *rows;
     int32_t rows_number;
-    int32_t watched;   /* the warp at whose iterations states are compared */
-    int64_t watched_at; /* issues made when it last began one */
-    int32_t event;     /* what a state is to be compared for: a loop's REPEAT, or the number of steps for groups; NONE */
+    int32_t watched;   /* the monitored warp: states are compared at its iterations */
+    int64_t watched_at; /* simulated issues when it last started an iteration */
+    int32_t event;     /* pending comparison of states: a loop's REPEAT, or steps_number for groups; NONE */
     History *histories;
-    Kept *candidate;   /* a state since which everything repeats, perhaps; NULL */
-    bool is_equal;     /* the present one equals it; else only the rate is the same since then */
-    int64_t *moved;    /* by how many iterations each warp is further, since that */
-    double rate;       /* that has settled since then */
-    int64_t parts;     /* into which what was done since then is divided: 1 where it is done again as a whole */
-    double share;      /* of what was issued since then that is skipped each time: about 1 */
-    int32_t *level;    /* of which loop around it */
-    int64_t *answers;  /* the pass before which all go on alike, for each warp; NONE where it is not known */
-    int32_t asked;     /* the warp whose question stands */
-    bool has_asked;    /* about the candidate */
+    Kept *candidate;   /* state since which everything may repeat; NULL */
+    bool is_equal;     /* the present state equals it; otherwise only the rate is equal since then */
+    int64_t *moved;    /* iterations that each warp has advanced since then */
+    double rate;       /* settled rate since then */
+    int64_t parts;     /* fractions into which the work since then is divided; 1 if it is repeated as a whole */
+    double share;      /* share of the issues since then that each repetition skips: about 1 */
+    int32_t *level;    /* level of the loop in which each warp has advanced */
+    int64_t *answers;  /* iteration before which all are periodic, for each warp; NONE if unknown */
+    int32_t asked;     /* the warp of the pending question */
+    bool has_asked;    /* whether a question about the candidate was asked */
     int32_t *by_stamp;
-    int64_t state_size; /* about how many numbers a state is */
+    int64_t state_size; /* approximate number of integers in a state */
 };
 
-/* {{{ expressions of the passes of loops */
+/* {{{ expressions of loop iterations */
 
 static int64_t floor_of(int64_t one, int64_t other)
 {
@@ -186,7 +185,7 @@ static int64_t evaluated(const Core *core, const Warp *warp, const Operation *op
     return *top;
 }
 
-/* Return the value of an expression where the warp is. Nearly all are a constant, or a pass plus a constant. */
+/* Return the value of an expression for a warp. Nearly all are a constant, or an iteration plus a constant. */
 static inline int64_t value(const Core *core, const Warp *warp, int32_t expression)
 {
     const Operation *first = core->given.operations + core->given.expressions[expression];
@@ -200,7 +199,7 @@ static inline int64_t value(const Core *core, const Warp *warp, int32_t expressi
 
 /* {{{ rule 1: when an instruction can issue */
 
-/* Return when the result is complete that the warp waits for by an edge; 0 where there is none or it is by *since*. */
+/* Return when the result that the warp needs by an edge is complete; 0 if there is none or it is by *since*. */
 static int64_t complete_at(Core *core, const Warp *warp, const Edge *edge, int64_t since)
 {
     const Scenario *given = &core->given;
@@ -217,7 +216,7 @@ static int64_t complete_at(Core *core, const Warp *warp, const Edge *edge, int64
     for (int32_t level = 0; level < source->depth; level++)
         core->wanted[level] = value(core, warp, given->passes[edge->passes + level]);
     for (int32_t k = 0; k < size; k++) {
-        /* Results of one instruction are complete one after the other; those of an earlier group are long. */
+        /* Results of one instruction complete in order; those of an earlier group completed long ago. */
         if (warp->results[begin + at] <= since)
             return 0;
         const int64_t *of = warp->of + (int64_t)(begin + at) * given->deepest;
@@ -228,7 +227,7 @@ static int64_t complete_at(Core *core, const Warp *warp, const Edge *edge, int64
     return 0;
 }
 
-/* Set when the predecessors of the warp's next instruction are complete; without them it could issue at *since*. */
+/* Set the completion time of the operands of the warp's next instruction, which could issue at *since* without them. */
 static inline void wait_for_results(Core *core, Warp *warp, int64_t since)
 {
     const Scenario *given = &core->given;
@@ -240,7 +239,7 @@ static inline void wait_for_results(Core *core, Warp *warp, int64_t since)
         const Instruction *source = given->instructions + edge->source;
         if (source->kept == 0)
             continue;
-        /* Most results are long complete: neither conditions nor passes matter for them. */
+        /* Most results are already complete: neither conditions nor iterations matter for them. */
         if (warp->results[source->results + warp->newest[source->number]] <= warp->complete)
             continue;
         if (edge->condition >= 0 && !value(core, warp, edge->condition))
@@ -253,19 +252,19 @@ static inline void wait_for_results(Core *core, Warp *warp, int64_t since)
     }
 }
 
-/* Note that warp x begins an iteration of the loop that ends in *step*: states are compared at those of one warp. */
+/* Record that warp x starts an iteration of the loop that ends in *step*; states are compared at those of one warp. */
 static inline void look(Core *core, int32_t x, int32_t step)
 {
     if (x != core->watched) {
         if (core->progress.made < core->watched_at + PATIENCE)
             return;
-        core->watched = x; /* the other one has not come by for long */
+        core->watched = x; /* the monitored warp has not started an iteration for long */
     }
     core->watched_at = core->progress.made;
     core->event = step;
 }
 
-/* Lead the warp from *step* on to the next instruction that it executes; return whether there is one. */
+/* Advance warp x from *step* to the next instruction that it executes; return whether there is one. */
 static inline bool to_next(Core *core, int32_t x, int32_t step)
 {
     Warp *warp = core->warps + x;
@@ -302,10 +301,9 @@ static inline bool to_next(Core *core, int32_t x, int32_t step)
 
 /* }}} */
 
-/* {{{ queues: of each subsystem, the warps that wait for results, by when these are complete, and those that are ready,
-   by their turn
+/* {{{ queues of each subsystem: warps that wait for operands, by completion time, and ready warps, by rank
 
-   A warp comes in from the end whose key is nearer to its own: what becomes ready mostly does so after all others. */
+   A warp is inserted from the end whose key is nearer to its own, because most warps become ready after all others. */
 
 static inline int32_t queue_of(const Core *core, int32_t q, State state)
 {
@@ -358,7 +356,7 @@ static inline int32_t first_of(const Core *core, int32_t q, State state)
     return first < core->warps_number ? first : NONE;
 }
 
-/* Find when the next issue in a subsystem can be. */
+/* Update the earliest next issue of a subsystem. */
 static inline void refresh(Core *core, int32_t q)
 {
     int32_t waiting = first_of(core, q, WAITING), at = core->standing[q];
@@ -378,9 +376,9 @@ static inline void refresh(Core *core, int32_t q)
 
 /* }}} */
 
-/* {{{ who issues when */
+/* {{{ warp scheduling */
 
-/* Let the warps of a subsystem line up that have become ready. */
+/* Move the warps of a subsystem that have become ready to its ready queue. */
 static inline void line_up_ready(Core *core, int32_t q, int64_t time)
 {
     int32_t x;
@@ -390,7 +388,7 @@ static inline void line_up_ready(Core *core, int32_t q, int64_t time)
     }
 }
 
-/* Return the warp whose turn it is at *time*, NONE where none can issue; *later* is when the next one can then. */
+/* Return the warp to issue at *time*; NONE if none can, and then *later* is the earliest time at which one can. */
 static int32_t first_in_turn(Core *core, int64_t time, int64_t *later)
 {
     int32_t best = NONE;
@@ -427,7 +425,7 @@ static int32_t longest_waiting(Core *core, int64_t time)
     return best;
 }
 
-/* Return whether the warp that issued last can go on at *time*. */
+/* Return whether the warp that issued last can issue again at *time*. */
 static inline bool can_go_on(const Core *core, int64_t time)
 {
     const Warp *warp = core->warps + core->current;
@@ -435,7 +433,7 @@ static inline bool can_go_on(const Core *core, int64_t time)
            core->free[warp->subsystem] <= time;
 }
 
-/* Return the warp that issues next; *time* becomes when. NONE: a vacant slot is to be filled before, or all is done. */
+/* Return the warp that issues next, and set *time*. NONE: a vacant slot has to be filled first, or all work is done. */
 static int32_t chosen(Core *core, int64_t *time)
 {
     int64_t later = NEVER;
@@ -461,14 +459,14 @@ static int32_t chosen(Core *core, int64_t *time)
 
 /* }}} */
 
-/* {{{ rules 2 to 4: what an issue changes, barriers, groups */
+/* {{{ rules 2 to 4: effects of an issue, barriers, groups */
 
 static inline void stamp(Core *core, Warp *warp)
 {
     warp->stamp = core->counter++;
 }
 
-/* Lead the warp on to its next instruction, which it could issue at *since* but for results. */
+/* Advance warp x to its next instruction, which could issue at *since* if its operands were complete. */
 static void advance(Core *core, int32_t x, int32_t step, int64_t since, int32_t reason)
 {
     Warp *warp = core->warps + x;
@@ -497,7 +495,7 @@ static void find_vacant(Core *core)
             core->vacant = slot;
 }
 
-/* Release a group that a barrier holds as a whole, and note when one that has issued everything is complete. */
+/* Release a group if all its warps have reached a barrier, and record when a finished group is complete. */
 static void settle(Core *core, int32_t slot, int64_t time)
 {
     Group *group = core->groups + slot;
@@ -519,7 +517,7 @@ static void settle(Core *core, int32_t slot, int64_t time)
     }
 }
 
-/* Begin the next group in a vacant slot, if any is waiting. */
+/* Start the next waiting group, if any, in a vacant slot. */
 static void begin_group(Core *core, int32_t slot)
 {
     Group *group = core->groups + slot;
@@ -604,14 +602,14 @@ static void issue(Core *core, int32_t x, int64_t time)
 
 /* {{{ steady states
 
-   A state decides how the core goes on; all times in it are ticks from now, and passes are those since another state.
-   Where two states are equal but for that each warp is some iterations further in one loop around it, or groups
-   further, what was done in between is done again, for as long as these iterations are alike or groups are left. States
-   are compared by 128 bits that all of a state goes into. Of the states at each loop KEPT are kept, and every second one
-   of these is dropped when there are more, so that a period of any length is found.
+   The state determines the future of the core; all times in it are relative to now, and iterations relative to another
+   state. If two states are equal except that each warp has advanced some iterations of one loop around it, or some
+   groups, the work in between repeats as long as these iterations are periodic or groups remain. States are compared by
+   a 128-bit hash. At each loop, KEPT states are stored; when there are more, every second one is dropped, so that a
+   period of any length is found.
 
-   Where nothing repeats, and the caller allows it, the rate at which iterations (or groups) follow each other is watched
-   in four batches one after the other; once these are equal to within the tolerance, the core goes on at that rate. */
+   If nothing repeats, and the caller allows it, the rate at which iterations (or groups) follow each other is measured
+   in at least four consecutive batches. Once these agree to within the tolerance, the core continues at that rate. */
 
 static inline void mix(uint64_t key[2], int64_t number)
 {
@@ -688,7 +686,7 @@ static void mix_warp(uint64_t key[2], const Core *core, const Warp *warp)
     mix_results(key, core, warp);
 }
 
-/* Take the warps into the key in the order in which they last did something. */
+/* Hash the order of the warps' latest activities. */
 static void mix_order(uint64_t key[2], Core *core)
 {
     int32_t *order = core->by_stamp;
@@ -710,7 +708,7 @@ static void find_key(uint64_t key[2], Core *core)
     const Scenario *given = &core->given;
     key[0] = key[1] = 0;
     mix(key, from_now(core, core->opened));
-    /* A warp that goes on for ever while it can has no slice of time that ends. */
+    /* A warp with unlimited priority has no time slice that ends. */
     int64_t goes_on = given->goes_on < LAST ? given->goes_on : 0, gone = core->progress.time - core->slice;
     mix(key, gone < goes_on ? gone : goes_on);
     mix(key, core->current);
@@ -770,7 +768,7 @@ static inline void swap(Kept *one, Kept *other)
     *other = third;
 }
 
-/* Drop every second one. */
+/* Drop every second state; return the number left. */
 static int32_t thinned(Kept *kept, int32_t count)
 {
     for (int32_t k = 0; 2 * k < count; k++)
@@ -790,10 +788,10 @@ static bool is_near(const Core *core, int32_t x, int32_t loop, int32_t level, in
            llabs(core->moved[x] - span) <= 2 + span / 4;
 }
 
-/* Return whether, where only the rate is the same, all warps that are on their way have moved on in loops (but for a few,
-   where older or younger ones are preferred), and none has begun another iteration of a loop around the watched one's.
-   Let those in its loop go on together, unless older or younger ones are preferred: that some are a little ahead or
-   behind is chance then. */
+/* Return whether extrapolation at a settled rate is possible: all active warps have advanced in loops (age-based
+   schedulers allow a few exceptions), and none has started another iteration of a loop around that of the monitored
+   warp. Except for age-based schedulers, give the warps in its loop their mean progress: that some are slightly ahead
+   or behind is chance. */
 static bool are_together(Core *core, const Kept *kept)
 {
     int64_t span = core->moved[core->watched], total = 0, count = 0, all = 0, still = 0, going = 0;
@@ -821,8 +819,8 @@ static bool are_together(Core *core, const Kept *kept)
     return span > 0 && STILL * still <= going && kept->active == active_warps(core);
 }
 
-/* Find by how many iterations each warp has moved since another state, and in which loop; return whether that is so.
-   Unless it *is_equal*, loops within that one count for nothing. */
+/* Find how many iterations of which loop each warp has advanced since another state; return whether this explains the
+   difference. Unless the states are equal, loops inside that one are ignored. */
 static bool find_moves(Core *core, const Kept *kept, bool is_equal)
 {
     bool has_begun = core->begun > kept->begun;
@@ -861,7 +859,7 @@ static bool is_beside(const Core *core, int32_t one, int32_t other)
            memcmp(a->passes, b->passes, sizeof(int64_t) * (size_t)level) == 0;
 }
 
-/* Ask for the pass before which all go on alike in the loop of warp x, and of others in the same one. */
+/* Ask for the iteration before which all are periodic in the loop of warp x and of others in the same loop. */
 static void ask(Core *core, int32_t x)
 {
     Progress *progress = &core->progress;
@@ -892,7 +890,7 @@ static void ask(Core *core, int32_t x)
 
 #define UNKNOWN (-1)
 
-/* Return how many parts of what was done since another state are surely done again; UNKNOWN once something is asked. */
+/* Return how many parts of the work since another state surely repeat; UNKNOWN if a question is pending. */
 static int64_t repetitions(Core *core, const Kept *kept)
 {
     int64_t span = core->progress.time - kept->time, groups = core->begun - kept->begun;
@@ -935,7 +933,7 @@ static int64_t scaled(const Core *core, int64_t number)
     return core->is_equal ? number : llround(core->share * (double)number / (double)core->parts);
 }
 
-/* Do so many parts of what was done since another state once more. */
+/* Repeat so many parts of the work since another state without simulation. */
 static void skip(Core *core, const Kept *kept, int64_t times)
 {
     Progress *progress = &core->progress;
@@ -983,8 +981,8 @@ static double rate_between(const Kept *one, const Kept *other)
     return (double)(other->time - one->time) / (double)(other->issued - one->issued);
 }
 
-/* Return the mark since which issues follow each other at a settled rate; NULL where there is none: the last batch is
-   as likely as not to have the rate that had settled before, or the mean of the last batches is known well enough. */
+/* Return the mark since which the rate of issues has settled; NULL if it has not. It has if the last batch agrees with
+   the rate that had settled before, or if the mean of the last batches is known accurately enough. */
 static Kept *settled_since(const Core *core, History *history)
 {
     int32_t last = history->marks_count - 1;
@@ -1013,7 +1011,7 @@ static Kept *settled_since(const Core *core, History *history)
     return history->marks + first;
 }
 
-/* Note the state once a batch is over; return whether it is. */
+/* Record the state at the end of a batch; return whether it was the end. */
 static bool mark(Core *core, History *history, const uint64_t key[2], int64_t number, int64_t batch)
 {
     if (history->batch < batch)
@@ -1029,7 +1027,7 @@ static bool mark(Core *core, History *history, const uint64_t key[2], int64_t nu
     return keep(core, history->marks + history->marks_count++, key, number);
 }
 
-/* Skip what repeats since the candidate, if it does. */
+/* Skip repetitions of the work since the candidate, if it repeats. */
 static int32_t go_on(Core *core, History *history)
 {
     Kept *kept = core->candidate;
@@ -1040,7 +1038,7 @@ static int32_t go_on(Core *core, History *history)
     }
     core->candidate = NULL;
     if (core->parts > 1 && core->given.by_age) {
-        /* Each warp has a pace of its own, which more of them tell better, but not those that were skipped. */
+        /* Each warp has its own pace; simulated iterations, unlike skipped ones, make its estimate more accurate. */
         double share = (double)(core->progress.made - kept->made) / (double)(core->progress.issued - kept->issued);
         int64_t most = (int64_t)(share * MOST_OFTEN * core->parts);
         times = times < most ? times : most;
@@ -1053,7 +1051,7 @@ static int32_t go_on(Core *core, History *history)
         core->has_asked = false;
     }
     if (times == 0) {
-        /* The iterations in between are not alike, those from here on may be. */
+        /* The iterations in between are not periodic, but those from here on may be. */
         if (core->is_equal)
             keep(core, kept, kept->key, history->number);
         return DONE;
@@ -1065,13 +1063,13 @@ static int32_t go_on(Core *core, History *history)
         core->progress.settled += core->progress.time - time;
         core->progress.tolerance = fmax(core->progress.tolerance, history->error);
     }
-    /* Loops around end later in the program than this one; groups come after all of them. */
+    /* Outer loops end later in the program than this one; groups come after all loops. */
     for (History *each = core->histories; each <= history; each++)
         forget(each);
     return core->rows ? SKIPPED : DONE;
 }
 
-/* Compare the state with those at the same loop before, and skip what repeats. */
+/* Compare the state with earlier ones at the same loop, and skip repetitions. */
 static int32_t compare(Core *core)
 {
     bool is_of_groups = core->event == core->given.steps_number;
@@ -1116,7 +1114,7 @@ static int32_t compare(Core *core)
 
 /* }}} */
 
-/* {{{ what is called */
+/* {{{ interface */
 
 int32_t run_core(Core *core, int64_t limit, Row *rows)
 {

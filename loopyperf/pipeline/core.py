@@ -1,11 +1,12 @@
-"""A core that is run: the compiled one (``core.c``), or the one in Python where that could not be compiled.
+"""Run the simulator core: the compiled one (``core.c``), or the one in Python if it is not compiled.
 
-The groups of a launch as models deal them to cores: in batches of groups that do the same work, to equal cores.
+This module also models how the groups of a launch are distributed: in batches of groups with equal work, over equal
+cores.
 
-The make-up of a group is the programs that its warps execute. Where the warps of a kind do unequal work, a group of
-them lies on the line through two make-ups: the mean one, and a light one whose loops make a single pass. How far a
-group is along that line is its share: 0 is the light make-up, 1 the mean one. What a group does grows linearly with the
-passes of its loops, so that the line is exact for all sums over instructions.
+The make-up of a group is how many of its warps execute each program. If the warps of a class do unequal work, the
+make-up of a group lies on the line between two others: the mean make-up, and a light one whose loops make a single
+iteration. The share of a group is its position on that line: 0 is the light make-up, 1 the mean. The work of a group
+grows linearly with the iterations of its loops, so the line is exact for all sums over instructions.
 """
 
 import warnings
@@ -33,48 +34,48 @@ from loopyperf.pipeline.timed_graph import Light
 
 COLUMNS = 9
 WARP, PLACE, TIME, ABLE, REASON, RESULT, SOURCE, VACATED, OPENED = range(COLUMNS)
-"""what is recorded of an issue: the warp, the instruction, when; from when on the warp was able to issue but for
-results, and why then; when the last result that it waits for was complete, and of which instruction (-1 for none); from
-when on the subsystem was free, and the issue limit allowed it"""
+"""columns of a trace: number of the warp; instruction; time of issue; time from which the warp could issue but for its
+operands, and why then; completion time of the last operand, and its source (-1 for none); time from which the subsystem
+was free; time from which the issue limit allowed the issue"""
 AT_ONCE = 20_000
-"""rows of a trace"""
+"""rows per part of a trace"""
 UNTRACED = 10_000_000
-"""issues at a time without one, some tenths of a second, so that a run can be interrupted"""
+"""issues per call without a trace: some tenths of a second, so that a run can be interrupted"""
 
 
 class NoSteadyStateError(GraphError):
-    """A run has more issues than it was to have."""
+    """A run exceeds its limit on issues."""
 
 
 class Repeat(NamedTuple):
-    """Rows of a trace that stand for more than one execution of them."""
+    """Rows of a trace that stand for several executions."""
 
     first: int
     end: int
-    """the row after the last one"""
+    """index after the last row"""
     times: int
-    """how often they were executed again, one after the other"""
+    """number of further executions"""
 
 
 @dataclass(frozen=True, slots=True)
 class CoreRun:
-    """What a core did."""
+    """Result of a core's run."""
 
     finish: int
-    """when all is complete, in ticks"""
+    """ticks until everything is complete"""
     issued: int
     busy: tuple[int, ...]
-    """for how many ticks each subsystem was taken, by λ"""
+    """ticks for which each subsystem was occupied (sum of λ)"""
     trace: NDArray[np.int64]
-    """a row for each issue, in the order of issue"""
+    """one row per issue, in order of issue"""
     repeats: tuple[Repeat, ...] = ()
-    """what of the trace happened again and has no rows, each after those that it contains"""
+    """repetitions that have no rows of their own, each after the ones inside it"""
     made: int = 0
-    """issues that were simulated; the others repeat them"""
+    """simulated issues; the others are repetitions"""
     settled: int = 0
-    """ticks that were not simulated, since the rate of issues had settled"""
+    """ticks that were extrapolated at a settled rate of issues"""
     tolerance: float = 0.0
-    """to within which share of it that is known: twice the standard error"""
+    """relative uncertainty of that rate: two standard errors"""
 
 
 def run(
@@ -86,12 +87,12 @@ def run(
     limit: int | None = None,
     tolerance: float = 0.0,
 ) -> CoreRun:
-    """Return what a core does with *scenario*, in ticks of *clock*.
+    """Run a core on *scenario*; return times in ticks of *clock*.
 
-    What repeats is done once, unless no steady state is sought. Where nothing repeats, the core goes on at the mean
-    rate of issues once this has settled to within the share *tolerance*, unless that is 0; after 100,000 issues,
-    the tolerance grows with their number. Raises :class:`NoSteadyStateError` where it is not done within *limit*
-    issues, and :class:`SimulationError` for a run whose times do not fit, since the graph told less than it executes.
+    Periodic parts are simulated once, unless *is_steady_sought* is false. If nothing is periodic, the core continues at
+    the mean rate of issues once that has settled to within the relative *tolerance*; 0 disables this. After 100,000
+    issues the tolerance grows in proportion to their number. Raises :class:`NoSteadyStateError` if the run needs more
+    than *limit* issues, and :class:`SimulationError` if times overflow because the graph states too few executions.
     """
     tables, given = encoded(scenario, clock), CoreOptions.of(scenario, clock)
     core = new_core(given, tables, is_steady_sought, tolerance)
@@ -109,10 +110,10 @@ def run(
         elif why == ASKS:
             core.answer(_periodic_until(tables, done))
         elif why == TOO_LONG:
-            raise SimulationError("the run is longer than its graph says, and its times no longer fit into 62 bits")
+            raise SimulationError("simulated times overflow 62 bits: the run is longer than the graph states")
         if limit is not None and done.made > limit:
             raise NoSteadyStateError(
-                f"no steady state in {limit:,} executions: limit=... sets another number, at about 1 s per 30 million"
+                f"no steady state within {limit:,} executed instructions; raise limit=... (about 1 s per 30 million)"
             )
         if why == DONE:
             busy = tuple(done.busy[q] for q in range(given.subsystems))
@@ -122,7 +123,7 @@ def run(
 
 
 def _periodic_until(tables: Tables, asked: Any) -> int:
-    """Return the pass before which all are alike, from the first one on that a core asks about."""
+    """Return the iteration before which all are periodic, starting with the first one that the core asks about."""
     number = int(tables.steps["loop"][asked.asked_loop])
     shape, loops = tables.loops[number]
     alike = shape.periodic_iterations(loops)
@@ -146,18 +147,18 @@ POINTERS = {
     "kinds": "int32_t",
     "maps": "int32_t",
 }
-"""tables -> what ``core.h`` has an array of"""
+"""tables -> C types of the arrays in ``core.h``"""
 
 
 def new_core(given: CoreOptions, tables: Tables, skips: bool, tolerance: float) -> "CompiledCore | PythonCore":
-    """Return a core about to begin; one in Python, with a warning, where there is no compiled one."""
+    """Return a core ready to run; a Python core, with a warning, if none is compiled."""
     module = compiled_core()
     return (PythonCore if module is None else partial(CompiledCore, module))(given, tables, skips, tolerance)
 
 
 @cache
 def compiled_core() -> Any:
-    """Return the module of the compiled core; None, with a warning, where its source was not compiled."""
+    """Return the module of the compiled core; None, with a warning, if it is not compiled."""
     module, remedy = compiled_or_why_not()
     if module is None:
         warnings.warn(remedy, SlowSimulatorWarning, stacklevel=2)
@@ -165,7 +166,7 @@ def compiled_core() -> Any:
 
 
 def compiled_or_why_not() -> tuple[Any, str]:
-    """Return the module of the compiled core; None and why, with what to do, where its source was not compiled."""
+    """Return (module of the compiled core, ""), or (None, explanation and remedy) if it is not compiled."""
     try:
         module = import_module("loopyperf.pipeline._core")
     except ImportError as error:
@@ -173,10 +174,10 @@ def compiled_or_why_not() -> tuple[Any, str]:
     else:
         if module.ffi.string(module.lib.DIGEST).decode() == _digest():
             return module, ""
-        reason = "it was compiled from another source"
+        reason = "compiled from different source code"
     return None, (
-        f"the simulator of this installation is not compiled ({reason}), and some hundred times slower in Python: "
-        "install a wheel, or install the source again with a C compiler"
+        f"the simulator is not compiled ({reason}) and runs about a hundred times slower in Python; "
+        "install a wheel, or reinstall from source with a C compiler"
     )
 
 
@@ -189,7 +190,7 @@ class CompiledCore:
     """A core in C."""
 
     def __init__(self, module: Any, given: CoreOptions, tables: Tables, skips: bool, tolerance: float) -> None:
-        """Begin with a scenario; what the core points to is kept here."""
+        """Create the core from a scenario; this object owns the memory that the core points to."""
         self.ffi, self.lib = module.ffi, module.lib
         arrays = {name: self.ffi.from_buffer(f"{of}[]", getattr(tables, name)) for name, of in POINTERS.items()}
         sizes = {
@@ -211,32 +212,32 @@ class CompiledCore:
         self.progress = self.lib.progress_of(self.core)
 
     def run(self, limit: int, rows: NDArray[np.int64] | None) -> int:
-        """Issue up to *limit* instructions, and fill *rows*; return why it stopped."""
+        """Issue up to *limit* instructions and fill *rows*; return why the core stopped."""
         pointer = self.ffi.NULL if rows is None else self.ffi.from_buffer("Row *", rows)
         return self.lib.run_core(self.core, limit, pointer)
 
     def answer(self, until: int) -> None:
-        """Tell the pass before which all go on alike."""
+        """Set the iteration before which all are periodic."""
         self.lib.answer_core(self.core, until)
 
 
 # }}}
 
 
-# {{{ groups dealt to the cores of a device
+# {{{ distribution of groups over the cores of a device
 #
-# In the order in which they start, each to the core that is free first.
+# Groups start in order, each on the core that is free first.
 #
-# Where groups do unlike work, the launch ends with the core that ends last. Dealing is list scheduling: independent
-# jobs in a fixed order, each to the least loaded machine. The sorted loads of the machines never fall when a job is
-# added, anywhere in the order, or when a job grows (by induction: the least load gets a job, and sorting keeps what is
-# componentwise no less). So a growing function of such loads never falls when work is added.
+# If groups do unequal work, the launch ends with the core that finishes last. The distribution is list scheduling:
+# independent jobs in a fixed order, each assigned to the least loaded machine. The sorted loads never decrease when a
+# job is added anywhere in the order, or when a job grows (by induction: the least load gets a job, and sorting
+# preserves componentwise order). So an increasing function of the loads never decreases when work is added.
 #
 # R. L. Graham, Bounds on multiprocessing timing anomalies, 1969: without precedence between jobs there are none.
 
 
 ALIKE = 1e-12
-"""relative difference of loads that are equal but for rounding"""
+"""relative difference below which loads are equal"""
 
 
 @dataclass(slots=True)
@@ -249,24 +250,24 @@ class MachineGroup:
 
 @dataclass(slots=True)
 class Machines:
-    """Machines that jobs are dealt to, each to the least loaded."""
+    """Machines for list scheduling: each job goes to the least loaded one."""
 
     number: int
     levels: list[MachineGroup] = field(init=False)
-    """in ascending order of their loads"""
+    """groups of machines in ascending order of their loads"""
 
     def __post_init__(self) -> None:
         self.levels = [MachineGroup(0.0, self.number)]
 
     @property
     def most(self) -> float:
-        """Return the load of the machine with most load."""
+        """Return the largest load of a machine."""
         return self.levels[-1].load
 
     def deal(self, load: float, jobs: int) -> float:
-        """Deal so many *jobs* that each take *load*; return when the last one begins.
+        """Assign *jobs* jobs of *load* each; return when the last one starts.
 
-        A job that takes nothing changes nothing.
+        Jobs of load 0 change nothing.
         """
         begin = self.levels[0].load
         while jobs and load > 0:
@@ -276,14 +277,14 @@ class Machines:
         return begin
 
     def _to_some(self, load: float, jobs: int) -> float:
-        """Deal *jobs* to some of the machines with the least load."""
+        """Assign *jobs* to some of the machines with the least load."""
         least = self.levels.pop(0)
         self._insert(MachineGroup(least.load, least.machines - jobs))
         self._insert(MachineGroup(least.load + load, jobs))
         return least.load
 
     def _in_turn(self, load: float, jobs: int) -> tuple[float, int]:
-        """Deal to those machines in turn that get a second job after all of them got a first; return what is left."""
+        """Assign jobs to the machines that take turns for several rounds; return the last start and the jobs left."""
         low = self.levels[0].load
         together, machines = 0, 0
         for level in self.levels:
@@ -295,7 +296,7 @@ class Machines:
         rounds = jobs // machines
         if above < inf:
             rounds = min(rounds, max(1, ceil((above - high) / load * (1 - ALIKE))))
-        if rounds > 1 and above < low + load:  # the machines above would be next
+        if rounds > 1 and above < low + load:  # the next jobs would go to the machines above
             rounds = 1
         begin = high + (rounds - 1) * load
         turned, self.levels = self.levels[:together], self.levels[together:]
@@ -323,25 +324,25 @@ MakeUp = Mapping[int, float]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Groups that start one after the other, and do the same work."""
+    """Consecutive groups with equal work."""
 
     groups: int
-    """how many they are"""
+    """number of groups"""
     light: int
-    """number of a make-up"""
+    """index of the light make-up"""
     mean: int
-    """number of a make-up; the same one where the warps of each kind do equal work"""
+    """index of the mean make-up; the same if the warps of each class do equal work"""
     share: float
-    """of a group, along the line between them"""
+    """position of the groups on the line between both"""
     longest: float
-    """the share of the warp with most work in a group"""
+    """position of the longest warp in a group"""
 
     def value(self, values: Sequence[float]) -> float:
-        """Return the value for a group, given the *values* for all make-ups."""
+        """Return the value of a group, given the *values* of all make-ups."""
         return self._between(values, self.share)
 
     def most(self, values: Sequence[float]) -> float:
-        """Return the value for the longest warp of a group, given the *values* for all make-ups."""
+        """Return the value of the longest warp in a group, given the *values* of all make-ups."""
         return self._between(values, self.longest)
 
     def _between(self, values: Sequence[float], share: float) -> float:
@@ -349,7 +350,7 @@ class Batch:
         return max(0.0, low + share * (high - low))
 
     def mixed(self, make_ups: Sequence[MakeUp]) -> MakeUp:
-        """Return what the warps of a group execute; what is less than the light make-up has negative numbers."""
+        """Return the make-up of a group; it has negative numbers if the group does less than the light make-up."""
         found: dict[int, float] = {}
         for make_up, share in ((self.light, 1 - self.share), (self.mean, self.share)):
             for program, number in make_ups[make_up].items() if share else ():
@@ -362,13 +363,13 @@ class Batches:
     """The groups of a launch in the order in which they start."""
 
     make_ups: tuple[MakeUp, ...]
-    """of groups, by number"""
+    """make-ups of groups"""
     orders: tuple[tuple[float, tuple[Batch, ...]], ...]
-    """(how many executions of the launch start their groups so, the batches)"""
+    """(executions of the launch with this order, its batches)"""
 
     @classmethod
     def of(cls, launch: LaunchProfile, light: Mapping[int, Light]) -> "Batches":
-        """Return the groups of *launch*; *light* are kinds of warps of unequal work -> their light programs."""
+        """Return the groups of *launch*; *light* maps warp classes with unequal work to their light programs."""
         make_ups: list[MakeUp] = []
         ends: list[tuple[int, int, float]] = []
         for composition in launch.dispatch.classes:
@@ -397,17 +398,17 @@ class Batches:
 
     @property
     def every(self) -> Iterator[tuple[float, Batch]]:
-        """Yield the batches of all orders, and the number of executions that each stands for."""
+        """Yield (number of executions, batch) for all orders."""
         yield from ((times, batch) for times, order in self.orders for batch in order)
 
     def total(self, values: Sequence[float]) -> float:
-        """Return the sum over all groups of all executions, given the *values* for all make-ups."""
+        """Return the sum over all groups of all executions, given the *values* of all make-ups."""
         return sum(times * batch.groups * batch.value(values) for times, batch in self.every)
 
     def most(self, values: Sequence[float], cores: int) -> float:
-        """Return the most that one of the *cores* has to do, given the *values* for all make-ups.
+        """Return the largest load of one of the *cores*, given the *values* of all make-ups.
 
-        It is the mean over all executions.
+        The result is the mean over all executions.
         """
         found = 0.0
         for times, order in self.orders:
@@ -419,7 +420,7 @@ class Batches:
 
 
 def _batch(groups: int, ends: tuple[int, int, float], work: float, longest: float) -> Batch:
-    """Return a batch; the light make-up does the *part* of the mean work that is last of *ends*."""
+    """Return a batch; *ends* is (light make-up, mean make-up, work of the light one relative to the mean)."""
     light, mean, part = ends
     if light == mean:
         return Batch(groups, mean, mean, 1.0, 1.0)

@@ -1,4 +1,4 @@
-"""A scenario as the tables of numbers that a core works on: steps, instructions, edges, expressions (``core.h``)."""
+"""Encode a scenario as the tables of numbers that a core uses: steps, instructions, edges, expressions (``core.h``)."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ from loopyperf.pipeline.shape import ENTER, INSTRUCTION, REPEAT, SEARCHED, Resul
 from loopyperf.pipeline.timed_graph import TimedGraph
 
 MOST = 1_000_000
-"""results of an instruction that are kept"""
+"""outstanding results of an instruction, at most"""
 
 
 def _record(*names: str, wide: Sequence[str] = ()) -> np.dtype[Any]:
-    """Return the layout of a struct of C whose *wide* numbers have 64 bits, the others 32."""
+    """Return the layout of a C struct with 64 bits for the *wide* numbers and 32 bits for the others."""
     return np.dtype([(name, np.int64 if name in wide else np.int32) for name in names], align=True)
 
 
@@ -43,36 +43,36 @@ Row = list[int]
 
 @dataclass(frozen=True)
 class Tables:
-    """What warps execute, as ``core.h`` tells."""
+    """The programs of warps, in the layout of ``core.h``."""
 
     steps: Table
     around: Table
-    """steps x deepest: the last step of each loop around a step; -1 where there is none"""
+    """steps x deepest: the last step of each loop around a step; -1 for none"""
     instructions: Table
-    """and one more"""
+    """all instructions and a sentinel"""
     edges: Table
     passes: Table
     expressions: Table
     operations: Table
     kinds: Table
-    """where the programs of the warps of the first groups begin"""
+    """first steps of the programs of the warps in the first groups"""
     maps: Table
-    """kinds x most subsystems: those of the core, for those of the program"""
+    """kinds x most subsystems: program's subsystem -> core's subsystem"""
     loops: tuple["LoopOf", ...]
-    """by their number"""
+    """loops by number"""
 
 
 class LoopOf(NamedTuple):
     """A loop of one of the programs."""
 
     shape: Shape
-    """of the program"""
+    """shape of the program"""
     loops: tuple[Loop, ...]
-    """those around it, and at last itself"""
+    """loops around it, then the loop itself"""
 
 
 class CoreOptions(NamedTuple):
-    """What else a core is given, as ``core.h`` tells."""
+    """Other options of a core, as in ``core.h``."""
 
     total_groups: int
     issues: float
@@ -86,7 +86,7 @@ class CoreOptions(NamedTuple):
 
     @classmethod
     def of(cls, scenario: Scenario, clock: Clock) -> "CoreOptions":
-        """Return those of *scenario*, with times in ticks of *clock*."""
+        """Return the options for *scenario*, with times in ticks of *clock*."""
         execution = scenario.execution
         size = execution.warps_per_group
         issues = [sum(each.runs) for each in scenario.programs]
@@ -107,7 +107,7 @@ class CoreOptions(NamedTuple):
 def encoded(scenario: Scenario, clock: Clock) -> Tables:
     """Return the tables of *scenario*, with times in ticks of *clock*.
 
-    Raises :class:`GraphError` for expressions that the core has no operations for.
+    Raises :class:`GraphError` for expressions that the core cannot evaluate.
     """
     tables = _Programs(clock)
     numbers = {name: number for number, name in enumerate(scenario.subsystems)}
@@ -139,7 +139,7 @@ def _is_same_but_for_subsystems(one: TimedGraph, other: TimedGraph) -> bool:
 
 
 class _Programs:
-    """The programs of warps one after the other."""
+    """The programs of warps, one after the other."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -150,7 +150,7 @@ class _Programs:
         self.loops = list[LoopOf]()
 
     def add(self, graph: Idg, latencies: Sequence[Lambdas]) -> int:
-        """Append the program of *graph*; return where it begins."""
+        """Append the program of *graph*; return its first step."""
         begin, offset = len(self.steps), len(self.instructions)
         shape = shape_of(graph)
         trips = {loop.number: loop.trips for loop in loops_in(graph.body)}
@@ -199,7 +199,7 @@ class _Programs:
         return -1 if expression is None else self.code.add(expression)
 
     def tables(self, kinds: Sequence[tuple[int, list[int]]]) -> Tables:
-        """Return all programs, given where those of the warps of some groups begin, and their subsystems."""
+        """Return all programs; *kinds* has (first step, subsystems) for the warps of some groups."""
         end = [0] * 8 + [len(self.edges), 0, 0, 0]
         return Tables(
             _table(self.steps, STEPS),
@@ -220,7 +220,7 @@ def _table(rows: Sequence[Sequence[int]], layout: np.dtype[Any]) -> Table:
 
 
 def _ragged(rows: Sequence[Sequence[int]]) -> Table:
-    """Return *rows* as a table as wide as the longest of them, filled up with -1."""
+    """Return *rows* as a table as wide as the longest row, padded with -1."""
     found = np.full((len(rows), max(1, *map(len, rows))), -1, dtype=np.int32)
     for place, row in enumerate(rows):
         found[place, : len(row)] = row
@@ -230,30 +230,31 @@ def _ragged(rows: Sequence[Sequence[int]]) -> Table:
 def _outstanding(shape: Shape, edge: Edge, way: ResultLookup, completion: int, apart: int) -> int:
     """Return how many of the latest results of its source *edge* may wait for.
 
-    These are complete *completion* after their issue, and issued *apart* at least.
+    The results are complete *completion* ticks after issue, and issued at least *apart* ticks apart.
     """
     if not completion:
         return 0
     away = way.back if way.back != SEARCHED else _executions_away(shape.graph, edge)
     known = [] if away is None else [away + 1]
-    # In the last Λ there were so many.
+    # Results issued within the last Λ.
     known += [-(-completion // apart)] if apart else []
     return min(known) if known else _runs(shape.graph, edge.source)
 
 
 def _runs(graph: Idg, place: int) -> int:
-    """Return how often *place*, which takes no time, is executed: all of its results may be waited for at once."""
+    """Return the executions of *place*, which takes no time: all of its results may be outstanding at once."""
     known = decoded_graph(graph)
     instruction = known.instructions[place]
     if (runs := number_of_runs(instruction.condition, known.loops_around[place])) > MOST:
-        raise GraphError(f"{instruction.kind!r} takes no time: {runs} results at once are more than {MOST}")
+        raise GraphError(f"{instruction.kind!r} takes no time: {runs} results are outstanding at once, at most {MOST}")
     return runs
 
 
 def _ticks_apart(graph: Idg, issue: Sequence[int]) -> list[int]:
-    """Return for how long what each instruction issues on is taken between two of its executions, at least.
+    """Return the minimum ticks between two executions of each instruction, from the use of its subsystem.
 
-    It is by the instruction, and by those that are executed in each iteration of the innermost loop around it.
+    The subsystem is occupied by the instruction itself and by those that every iteration of its innermost loop
+    executes.
     """
     found = list(issue)
     for body in (graph.body, *(loop.body for loop in loops_in(graph.body))):
@@ -267,13 +268,13 @@ def _ticks_apart(graph: Idg, issue: Sequence[int]) -> list[int]:
 
 
 def _executions_away(graph: Idg, edge: Edge) -> int | None:
-    """Return how many executions of its source *edge* goes back; None if that is not the same in all passes."""
+    """Return how many executions of its source *edge* goes back; None if the number varies between iterations."""
     if not edge.iterations:
         return 0
     loops = graph.loops_around[edge.source]
     others = graph.loops_around[edge.target][: len(loops)]
     if [loop.number for loop in loops] != [loop.number for loop in others]:
         return None
-    passes = zip(codes_of(edge), range(len(loops)), strict=True)
-    *around, innermost = (each.lag(level) if isinstance(each, Code) else None for each, level in passes)
+    iterations = zip(codes_of(edge), range(len(loops)), strict=True)
+    *around, innermost = (each.lag(level) if isinstance(each, Code) else None for each, level in iterations)
     return None if any(each != 0 for each in around) or innermost is None else max(0, innermost)

@@ -1,8 +1,8 @@
-"""Expressions of the passes of loops as plain numbers, for a stack machine that machine code can be made of.
+"""Expressions of loop iterations as plain numbers for a stack machine.
 
-Numbers of passes, conditions, and where edges come from are expressions (:mod:`loopyperf.idg.program`). Each becomes a
-:class:`Code`, operations in the order in which a stack evaluates them. Nearly all are one operation: a constant, or the
-pass of a loop plus a constant.
+Trip counts, conditions, and the sources of edges are expressions (:mod:`loopyperf.idg.program`). Each becomes a
+:class:`Code`: operations in the order in which a stack evaluates them. Nearly all are one operation: a constant, or the
+iteration of a loop plus a constant.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,27 +28,28 @@ SWAPPED = {">": LESS, ">=": AT_MOST}
 
 
 KNOWN = 1 << 14
-"""expressions whose code is remembered"""
+"""size of the cache of encoded expressions"""
 PassExpression = Any
-"""an integer, or an expression of pymbolic over the passes of loops by name"""
+"""an integer, or a pymbolic expression of loop iterations by name"""
 
 Change = Callable[[Any, Sequence[str]], Any]
-"""what makes an expression of another one, given the names of the loops around"""
+"""function of (expression, names of the loops around it) that returns another expression"""
 KnownPasses = dict[tuple[Same[tuple[Any, ...]], tuple[str, ...]], tuple[Any, ...]]
-"""passes that edges come from, and the loops around their targets -> these passes, changed: most edges share theirs"""
+"""(iterations that edges come from, names of the loops around their targets) -> converted iterations; most edges share
+them"""
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """An expression of the passes of the loops around the place where it stands."""
+    """An expression of the iterations of the loops around it."""
 
     operations: tuple[tuple[int, int, int], ...]
-    """each with the level of a loop, 0 for the outermost one, and a constant, or what is added to that loop's pass"""
+    """(operation, level of a loop with 0 for the outermost, constant or addend)"""
     refusal: str = ""
-    """why there are none"""
+    """why the expression cannot be encoded; empty if it can"""
 
     def lag(self, level: int) -> int | None:
-        """Return how much less it is than the pass of the loop of that *level*; None where that is no constant."""
+        """Return the iteration of the loop at *level* minus this expression; None if that is no constant."""
         match self.operations:
             case ((operation, loop, added),) if (operation, loop) == (PASS, level):
                 return -added
@@ -57,7 +58,7 @@ class Code:
 
     @property
     def constant(self) -> int | None:
-        """Return the number that it is; None where it is more than one."""
+        """Return its value if it is a constant; otherwise None."""
         match self.operations:
             case ((operation, _, number),) if operation == CONSTANT:
                 return number
@@ -66,11 +67,11 @@ class Code:
 
     @property
     def levels(self) -> set[int]:
-        """Return the levels of the loops whose passes it depends on."""
+        """Return the levels of the loops on whose iterations it depends."""
         return {level for operation, level, _ in self.operations if operation == PASS}
 
     def expression(self, names: Sequence[str]) -> PassExpression:
-        """Return it over the loops of these *names*, the outermost first."""
+        """Return it as a pymbolic expression; *names* are those of the loops, outermost first."""
         stack: list[Any] = []
         for operation, level, number in self.operations:
             if operation == CONSTANT:
@@ -103,13 +104,13 @@ _MADE: Mapping[int, Callable[[Any, Any], Any]] = {
     AND: lambda one, other: prim.LogicalAnd((one, other)),
     OR: lambda one, other: prim.LogicalOr((one, other)),
 }
-"""what an operation on two expressions makes"""
+"""operation -> function that builds the pymbolic expression from two operands"""
 
 
 def coded(expression: PassExpression | Code, names: Sequence[str]) -> Code | int | None:
-    """Return *expression*, which may mention the loops of these *names*, the outermost first, without pymbolic.
+    """Return *expression* without pymbolic; *names* are those of the loops that it may refer to, outermost first.
 
-    What the machine has no operation for is refused when it is executed.
+    An unsupported expression raises an error only when it is executed.
     """
     return expression if expression is None or isinstance(expression, (int, Code)) else _coded(expression, tuple(names))
 
@@ -129,24 +130,24 @@ def _coded(expression: PassExpression, names: tuple[str, ...]) -> Code:
 
 
 def decoded(expression: Code | int | None, names: Sequence[str]) -> PassExpression:
-    """Return what :func:`coded` was told."""
+    """Return the expression from which :func:`coded` made *expression*."""
     return expression.expression(names) if isinstance(expression, Code) else expression
 
 
 def coded_graph(graph: Idg) -> Idg:
-    """Return *graph* with all expressions as :class:`Code`; itself where they are."""
+    """Return *graph* with all expressions as :class:`Code`; the same object if they already are."""
     return graph if _is_coded(graph) else _in_graph(graph, coded, coded)
 
 
 def _is_coded(graph: Idg) -> bool:
     conditions = [each.condition for each in (*graph.instructions, *graph.edges) if each.condition is not None]
     trips = [loop.trips for loop in loops_in(graph.body)]
-    passes = (each for edge in graph.edges for each in edge.iterations)
-    return all(isinstance(each, (Code, int)) for each in (*conditions, *trips, *passes))
+    iterations = (each for edge in graph.edges for each in edge.iterations)
+    return all(isinstance(each, (Code, int)) for each in (*conditions, *trips, *iterations))
 
 
 def decoded_graph(graph: Idg) -> Idg:
-    """Return *graph* with all expressions of pymbolic."""
+    """Return *graph* with all expressions as pymbolic expressions."""
     return _in_graph(graph, decoded, _iteration)
 
 
@@ -161,7 +162,7 @@ def _in_graph(graph: Idg, change: Change, of_pass: Change) -> Idg:
 
 
 def decoded_edge(edge: Edge, names: tuple[str, ...]) -> Edge:
-    """Return *edge*, into the loops of these *names*, with expressions of pymbolic, and sums of multiples."""
+    """Return *edge* with pymbolic expressions and affine iterations; *names* are the loops around its target."""
     return _changed(edge, names, decoded, _iteration, KnownPasses())
 
 
@@ -178,7 +179,7 @@ def _iteration(code: Code | int | Iteration, names: Sequence[str]) -> Iteration:
 
 
 def decoded_body(body: Sequence[Item], names: Sequence[str] = ()) -> tuple[Item, ...]:
-    """Return *body*, in the loops of these *names*, with expressions of pymbolic."""
+    """Return *body* with pymbolic expressions; *names* are those of the loops around it."""
     return _in_body(body, names, decoded)
 
 
@@ -193,7 +194,7 @@ def _changed(edge: Edge, names: tuple[str, ...], change: Change, of_pass: Change
 
 
 def codes_of(edge: Edge) -> tuple[Code | int, ...]:
-    """Return the passes that *edge*, of a coded graph, comes from."""
+    """Return the iterations that *edge* of a coded graph comes from."""
     return cast("tuple[Code | int, ...]", edge.iterations)
 
 
@@ -210,15 +211,15 @@ class ExpressionTable:
     """The operations of all expressions of some graphs."""
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Create an empty table."""
         self.begins: list[int] = [0]
-        """where the operations of each expression begin, and where the last ones end"""
+        """start of each expression among the operations, and the end of the last one"""
         self.operations: list[tuple[int, int, int]] = []
-        """each with the level of a loop, and a constant or what is added to the pass of that loop"""
+        """(operation, level of a loop, constant or addend)"""
         self._known: dict[Code | int, int] = {}
 
     def add(self, expression: Code | int) -> int:
-        """Return the number of *expression*; raises :class:`GraphError` for what the core has no operation for."""
+        """Return the number of *expression*; raises :class:`GraphError` if the core has no operation for it."""
         if expression not in self._known:
             code = expression if isinstance(expression, Code) else Code(((CONSTANT, 0, int(expression)),))
             if code.refusal:
@@ -230,14 +231,14 @@ class ExpressionTable:
 
 
 class _Encoder(Mapper[None, []]):
-    """Appends the operations of an expression, those of its parts before it."""
+    """Appends the operations of an expression in postfix order."""
 
     def __init__(self, append: Callable[..., None], names: Sequence[str]) -> None:
         super().__init__()
         self.append, self.names = append, list(names)
 
     def __call__(self, expression: Any) -> None:
-        """Append the operations of *expression*; those of a loop's pass plus a constant are one."""
+        """Append the operations of *expression*; a loop's iteration plus a constant is one operation."""
         if isinstance(expression, (bool, int)):
             return self.append(CONSTANT, 0, int(expression))
         if isinstance(expression, prim.Sum) and (known := Affine.of(expression)) is not None:
@@ -248,7 +249,7 @@ class _Encoder(Mapper[None, []]):
             return super().__call__(expression)
         except (NotImplementedError, ValueError) as error:
             what = type(expression).__name__
-            raise GraphError(f"a simulation cannot evaluate {expression}: {what} is no operation on passes") from error
+            raise GraphError(f"the simulator cannot evaluate {expression}: unsupported operation {what}") from error
 
     def _sum(self, known: Affine[Symbol]) -> None:
         match known:
@@ -309,12 +310,12 @@ class _Encoder(Mapper[None, []]):
                 self.append(operation)
 
     def _divide(self, operation: int, expr: Any) -> None:
-        # All parts of a condition are evaluated, whatever the others say: a divisor that is no number might be 0.
+        # All parts of a condition are always evaluated, so a divisor that is not a number might be 0.
         if not isinstance(expr.denominator, int) or expr.denominator <= 0:
-            raise GraphError(f"a simulation cannot evaluate {expr}: its divisor is to be a positive number")
+            raise GraphError(f"the simulator cannot evaluate {expr}: the divisor must be a positive integer")
         self._fold(operation, [expr.numerator, expr.denominator])
 
     def _level(self, name: str) -> int:
         if name not in self.names:
-            raise GraphError(f"{name} is mentioned where no loop of that name is around; there are {self.names}")
+            raise GraphError(f"no enclosing loop is named {name!r}; enclosing loops are {self.names}")
         return self.names.index(name)

@@ -1,9 +1,9 @@
-"""The intervals of GPUMech: instructions issued one after the other, then a stall for a result from memory.
+"""The intervals of GPUMech: instructions issued without a stall, followed by a stall for a memory result.
 
-As in Lemeire, section 2.5, as docs/errata.md reads it (GPUMech): the warp issues one instruction a cycle, and
-waits for nothing but results from memory, Λ after their issue. Memory instructions take none of these cycles and are
-not counted. An interval ends where an instruction waits for such a result; the end of the program waits for all of
-them. No instruction waits for a store. Barriers are instructions like others.
+As in Lemeire, section 2.5, in the reading of docs/errata.md (GPUMech): the warp issues one instruction per cycle and
+waits only for results from memory, which arrive Λ after issue. Memory instructions take no issue cycles and are not
+counted. An interval ends when an instruction waits for such a result; the end of the program waits for all of them. No
+instruction waits for a store. Barriers are ordinary instructions.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from loopyperf.pipeline.core import ABLE, PLACE, TIME, VACATED, Repeat, run
 from loopyperf.pipeline.simulator import TRACED_LIMIT, alone
 
 ISSUE = "issue"
-"""the one pipeline, which takes an instruction a cycle"""
+"""the only pipeline, which takes one instruction per cycle"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,25 +26,25 @@ class Interval:
     """Instructions that issue without a stall, and the stall after them."""
 
     instructions: float
-    """Iᵢ: without memory instructions; 0 where one of these waits for another one"""
+    """Iᵢ: instructions other than memory instructions; 0 if one memory instruction waits for another"""
     stall: Fraction
-    """Sᵢ, in cycles"""
+    """Sᵢ: stall in cycles"""
     number: float
-    """how many such intervals there are"""
+    """number of such intervals"""
 
 
 def intervals(
     graph: Idg, timing: Timing, memory: Collection[str] = MEMORY, limit: int = TRACED_LIMIT
 ) -> tuple[Interval, ...]:
-    """Return the intervals of one warp, their stalls in cycles, each in the order in which it occurs first.
+    """Return the intervals of one warp, in order of first occurrence, with stalls in cycles.
 
-    *timing* tells the latencies of the subsystems in *memory* and may lack others, or is those of the instructions that
-    run on them, in order. Raises :class:`GraphError` where it lacks one, and where a loop comes to no steady state
-    within *limit* instructions.
+    *timing* has the latencies of the subsystems in *memory* (others may be missing), or of the memory instructions in
+    order. Raises :class:`GraphError` if a latency is missing, or if a loop reaches no steady state within *limit*
+    instructions.
     """
     is_memory = [instruction.subsystem in memory for instruction in graph.instructions]
-    asked = [each for each, is_one in zip(graph.instructions, is_memory, strict=True) if is_one]
-    requests = iter(latencies(asked, timing))
+    accesses = [each for each, is_one in zip(graph.instructions, is_memory, strict=True) if is_one]
+    requests = iter(latencies(accesses, timing))
     lambdas = [Lambdas(0, next(requests).completion) if is_one else Lambdas(1, 1) for is_one in is_memory]
     instructions = tuple(replace(each, subsystem=ISSUE) for each in graph.instructions)
     scenario = alone(Idg(instructions, graph.edges, graph.body), lambdas)
@@ -59,17 +59,17 @@ def intervals(
 
 
 class _Stalls:
-    """How often so many instructions come before a stall so long."""
+    """Number of intervals for each (instructions, stall)."""
 
     def __init__(self, rows: Sequence[tuple[int, int]]) -> None:
-        """Begin without any; *rows* are the stall before each issue, and how many instructions it counts as."""
+        """Start without intervals; *rows* has (stall before an issue, number of instructions that it counts as)."""
         self.rows = rows
         self.number: Counter[tuple[int, int]] = Counter()
         self.since = 0
         """instructions since the last stall"""
 
     def add(self, first: int, end: int, repeats: Sequence[Repeat]) -> None:
-        """Add the rows from *first* on and before *end*; those that are in *repeats* happened more than once."""
+        """Add rows *first* to *end* (exclusive); *repeats* states which of them occurred more than once."""
         outermost: list[int] = []
         for place in reversed(range(len(repeats))):
             if not outermost or repeats[place].end <= repeats[outermost[-1]].first:
@@ -90,7 +90,7 @@ class _Stalls:
             self.since += instructions
 
     def _add_again(self, repeat: Repeat, within: Sequence[Repeat]) -> None:
-        """Add what *repeat* stands for: each time has the stalls of the second one, as they all begin alike."""
+        """Add the repetitions in *repeat*: each has the stalls of the second one, since all start in the same state."""
         number, since = self.number, self.since
         self.number = Counter()
         self.add(repeat.first, repeat.end, within)
@@ -101,7 +101,7 @@ class _Stalls:
         self.number = number
 
     def end(self, stall: int) -> None:
-        """End an interval with a *stall*, which may take no time."""
+        """End an interval with a *stall* of zero or more ticks."""
         if self.since or stall:
             self.number[self.since, stall] += 1
         self.since = 0

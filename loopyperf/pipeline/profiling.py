@@ -1,9 +1,9 @@
-"""The execution profile: who issued what, when, where, and why not earlier; how full each subsystem was, and why idle.
+"""The execution profile: every issue with the reasons for its delay, and how busy or idle each subsystem was.
 
-An issue waits for one thing after the other: until its warp was able to issue at all (the warp issues in order, is held
-by a barrier, or begins), until its operands are complete, until its subsystem is free, until the issue limit allows it.
-Each moment of a warp between its begin and its last issue so has one cause. A subsystem that is idle is so for the
-cause of the warp that will issue there next.
+An issue waits for one thing after another: until its warp can issue at all (the warp issues in order, waits at a
+barrier, or starts), until its operands are complete, until its subsystem is free, until the issue limit allows it. So
+each moment of a warp between its start and its last issue has one cause. The cause of an idle subsystem is that of the
+warp that issues there next.
 """
 
 from bisect import bisect_right
@@ -27,10 +27,10 @@ from loopyperf.pipeline.timed_graph import TimedGraph
 from loopyperf.units import in_percent, number_of
 
 Cause = Literal["dependency", "subsystem busy", "issue limit", "barrier", "group waits", "no group left"]
-"""waiting for an operand; for a subsystem that others use; for the issue limit; for a barrier; for another group to
-end, so that this one may begin; nothing is left to do"""
+"""waiting for an operand; for a subsystem that others use; for the issue limit; at a barrier; for another group to end
+so that the next can start; no work left"""
 CAUSES: tuple[Cause, ...] = get_args(Cause)
-IDLE = "beside the share of the time in which a pipeline is busy: that in which it is idle, by what is waited for"
+IDLE = "columns after 'busy': share of time idle, by stall reason"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,47 +38,47 @@ class Wait:
     """A part of the time of a warp, in ticks."""
 
     begin: int
-    """tick"""
+    """start tick"""
     end: int
-    """tick"""
+    """end tick"""
     cause: Cause
-    """what it waited for"""
+    """stall reason"""
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """An instruction that was issued; times are cycles."""
+    """An issued instruction; times are in cycles."""
 
     warp: int
-    """its number, from 0"""
+    """number of the warp, from 0"""
     group: int
-    """that the warp is of, from 0"""
+    """number of the warp's group, from 0"""
     place: int
-    """in the graph of the warp"""
+    """index in the graph of the warp"""
     instruction: Instruction
-    """what was issued"""
+    """the issued instruction"""
     time: Fraction
-    """when"""
+    """cycle of issue"""
     free_again: Fraction
-    """λ later: when its subsystem is"""
+    """cycle at which the subsystem is free again, λ after issue"""
     complete: Fraction
-    """Λ later, of a store λ: when what it computes is there"""
+    """cycle at which the result is available, Λ after issue (λ for a store)"""
     waits: tuple[Wait, ...]
-    """for what it waited since its warp was able to issue, or held, one after the other, in ticks"""
+    """consecutive waits from when the warp could issue, or reached a barrier, until the issue; in ticks"""
     waited_for: Instruction | None
-    """the source of the last operand that it waited for; None if it waited for none"""
+    """source of the last operand that it waited for; None if it waited for none"""
 
     @property
     def why_not_earlier(self) -> Cause | None:
-        """Return what it waited for last; None where it issued at once."""
+        """Return the last stall reason; None if it issued without delay."""
         return self.waits[-1].cause if self.waits else None
 
 
 class Profile(Shown):
-    """What a core did."""
+    """The execution profile of a core."""
 
     def __init__(self, scenario: Scenario, run: CoreRun) -> None:
-        """Take what was executed, and the trace."""
+        """Create the profile of a traced *run* of *scenario*."""
         self.scenario, self._run, self._clock = scenario, run, scenario.clock
         self._instructions = [each for graph in scenario.graphs for each in graph.instructions]
         self._places = [place for graph in scenario.graphs for place in range(len(graph.instructions))]
@@ -88,14 +88,14 @@ class Profile(Shown):
 
     @property
     def cycles(self) -> Fraction:
-        """Return the cycles until all is complete."""
+        """Return the cycles until everything is complete."""
         return self._clock.cycles(self._run.finish)
 
     # {{{ issues
 
     @cached_property
     def issues(self) -> tuple[Issue, ...]:
-        """Return all issues in their order."""
+        """Return all issues in order."""
         last: dict[int, int] = {}
         return tuple(self._issue(row, last) for row in self._run.trace.tolist())
 
@@ -124,16 +124,16 @@ class Profile(Shown):
 
     # }}}
 
-    # {{{ how full, and why idle
+    # {{{ busy and idle times
 
     @cached_property
     def fill(self) -> Mapping[str, Fraction]:
-        """Return for each subsystem the share of the time in which it was taken."""
+        """Return subsystem -> share of the time in which it was busy."""
         return {name: 1 - sum(shares.values(), Fraction(0)) for name, shares in self.idle.items()}
 
     @cached_property
     def idle(self) -> Mapping[str, Mapping[Cause, Fraction]]:
-        """Return for each subsystem which share of the time it was idle for which cause; with its fill they are 1."""
+        """Return subsystem -> cause -> share of time idle; with :attr:`fill`, the shares of a subsystem sum to 1."""
         gaps: dict[str, dict[Cause, int]] = {name: defaultdict(int) for name in self.scenario.subsystems}
         free = dict.fromkeys(self.scenario.subsystems, 0)
         for row, issue in zip(self._run.trace.tolist(), self.issues, strict=True):
@@ -147,7 +147,7 @@ class Profile(Shown):
         return {name: {cause: Fraction(found[cause], total) for cause in CAUSES} for name, found in gaps.items()}
 
     def _causes(self, issue: Issue, begin: int, end: int) -> Iterator[tuple[int, int, Cause]]:
-        """Yield the parts of the time from *begin* to *end* with what *issue*, made at the end, waited for in each."""
+        """Yield (start, end, cause) for the waits of *issue*, made at *end*, from *begin* on."""
         waits = self._of_warp[issue.warp]
         first = bisect_right(waits, begin, key=lambda wait: wait.end)
         for wait in (waits[at] for at in range(first, len(waits))):
@@ -165,7 +165,7 @@ class Profile(Shown):
 
     @cached_property
     def _of_warp(self) -> Mapping[int, list[Wait]]:
-        """Return for each warp what it waited for, one after the other."""
+        """Return warp -> its consecutive waits."""
         found: dict[int, list[Wait]] = defaultdict(list)
         for issue in self.issues:
             found[issue.warp] += issue.waits
@@ -173,7 +173,7 @@ class Profile(Shown):
 
     @cached_property
     def waiting(self) -> Mapping[Cause, Fraction]:
-        """Return for how many cycles warps waited for each cause, all of them together, until they issued."""
+        """Return cause -> cycles that warps waited, summed over all warps."""
         found: dict[Cause, int] = defaultdict(int)
         for issue in self.issues:
             for wait in issue.waits:
@@ -181,7 +181,7 @@ class Profile(Shown):
         return {cause: self._clock.cycles(found[cause]) for cause in CAUSES if found[cause]}
 
     def report_text(self) -> ReportText:
-        """Return for each subsystem how long it was busy, and idle for which cause; and for what warps waited."""
+        """Return busy and idle shares of each subsystem, and the stall reasons of warps."""
         used = [name for name, share in self.fill.items() if share]
         causes: list[Cause] = [cause for cause in CAUSES if any(self.idle[name][cause] for name in used)]
         rows: list[tuple[str, ...]] = []
@@ -194,11 +194,11 @@ class Profile(Shown):
             for cause, cycles in sorted(self.waiting.items(), key=lambda each: -each[1])
         ]
         unused = [name for name in self.fill if name not in used]
-        waited = [Table(("warps waited for", "warp cycles", "share"), waits)] if waits else []
+        waited = [Table(("stall reason", "warp cycles", "share"), waits)] if waits else []
         execution = self.scenario.execution
         groups = f"{number_of(execution.total_groups, 'group')} of {number_of(execution.warps_per_group, 'warp')}"
         return ReportText(
-            question=f"a core that executes {groups}",
+            question=f"one core executing {groups}",
             answer=f"{number_of(round(self.cycles), 'cycle')}, {number_of(len(self.issues), 'instruction')}",
             tables=[Table(("pipeline", "busy", *causes), rows), *waited],
             remarks=[IDLE, *([f"never used: {', '.join(unused)}"] if unused else [])],
@@ -208,13 +208,13 @@ class Profile(Shown):
 
 
 def execution_profile(simulation: Simulation) -> Profile:
-    """Return what the core of *simulation* did: it is run once more, and each issue noted."""
+    """Return the execution profile of *simulation*, which is run again with a trace."""
     return Profile(simulation.scenario, executed(simulation.scenario, is_traced=True))
 
 
-# {{{ what would be if
+# {{{ what-if analysis
 #
-# A simulation once more with other latencies, bank conflicts or occupancy, all else as it was.
+# A simulation is repeated with other latencies, bank conflicts or occupancy, and otherwise unchanged.
 
 
 def what_if(
@@ -225,12 +225,12 @@ def what_if(
     conflicts: Mapping[str, Cycles] | None = None,
     concurrent_groups: int | None = None,
 ) -> Simulation:
-    """Return *simulation* with what is given changed.
+    """Return *simulation* repeated with the given changes.
 
-    *lambdas* are latencies by subsystem, *rates* how many times as many instructions a subsystem takes in a cycle,
-    *conflicts* by how many further accesses those of a subsystem are each delayed (their conflict degree),
-    *concurrent_groups* the groups that reside on the core at once. Raises :class:`SimulationError` for a subsystem on
-    which nothing runs, and for a rate that is not above 0.
+    *lambdas* has new latencies by subsystem; *rates* has factors by which the throughput of a subsystem grows;
+    *conflicts* has the number of further accesses (the conflict degree) that delays each instruction of a subsystem;
+    *concurrent_groups* is the number of groups that reside on the core at once. Raises :class:`SimulationError` for a
+    subsystem without instructions, and for a rate that is not above 0.
     """
     scenario = simulation.scenario
     programs = _changed(scenario, lambdas or {}, rates or {}, conflicts or {})
@@ -246,10 +246,10 @@ def _changed(
     strangers = [name for name in (*lambdas, *rates, *conflicts) if name not in scenario.subsystems]
     if strangers:
         known = ", ".join(map(repr, scenario.subsystems))
-        raise SimulationError(f"nothing runs on {strangers[0]!r}, so that changing it changes nothing: name {known}")
+        raise SimulationError(f"no instruction runs on {strangers[0]!r}; subsystems in use are {known}")
     for name, rate in rates.items():
         if not rate > 0:
-            raise SimulationError(f"the rate of {name!r} is {rate}: it is to be above 0, 2 for twice as many a cycle")
+            raise SimulationError(f"rates[{name!r}] must be above 0 (2 doubles the throughput), got {rate}")
 
     def changed(instruction: Instruction, known: Lambdas) -> Lambdas:
         name = instruction.subsystem

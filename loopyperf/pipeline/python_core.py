@@ -1,6 +1,6 @@
-"""The core of ``core.c`` in Python, for where that is not compiled: the same rules and the same steady states, slowly.
+"""The core of ``core.c`` in Python, used if that is not compiled: same rules, same steady states, but slow.
 
-It keeps no queues: at each issue all warps are looked at.
+It keeps no queues: each issue examines all warps.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +18,9 @@ from loopyperf.pipeline.shape import ENTER, INSTRUCTION, REPEAT, SEARCHED
 from loopyperf.pipeline.steady_state import ASKS, DONE, HELD, LAST, LIMIT, OUTSIDE, TOO_LONG, WAITING, SteadyStates
 
 AT_START, IN_ORDER, AT_BARRIER = range(3)
-"""from when on a warp could issue: since its group began, since it last issued, since a barrier released it"""
+"""why a warp could not issue earlier: its group started, it issued the previous instruction, a barrier released it"""
 PATIENCE = 20_000
-"""issues after which another warp is watched, as in ``core.c``"""
+"""issues after which another warp is monitored, as in ``core.c``"""
 
 ON_TWO: Mapping[int, Callable[[int, int], int]] = {
     on.ADD: lambda one, other: one + other,
@@ -36,12 +36,12 @@ ON_TWO: Mapping[int, Callable[[int, int], int]] = {
     on.AND: lambda one, other: bool(one and other),
     on.OR: lambda one, other: bool(one or other),
 }
-"""what operations make of two numbers"""
+"""operation -> its function of two numbers"""
 
 
 @dataclass
 class CoreStatus:
-    """What a core tells, as in ``core.h``."""
+    """Progress of a core, as in ``core.h``."""
 
     time: int = 0
     finish: int = 0
@@ -101,7 +101,7 @@ class SimulatedWarp:
     iterations: list[int]
     trips: list[int]
     results: dict[int, list[tuple[int, tuple[int, ...]]]] = field(default_factory=dict[int, Any])
-    """instruction -> when its latest results are complete, the newest first, and of which passes they are"""
+    """instruction -> (completion time, iterations) of its latest results, newest first"""
     state: int = OUTSIDE
     step: int = 0
     place: int = 0
@@ -125,7 +125,7 @@ class Slot:
 
 
 class PythonCore:
-    """A core with the scenario in *tables*."""
+    """A core that runs the scenario in *tables*."""
 
     def __init__(self, given: CoreOptions, tables: Tables, skips: bool, tolerance: float) -> None:
         self.given, self.skips = given, skips
@@ -153,7 +153,7 @@ class PythonCore:
         self.states = SteadyStates(self, len(tables.loops), tolerance)
 
     def run(self, limit: int, rows: NDArray[np.int64] | None) -> int:
-        """Issue up to *limit* instructions, and fill *rows*; return why it stopped."""
+        """Issue up to *limit* instructions and fill *rows*; return why the core stopped."""
         end, self.rows, self.written = self.progress.made + limit, rows, 0
         while True:
             if self.event is not None:
@@ -175,7 +175,7 @@ class PythonCore:
                 self._issue(self._chosen(time), time)
 
     def answer(self, until: int) -> None:
-        """Tell the pass before which all go on alike."""
+        """Set the iteration before which all are periodic."""
         self.states.answer(until)
 
     # {{{ rule 1: when an instruction can issue
@@ -198,14 +198,14 @@ class PythonCore:
         return int(stack[-1])
 
     def _complete_at(self, warp: SimulatedWarp, edge: EdgeRow, since: int) -> int:
-        """Return when the result is complete that *warp* waits for by *edge*; 0 where there is none or it is."""
+        """Return when the result that *warp* needs by *edge* is complete; 0 if there is none or it already is."""
         results = warp.results.get(edge.source, [])
         if edge.back != SEARCHED:
             is_there = warp.iterations[edge.level] >= edge.lag and edge.back < len(results)
             return results[edge.back][0] if is_there else 0
         depth = self.instructions[edge.source].depth
         wanted = tuple(self._value(warp, each) for each in self.passes[edge.iterations : edge.iterations + depth])
-        found = (time for time, passes in results if passes == wanted)
+        found = (time for time, iterations in results if iterations == wanted)
         return max(next(found, 0), 0)
 
     def _wait_for_results(self, warp: SimulatedWarp, since: int) -> None:
@@ -218,7 +218,7 @@ class PythonCore:
                 warp.complete, warp.source = time, edge.source
 
     def _to_next(self, x: int, step: int) -> bool:
-        """Lead warp *x* from *step* on to the next instruction that it executes; return whether there is one."""
+        """Advance warp *x* from *step* to the next instruction that it executes; return whether there is one."""
         warp = self.warps[x]
         while True:
             at = self.steps[step]
@@ -254,7 +254,7 @@ class PythonCore:
         return min((self._ready(warp) for warp in self.warps if warp.state == WAITING), default=NEVER)
 
     def _chosen(self, time: int) -> int:
-        """Return the warp that issues at *time*, when one can."""
+        """Return the warp that issues at *time*, at which at least one can."""
         able = [x for x, warp in enumerate(self.warps) if warp.state == WAITING and self._ready(warp) <= time]
         can_go_on = self.current in able
         if can_go_on and time - self.slice < self.given.goes_on:
@@ -268,7 +268,7 @@ class PythonCore:
 
     # }}}
 
-    # {{{ rules 2 to 4: what an issue changes, barriers, groups
+    # {{{ rules 2 to 4: effects of an issue, barriers, groups
 
     def _issue(self, x: int, time: int) -> None:
         warp = self.warps[x]
@@ -303,7 +303,7 @@ class PythonCore:
             del own[done.kept :]
 
     def _advance(self, x: int, step: int, since: int, reason: int) -> None:
-        """Lead warp *x* on to its next instruction, which it could issue at *since* but for results."""
+        """Advance warp *x* to its next instruction, which could issue at *since* if its operands were complete."""
         warp = self.warps[x]
         if not self._to_next(x, step):
             warp.state = OUTSIDE
@@ -315,7 +315,7 @@ class PythonCore:
         warp.state = WAITING
 
     def _settle(self, slot: int, time: int) -> None:
-        """Release a group that a barrier holds as a whole, and note when one is complete."""
+        """Release a group if all its warps have reached a barrier, and record when a group is complete."""
         group = self.groups[slot]
         if group.held > 0 and group.held == group.unfinished:
             release = time + group.release
@@ -334,7 +334,7 @@ class PythonCore:
         return any(group.is_vacant for group in self.groups)
 
     def _start_group(self, slot: int) -> None:
-        """Begin the next group in a vacant slot, if any is waiting."""
+        """Start the next waiting group, if any, in a vacant slot."""
         group = self.groups[slot]
         time, group.is_vacant = group.end, False
         if self.begun == self.given.total_groups:

@@ -1,11 +1,11 @@
-"""What is simulated: graphs, latencies, an execution configuration, and how the core issues.
+"""What is simulated: graphs, latencies, an execution configuration, a scheduler and an issue limit.
 
-Time as whole numbers of ticks, so that two moments are equal exactly where they should be.
+Times are whole numbers of ticks, so that equal times compare equal.
 
-A tick is the largest part of a cycle of which all latencies are whole numbers: with λ = 0.375 and 1/IL = 0.25, an
-eighth of a cycle. A float stands for the decimal number that it is written as, 0.1 for a tenth. Where that part is so
-small that the run would not fit into 62 bits, as with latencies that were computed, the tick is the smallest power of
-two of a cycle that lets it fit, and latencies are rounded to it: for a run of a million cycles by 1e-13 cycles.
+A tick is the largest fraction of a cycle of which all latencies are multiples: with λ = 0.375 and 1/IL = 0.25, it is an
+eighth of a cycle. A float stands for its shortest decimal form: 0.1 is a tenth. If ticks are so short that the run
+would not fit into 62 bits, as for computed latencies, the tick is the smallest power of two of a cycle that fits, and
+latencies are rounded to it: for a run of a million cycles by 1e-13 cycles.
 """
 
 import re
@@ -26,9 +26,9 @@ from loopyperf.pipeline.timed_graph import TimedGraph
 from loopyperf.units import Word
 
 BITS = 60
-"""of a moment: two less than would fit, since a sum of a moment and some latencies is to fit too"""
+"""bits of a time: two less than available, because the sum of a time and some latencies has to fit too"""
 NEVER = 1 << 62
-"""ticks: more than any run has"""
+"""a time later than any run, in ticks"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +36,21 @@ class Clock:
     """The length of a tick."""
 
     ticks_per_cycle: int
-    """so many that latencies are whole numbers of ticks, where the run fits"""
+    """number by which latencies become whole ticks, if the run fits"""
 
     def ticks(self, cycles: Cycles) -> int:
-        """Return *cycles* to the nearest number of ticks, at least one unless they are none."""
+        """Return *cycles* rounded to ticks; at least one tick unless *cycles* is 0."""
         return max(1 if cycles else 0, round(rational(cycles) * self.ticks_per_cycle))
 
     def cycles(self, ticks: int) -> Fraction:
-        """Return so many ticks in cycles."""
+        """Return *ticks* in cycles."""
         return Fraction(ticks, self.ticks_per_cycle)
 
 
 def clock_for(durations: Iterable[Cycles], horizon: Cycles) -> Clock:
-    """Return the clock for a run of at most *horizon* cycles in which things take *durations*.
+    """Return the clock for a run of at most *horizon* cycles with latencies *durations*.
 
-    Raises :class:`SimulationError` for a run that is too long to be told in ticks.
+    Raises :class:`SimulationError` if the run is too long for ticks of any length.
     """
     parts = lcm(*(rational(each).denominator for each in durations))
     longest = max(1, ceil(horizon))
@@ -63,37 +63,38 @@ def clock_for(durations: Iterable[Cycles], horizon: Cycles) -> Clock:
 
 @lru_cache(maxsize=1 << 10, typed=True)
 def rational(cycles: Cycles) -> Fraction:
-    """Return *cycles* as a fraction: a float as the shortest decimal number that is written for it."""
+    """Return *cycles* as a fraction; a float stands for its shortest decimal form."""
     return Fraction(repr(float(cycles))) if isinstance(cycles, float) else Fraction(cycles)
 
 
-# {{{ which warp issues where several could: policies as data, so that one loop serves all of them
+# {{{ warp schedulers: policies as data, so that one loop implements all of them
 #
-# A policy says for how long the warp that issued last goes on while it can, and in which order the others are asked
-# once it cannot. Where it still can when its time is over, the others are asked from the one that has waited longest.
+# A policy specifies for how long the warp that issued last keeps priority while it can issue, and the order in which
+# the others are considered once it cannot. If it still can when its time is up, the others are considered from the one
+# that has waited longest.
 #
 # ========================  ==============  ============  ===========================================================
-# policy                    goes on for     then          source
+# policy                    priority for    then          source
 # ========================  ==============  ============  ===========================================================
 # ``round-robin``           0               longest wait  Lemeire, section 2.5 (the default)
 # ``greedy-then-oldest``    while it can    oldest        Lemeire, section 2.5
 # ``greedy-then-youngest``  while it can    youngest      Huerta et al., Analyzing Modern NVIDIA GPU Cores, section
-#                                                         5.1.2, as observed from Turing on; where the compiler tells a
-#                                                         warp to yield is not modelled
-# ``oldest-first``          0               oldest        ours: the oldest warp always
+#                                                         5.1.2, as observed from Turing on; yield hints of the compiler
+#                                                         are not modeled
+# ``oldest-first``          0               oldest        ours: always the oldest warp
 # ``quantum``               32 cycles       oldest        Dao, section 4: "a round-robin scheduling policy when the
 #                                                         active warp has executed for a certain number of cycles. If
 #                                                         a warp blocks, the scheduler selects the first warp that is
 #                                                         ready-to-run from the work-group with the lowest ID"
 # ========================  ==============  ============  ===========================================================
 #
-# A warp has waited since it last issued; one that has not yet issued, since it began. The oldest warp is the first one
-# of the group that began first, the youngest the last one of the group that began last. So no two warps are equal, and
-# equal inputs give equal traces.
+# A warp waits from its last issue, or from its start before its first issue. The oldest warp is the first one of the
+# group that started first; the youngest is the last one of the group that started last. So the order of warps is
+# unique, and equal inputs give equal traces.
 
 
 class Order(Word):
-    """In which order warps are asked whether they can issue."""
+    """The order in which the scheduler considers warps."""
 
     LONGEST_WAIT = "longest wait"
     OLDEST = "oldest"
@@ -101,27 +102,27 @@ class Order(Word):
 
 
 QUANTUM = 32
-"""cycles; Dao measured that there is a quantum, not how long it is: another one is ``Scheduler("oldest", cycles)``"""
+"""cycles; Dao measured that there is a quantum, not its length; for another one use ``Scheduler("oldest", cycles)``"""
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """A policy."""
+    """A warp scheduling policy."""
 
     order: Order
-    """in which warps are asked whether they can issue"""
+    """order in which warps are considered"""
     goes_on: Cycles = 0
-    """cycles for which the warp that issued last is asked first"""
+    """cycles for which the warp that issued last has priority"""
 
     def __post_init__(self) -> None:
         if self.order not in tuple(Order):
-            raise SimulationError(f"no order of warps {self.order!r}: there are {_names(Order)}")
+            raise SimulationError(f"unknown order {self.order!r}; expected one of {_names(Order)}")
         if not self.goes_on >= 0:
-            raise SimulationError(f"a warp goes on for 0 cycles or more, received {self.goes_on}")
+            raise SimulationError(f"goes_on must be at least 0 cycles, got {self.goes_on}")
 
     @property
     def by_age(self) -> int:
-        """Return 1 where the oldest warp is asked first, -1 where the youngest is, 0 where age does not count."""
+        """Return 1 if the oldest warp has priority, -1 if the youngest has, 0 if age does not matter."""
         return {Order.LONGEST_WAIT: 0, Order.OLDEST: 1, Order.YOUNGEST: -1}[self.order]
 
 
@@ -135,16 +136,16 @@ SCHEDULERS: Mapping[Policy, Scheduler] = {
 
 
 def scheduler_named(scheduler: str | Scheduler) -> Scheduler:
-    """Return the policy of that name, or the one that is given.
+    """Return the scheduler of that name, or the given one.
 
-    Raises :class:`SimulationError` for a name that is none, which lists those that are.
+    Raises :class:`SimulationError` for an unknown name.
     """
     if isinstance(scheduler, Scheduler):
         return scheduler
     try:
         return SCHEDULERS[Policy(scheduler)]
     except ValueError:
-        raise SimulationError(f"no scheduler {scheduler!r}: there are {_names(Policy)}") from None
+        raise SimulationError(f"unknown scheduler {scheduler!r}; expected one of {_names(Policy)}") from None
 
 
 def _names(there_are: type[Word]) -> str:
@@ -159,27 +160,27 @@ def _names(there_are: type[Word]) -> str:
 
 @dataclass(frozen=True)
 class Scenario:
-    """All that decides how long a core takes."""
+    """All inputs of a core simulation."""
 
     programs: tuple[TimedGraph, ...]
-    """that warps execute, each once"""
+    """distinct programs that warps execute"""
     order: tuple[int, ...]
-    """the programs of the warps of the first groups, one after the other; the next groups are as these again"""
+    """programs of the warps of the first groups, in order; later groups repeat them"""
     execution: Execution
-    """how many warps and groups there are"""
+    """number of warps and groups"""
     scheduler: Scheduler
-    """which warp issues where several could"""
+    """warp scheduler"""
     issue_limit: Cycles | None = None
-    """IL: issues in a cycle; None for no limit"""
+    """IL: issues per cycle; None for no limit"""
 
     def __post_init__(self) -> None:
         if self.issue_limit is not None and not self.issue_limit > 0:
-            raise SimulationError(f"the issue limit is {self.issue_limit}: it is to be above 0, in issues a cycle")
+            raise SimulationError(f"issue_limit must be above 0 issues per cycle, got {self.issue_limit}")
         warps = self.execution.warps_per_group
         if not self.order or (len(self.order) > 1 and len(self.order) % warps):
             raise SimulationError(
-                f"{len(self.order)} graphs for groups of {warps} warps: give one for all warps, or one for each warp "
-                "of one or more groups"
+                f"got {len(self.order)} graphs for groups of {warps} warps; pass one for all warps, "
+                "or one per warp of one or more groups"
             )
         for each in self.programs:
             _check_order(each.graph)
@@ -193,9 +194,9 @@ class Scenario:
         scheduler: Scheduler,
         issue_limit: Cycles | None = None,
     ) -> "Scenario":
-        """Return what is simulated of warps that execute *graphs*: one for all, or one for each.
+        """Return the scenario of warps that execute *graphs*: one for all, or one for each.
 
-        Raises :class:`GraphError` for a subsystem that the *timing* does not tell of.
+        Raises :class:`GraphError` for a subsystem without latencies in *timing*.
         """
         every = [graphs] if isinstance(graphs, Idg) else graphs
         distinct: list[Idg] = []
@@ -212,14 +213,14 @@ class Scenario:
 
     @cached_property
     def latencies(self) -> tuple[tuple[Lambdas, ...], ...]:
-        """Return for each program when its instructions are complete for their warp: stores, λ after their issue."""
+        """Return, for each program, the latencies of its instructions; a store completes λ after its issue."""
         return tuple(tuple(latencies(each.graph.instructions, each.lambdas)) for each in self.programs)
 
     @cached_property
     def subsystems(self) -> tuple[str, ...]:
-        """Return the subsystems that the instructions run on, in the order in which they first do.
+        """Return the subsystems of all instructions, in order of first use.
 
-        Those that a core has in several partitions, as ``alu 0`` and ``alu 1``, are beside each other.
+        The partitions of a subsystem, such as ``alu 0`` and ``alu 1``, are adjacent.
         """
         found = tuple(dict.fromkeys(each.subsystem for graph in self.graphs for each in graph.instructions))
         first: dict[str, int] = {}
@@ -229,42 +230,42 @@ class Scenario:
 
     @property
     def gap(self) -> Fraction | None:
-        """Return 1/IL, the cycles between two issues at least; None where there is no limit."""
+        """Return 1/IL, the minimum cycles between two issues; None without a limit."""
         is_limited = self.issue_limit is not None and isfinite(self.issue_limit)
         return 1 / rational(self.issue_limit) if is_limited and self.issue_limit else None
 
     @cached_property
     def clock(self) -> Clock:
-        """Return the clock that tells all times of the run."""
+        """Return a clock that can represent all times of the run."""
         every = {each for found in self.latencies for each in found}
         durations: set[Cycles] = {cycles for each in every for cycles in (each.issue, each.completion)}
         durations |= set() if self.gap is None else {self.gap}
         durations |= {self.scheduler.goes_on} if isfinite(self.scheduler.goes_on) else set()
-        # At worst one instruction after the other issues, is complete, and lets the next one through. One under a
-        # condition on data is executed more often than the graph says, though no more than what is beside it.
+        # In the worst case, instructions execute strictly one after the other. An instruction under a condition on data
+        # executes more often than the graph states, but not more often than its neighbors.
         executions = (each.executions * len(graph.instructions) for graph in self.graphs for each in graph.instructions)
         warps = self.execution.total_warps
         one = max((rational(each) for each in durations), default=Fraction(1))
         return clock_for(durations, 3 * one * warps * max(1, ceil(max(executions, default=1))))
 
     def goes_on(self, clock: Clock) -> int:
-        """Return for how many ticks the warp that issued last is asked first."""
+        """Return the ticks for which the warp that issued last has priority."""
         cycles = self.scheduler.goes_on
         return clock.ticks(cycles) if 0 < cycles < inf else (0 if cycles == 0 else NEVER)
 
 
 def _check_order(graph: Idg) -> None:
-    """Raise :class:`GraphError` where an instruction waits for one that comes later in the same pass."""
+    """Raise :class:`GraphError` if an instruction waits for one that comes later in the same iteration."""
     if graph.backwards:
         edge = graph.backwards[0]
         raise GraphError(
-            f"instruction {edge.target} waits for {edge.source}, which comes later in the program: number the "
-            "instructions in an order in which each comes after those that it waits for"
+            f"instruction {edge.target} waits for {edge.source}, which comes later in the program; "
+            "number each instruction after those that it waits for"
         )
 
 
 def _without_number(subsystem: str) -> str:
-    """Return the name of *subsystem* without the number of the partition that it is in, if any."""
+    """Return the name of *subsystem* without its partition number."""
     return re.sub(r" \d+$", "", subsystem)
 
 

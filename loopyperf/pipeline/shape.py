@@ -1,9 +1,11 @@
-"""The shape of a program: its steps through loops, how edges find their results, and which passes may differ.
+"""The shape of a program: its steps through loops, how edges find their results, and which iterations may differ.
 
-For how many passes a loop goes on alike: the same instructions, each waiting for what is as many passes ago.
+It decides for how many iterations a loop is periodic: the same instructions, each waiting for results that are equally
+many iterations old.
 
-What a pass does may depend on its number: conditions on it, inner loops whose passes it sets, and edges from a fixed
-pass or from one that falls behind. All of these are expressions of the passes, so that ranges of them can be decided.
+An iteration may depend on its number: through conditions on it, inner loops whose trip counts it determines, and edges
+from a fixed iteration or from one that falls behind. All of these are expressions of iterations, so they can be decided
+for ranges of iterations.
 """
 
 from collections import Counter
@@ -24,24 +26,24 @@ from loopyperf.polyhedral.ranges import Range, any_holds, bounds, divisors_of, m
 from loopyperf.polyhedral.sets import Same
 
 LONGEST_PERIOD = 64
-"""passes after which conditions are looked for to repeat: those with larger divisors are not seen through"""
+"""largest period considered; conditions with larger divisors are treated as aperiodic"""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Where passes are compared."""
+    """The context of a comparison of iterations."""
 
     outer: tuple[int, ...]
-    """the passes of the loops around the loop"""
+    """current iterations of the loops around the loop"""
     oldest: int
-    """the first pass of which a result may still be waited for"""
+    """first iteration of which a result may still be outstanding"""
 
 
 class PeriodicIterations:
-    """What tells the passes of one loop apart."""
+    """The conditions, trip counts and edges that may distinguish the iterations of one loop."""
 
     def __init__(self, graph: Idg, loop: Loop, around: tuple[Loop, ...]) -> None:
-        """Take a loop of *graph*, whose expressions are :class:`Code`, and the loops around it."""
+        """Examine *loop* of *graph*, whose expressions are :class:`Code`, inside the loops *around* it."""
         self.name, self.level = loop.name, len(around)
         self.outer_names = [each.name for each in around]
         depth = self.level
@@ -62,7 +64,7 @@ class PeriodicIterations:
         self.period = lcm(*(period for each in self._expressions() for period in divisors_of(each)))
 
     def _is_as_early(self, edge: Edge) -> bool:
-        """Return whether one number tells from how many passes ago *edge* comes, as of nearly all."""
+        """Return whether *edge* goes back a constant number of iterations, as nearly all do."""
         codes = codes_of(edge)
         own = codes[self.level]
         if not isinstance(own, Code) or own.lag(self.level) is None:
@@ -71,7 +73,7 @@ class PeriodicIterations:
         return all(self.level not in each.levels for each in others)
 
     def _is_steady(self, edge: Edge) -> bool:
-        """Return whether *edge* comes from as many passes ago in each pass."""
+        """Return whether *edge* goes back equally many iterations in each iteration."""
         own = edge.iterations[self.level].terms
         others = [term for level, each in enumerate(edge.iterations) if level != self.level for term in each.terms]
         is_relative = (self.name, 1) in own and all(isinstance(variable, str) for variable, _ in own)
@@ -81,16 +83,16 @@ class PeriodicIterations:
         )
 
     def _expressions(self) -> Iterator[Any]:
-        """Yield all that may tell passes apart."""
+        """Yield all expressions that may distinguish iterations."""
         yield from self.conditions
         yield from (inner.trips for inner in self.inner if mentions(inner.trips, self.name))
         for edge in self.edges:
             yield from (edge.condition, edge.iterations[self.level].expression)
 
     def until(self, first: int, trips: int, where: Surroundings) -> int:
-        """Return the pass before which all from *first* on surely are alike, of *trips* at most.
+        """Return the iteration, at most *trips*, before which all from *first* on surely are periodic.
 
-        Where divisions by numbers occur, those are that are :attr:`period` passes apart.
+        If divisions occur, iterations :attr:`period` apart are equal.
         """
         if self.period > LONGEST_PERIOD:
             return first
@@ -102,7 +104,7 @@ class PeriodicIterations:
         return low
 
     def _are_periodic(self, first: int, end: int, where: Surroundings) -> bool:
-        """Return whether the passes from *first* on and before *end* surely are alike."""
+        """Return whether the iterations from *first* to *end* (exclusive) surely are periodic."""
         for rest, passes in enumerate(self._each_period):
             numbers = -((rest - first) // self.period), (end - 1 - rest) // self.period
             if numbers[0] < numbers[1] and not passes.are_periodic(numbers, where):
@@ -115,15 +117,15 @@ class PeriodicIterations:
 
 
 class _Iterations:
-    """The passes of a loop of number ``period * q + rest``: what may tell them apart."""
+    """The iterations ``period * q + rest`` of a loop, with the expressions that may distinguish them."""
 
     def __init__(self, loop: PeriodicIterations, rest: int) -> None:
-        """Take those of *loop* that are *rest* after one whose number its period divides."""
+        """Select the iterations of *loop* with remainder *rest* modulo its period."""
         self.loop = loop
         number = loop.period * prim.Variable(loop.name) + rest
 
         def seen(expression: Any) -> Any:
-            """Return *expression* with the number of the period in place of that of the pass."""
+            """Return *expression* as a function of q."""
             is_same = loop.period == 1 or not mentions(expression, loop.name)
             return expression if is_same else substitute(expression, {loop.name: number})
 
@@ -135,7 +137,7 @@ class _Iterations:
         ]
 
     def are_periodic(self, numbers: Range, where: Surroundings) -> bool:
-        """Return whether they surely are, for q from the first to the last of *numbers*."""
+        """Return whether they surely are periodic for q in the range *numbers*."""
         box: dict[str, Range] = {name: (at, at) for name, at in zip(self.loop.outer_names, where.outer, strict=True)}
         box[self.loop.name] = numbers
         for name, trips, is_varying in self.inner:
@@ -152,7 +154,7 @@ class _Iterations:
 
 
 def _may_be_waited_for(source: Sequence[Range], where: Surroundings) -> bool:
-    """Return whether a result of a pass somewhere in *source* may be one of this run that is not complete."""
+    """Return whether a result from one of the iterations in *source* may be incomplete in this run of the loop."""
     *outer, (_, last) = source
     return last >= where.oldest and all(low <= at <= high for at, (low, high) in zip(where.outer, outer, strict=True))
 
@@ -160,9 +162,9 @@ def _may_be_waited_for(source: Sequence[Range], where: Surroundings) -> bool:
 INSTRUCTION, ENTER, REPEAT, END = range(4)
 """kinds of steps"""
 SHAPES = 64
-"""graphs whose shape is remembered"""
+"""size of the cache of shapes"""
 SEARCHED = -1
-"""of an edge: the result is looked for by the passes that it is of"""
+"""value of :attr:`ResultLookup.back`: the result is found by its iterations"""
 
 
 def shape_of(graph: Idg) -> "Shape":
@@ -171,19 +173,19 @@ def shape_of(graph: Idg) -> "Shape":
 
 
 class ResultLookup(NamedTuple):
-    """How the result that an edge waits for is found."""
+    """How to find the result that an edge waits for."""
 
     back: int
-    """so many executions before the newest one; :data:`SEARCHED` by its passes"""
+    """executions before the newest one; :data:`SEARCHED` for a search by iterations"""
     level: int = 0
-    """of the loop that has had..."""
+    """level of a loop"""
     lag: int = 0
-    """...so many passes before, at least, or there is no such result"""
+    """iterations that this loop must have completed; otherwise there is no such result"""
 
 
 @dataclass(frozen=True)
 class _Structure:
-    """What the shape of a graph depends on: graphs of one launch have it in common, those with fewer passes too."""
+    """The part of a graph that determines its shape; graphs of a launch share it, even with fewer iterations."""
 
     edges: Same[object]
     body: tuple[Any, ...]
@@ -199,7 +201,7 @@ class _Structure:
 
 
 def _but_for_trips(body: Sequence[Item]) -> tuple[Any, ...]:
-    """Return *body* without the numbers of passes that loops have: expressions of passes stay."""
+    """Return *body* without constant trip counts; trip counts that are expressions of iterations stay."""
 
     def structure(loop: Loop) -> tuple[Any, ...]:
         is_number = isinstance(loop.trips, int) and loop.trips > 0
@@ -214,19 +216,19 @@ def _shape(structure: _Structure) -> "Shape":
 
 
 class Shape:
-    """What of a graph does not depend on latencies."""
+    """The part of a graph that does not depend on latencies."""
 
     def __init__(self, graph: Idg) -> None:
         self.graph = graph
         self.steps = list[tuple[int, int, Any, tuple[Loop, ...]]]()
-        """each with an instruction or the level of a loop, its condition, the loops around it, itself included"""
+        """(kind, instruction or level of a loop, condition, loops around it including itself)"""
         self.step_of = [0] * len(graph.instructions)
         self.begins, self.ends = dict[int, int](), dict[int, int]()
-        """the first and the last step of each loop by its number"""
+        """loop number -> its first and last step"""
         self.furthest = Counter[int]()
-        """loop -> by how many of its passes an edge that is not searched goes back, at most"""
+        """loop -> iterations that an edge without search goes back, at most"""
         self.differing = set[int]()
-        """loops of which some pass may differ from the others"""
+        """loops with iterations that may differ"""
         self._body(graph.body, ())
         self.steps.append((END, 0, None, ()))
         for place, instruction in enumerate(graph.instructions):
@@ -238,15 +240,15 @@ class Shape:
                 number = graph.loops_around[edge.target][way.level].number
                 self.furthest[number] = max(self.furthest[number], way.lag)
         self.waited_for = [list[tuple[Edge, ResultLookup]]() for _ in graph.instructions]
-        """instruction -> the edges that lead to it, but for those from barriers: a warp that a barrier holds issues
-        nothing, so nothing ever waits for the barrier by an edge"""
+        """instruction -> edges to it, except those from barriers: a warp at a barrier issues nothing, so no edge from
+        the barrier ever delays it"""
         for edge, way in zip(graph.edges, self.ways, strict=True):
             if graph.instructions[edge.source].kind != Opcode.BARRIER:
                 self.waited_for[edge.target].append((edge, way))
         self._alike = dict[int, PeriodicIterations]()
 
     def periodic_iterations(self, loops: tuple[Loop, ...]) -> PeriodicIterations:
-        """Return what tells the passes of the last of *loops* apart, which are inside each other."""
+        """Return the iterations of the last of the nested *loops*, for a test of periodicity."""
         *around, loop = loops
         if loop.number not in self._alike:
             self._alike[loop.number] = PeriodicIterations(self.graph, loop, tuple(around))
@@ -281,7 +283,7 @@ class Shape:
             return ResultLookup(SEARCHED)
         return ResultLookup(back, max(0, common - 1), lag)
 
-    # {{{ which loops have passes that differ
+    # {{{ loops with iterations that differ
 
     def _differ_by(self, expression: Any, loops: Sequence[Loop]) -> None:
         self.differing |= {loops[level].number for level in _levels(expression)}
@@ -306,5 +308,5 @@ def _constant(code: Code | int) -> int | None:
 
 
 def _levels(expression: Any) -> set[int]:
-    """Return the levels of the loops whose passes *expression* mentions."""
+    """Return the levels of the loops on whose iterations *expression* depends."""
     return expression.levels if isinstance(expression, Code) else set()

@@ -1,13 +1,13 @@
-"""The pipeline model: how long a core takes, by mimicking what it does.
+"""The pipeline model: the run time of a core by simulation.
 
-A graph, latencies, an execution configuration, a scheduler and an issue limit go in; cycles come out (Cornelis, section
-III.D; Lemeire, section 3.2; the rules are those of docs/errata.md):
+Inputs are a graph, latencies, an execution configuration, a scheduler and an issue limit; the output is cycles
+(Cornelis, section III.D; Lemeire, section 3.2; the rules are those of docs/errata.md):
 
-- An instruction issues at the first moment when its predecessors are complete, its subsystem is free (λ of what issued
-  there last has passed), and the issue limit allows (issues are 1/IL apart). Time is continuous and exact.
-- It is complete Λ later, a store λ later. A warp issues in the order of its program.
+- An instruction issues at the earliest time at which its predecessors are complete, its subsystem is free (λ after the
+  last issue there), and the issue limit allows it (issues are 1/IL apart). Time is continuous and exact.
+- It is complete Λ after issue, a store λ after issue. A warp issues in program order.
 - A barrier releases a group Λ after its last warp has issued it.
-- A group that is complete is replaced by a waiting one.
+- A waiting group replaces a complete one.
 """
 
 from collections.abc import Sequence
@@ -28,27 +28,27 @@ from loopyperf.pipeline.core import PLACE, TIME, WARP, CoreRun, run
 from loopyperf.pipeline.scenario import SCHEDULERS, Clock, Scenario, Scheduler, scheduler_named
 
 LIMIT = 100_000_000
-"""instructions of a warp alone that are executed one by one, unless another limit is given: some seconds"""
+"""default limit on the simulated instructions of a single warp: some seconds"""
 TRACED_LIMIT = 3_000_000
-"""the same where each is noted, which takes some hundred bytes"""
+"""the same with a trace, which takes some hundred bytes per instruction"""
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """How long a core took."""
+    """Result of a simulation."""
 
     scenario: Scenario
-    """what was simulated"""
+    """simulated scenario"""
     exact_cycles: Fraction
-    """until all is complete"""
+    """cycles until everything is complete"""
     instructions: int
-    """issued by all warps"""
+    """instructions issued by all warps"""
     tolerance: float = 0.0
-    """to within which share the rate of issues had settled that it goes on with; 0 where all is exact"""
+    """relative uncertainty of an extrapolated rate of issues; 0 if the result is exact"""
 
     @property
     def cycles(self) -> float:
-        """Return the cycles until all is complete."""
+        """Return the cycles until everything is complete."""
         return float(self.exact_cycles)
 
 
@@ -60,40 +60,40 @@ def simulate(
     scheduler: str | Scheduler = Policy.ROUND_ROBIN,
     issue_limit: Cycles | None = None,
 ) -> Simulation:
-    """Return how many cycles a core takes to execute *graph* in all warps of *execution*.
+    """Return the simulation of a core that executes *graph* in all warps of *execution*.
 
-    Several graphs are those of the warps of one or more groups one after the other, where they differ; the next groups
-    are as these again. *timing* tells the latencies in cycles, by subsystem or by a function of the instruction;
-    *scheduler* is a policy or the name of one (:data:`loopyperf.pipeline.scenario.SCHEDULERS`), *issue_limit* the
-    number of issues in a cycle, None for no limit.
+    Several graphs are those of the warps of one or more groups, in order; later groups repeat them. *timing* has the
+    latencies in cycles, by subsystem or as a function of the instruction. *scheduler* is a policy or its name
+    (:data:`loopyperf.pipeline.scenario.SCHEDULERS`). *issue_limit* is the maximum number of issues per cycle; None for
+    no limit. Loops are simulated without unrolling.
 
-    Raises :class:`GraphError` where the timing tells nothing of a subsystem or tells a latency that is not above 0, and
-    :class:`SimulationError` for what else makes no sense. Loops are run as they are rolled up.
+    Raises :class:`GraphError` if a latency is missing or not above 0, and :class:`SimulationError` for other invalid
+    arguments.
     """
     return simulated(Scenario.of(graph, timing, execution, scheduler_named(scheduler), issue_limit))
 
 
 def warp_latency(graph: Idg, timing: Timing, limit: int = LIMIT) -> Fraction:
-    """Return Λapp, how many cycles one warp takes alone: exactly, however often the loops run.
+    """Return Λapp, the exact number of cycles that one warp takes alone, for any number of iterations.
 
         Λapp = Σ(i in I) Λi + Σ(j in J) λj                                          (Lemeire, equation 2)
 
-    I are the instructions on the critical path whose result is waited for, J those after which only their pipeline is.
-    *timing* tells the latencies in cycles, or is those of the instructions in their order. Raises :class:`GraphError`
-    where it tells nothing of a subsystem, and where a loop comes to no steady state within *limit* instructions. An
-    instruction under a condition on data is executed whenever control reaches it.
+    I are the instructions on the critical path whose result is waited for; J are those after which only their pipeline
+    is. *timing* has the latencies in cycles by subsystem, or those of the instructions in order. An instruction under a
+    condition on data executes whenever control reaches it. Raises :class:`GraphError` if a latency is missing, or if a
+    loop reaches no steady state within *limit* instructions.
     """
     scenario = alone(graph, timing)
     return scenario.clock.cycles(run(scenario, scenario.clock, limit=limit).finish)
 
 
 def alone(graph: Idg, timing: Timing) -> Scenario:
-    """Return one warp alone on its core."""
+    """Return the scenario of a single warp on its core."""
     return Scenario.of(graph, timing, Execution(1, 1, 1), SCHEDULERS[Policy.ROUND_ROBIN])
 
 
 def simulated(scenario: Scenario, tolerance: float = 0.0, limit: int | None = None) -> Simulation:
-    """Return how long a core takes with *scenario*: exactly, or where issues go on at a rate that has settled so far.
+    """Return the simulation of *scenario*: exact, or extrapolated at a settled rate if *tolerance* is above 0.
 
     See :func:`loopyperf.pipeline.core.run`. Raises :class:`GraphError` for a latency that is not above 0.
     """
@@ -101,19 +101,19 @@ def simulated(scenario: Scenario, tolerance: float = 0.0, limit: int | None = No
         for instruction, each in zip(program.graph.instructions, latencies, strict=True):
             if not (each.issue > 0 and each.completion > 0):
                 raise GraphError(
-                    f"{instruction.kind!r} on {instruction.subsystem!r} has the latencies λ = {each.issue}, "
-                    f"Λ = {each.completion}: each is to be a number of cycles above 0"
+                    f"latencies of {instruction.kind!r} on {instruction.subsystem!r} must be above 0 cycles, "
+                    f"got λ = {each.issue}, Λ = {each.completion}"
                 )
     done = run(scenario, scenario.clock, tolerance=tolerance, limit=limit)
     return Simulation(scenario, scenario.clock.cycles(done.finish), done.issued, done.tolerance)
 
 
 def executed(scenario: Scenario, is_traced: bool) -> CoreRun:
-    """Return what a core does with *scenario*, in ticks of its clock."""
+    """Return the run of a core with *scenario*, in ticks of its clock."""
     return run(scenario, scenario.clock, is_traced=is_traced, is_steady_sought=not is_traced)
 
 
-# {{{ when each group of a core starts, comes along, and finishes (Dao, section 4, figures 5 to 8)
+# {{{ start, milestones and finish of each group of a core (Dao, section 4, figures 5 to 8)
 
 
 Share = Fraction | float
@@ -122,27 +122,27 @@ Ticks = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class GroupTimes:
-    """A group's moments, in cycles."""
+    """The times of a group, in cycles."""
 
     group: int
-    """its number, from 0"""
+    """number of the group, from 0"""
     start: Fraction
-    """its first instruction issues"""
+    """issue of its first instruction"""
     milestones: tuple[Fraction, ...]
-    """the shares of its instructions that were asked for have issued"""
+    """times at which it had issued each of the requested shares of its instructions"""
     finish: Fraction
-    """all that it issued is complete"""
+    """completion of everything that it issued"""
 
 
 def group_times(simulation: Simulation, shares: Sequence[Share] = ()) -> tuple[GroupTimes, ...]:
     """Return when each group started, when it had issued each of *shares* of its instructions, and when it finished.
 
-    The core of *simulation* is run once more, and each issue noted. Groups that execute nothing are left out. Raises
-    :class:`SimulationError` for a share that is not above 0 or above 1.
+    The core of *simulation* is run again with a trace. Groups without instructions are omitted. Raises
+    :class:`SimulationError` for a share outside (0, 1].
     """
     wrong = [share for share in shares if not 0 < share <= 1]
     if wrong:
-        raise SimulationError(f"a share of a group's instructions is above 0 and at most 1, received {wrong[0]}")
+        raise SimulationError(f"shares must be above 0 and at most 1, got {wrong[0]}")
     scenario = simulation.scenario
     trace = executed(scenario, is_traced=True).trace
     complete = trace[:, TIME] + _completions(scenario)[trace[:, PLACE]]
@@ -152,7 +152,7 @@ def group_times(simulation: Simulation, shares: Sequence[Share] = ()) -> tuple[G
 
 
 def _completions(scenario: Scenario) -> Ticks:
-    """Return Λ of each place, in ticks; those of several programs one after the other, as in the trace."""
+    """Return Λ of each instruction in ticks, for all programs one after the other, as the trace numbers them."""
     latencies = [each for found in scenario.latencies for each in found]
     return np.array([scenario.clock.ticks(each.completion) for each in latencies], dtype=np.int64)
 

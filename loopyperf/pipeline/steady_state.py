@@ -1,6 +1,6 @@
-"""The steady states of the core in Python; ``core.c`` tells what they are.
+"""Detection of steady states for the core in Python; see ``core.c`` for their definition.
 
-A state is a tuple here, and compared as such.
+A state is a tuple here, and states are compared directly.
 """
 
 from collections.abc import Iterator
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
 DONE, LIMIT, ASKS, SKIPPED, TOO_LONG = range(5)
 """why a core stopped"""
 OUTSIDE, WAITING, HELD = range(3)
-"""states of a warp: it has no next instruction, it has one, a barrier holds it"""
+"""states of a warp: it has no next instruction, it has one, it waits at a barrier"""
 LAST = 1 << 61
-"""ticks: the last moment of a run"""
+"""the latest time of a run, in ticks"""
 KEPT, BATCHES, FEWEST, ALL, WORTH, DOUBT = 256, 8, 2, 100_000, 5_000, 16
 HASTE, WAVES, STILL, MOST_OFTEN, PARTS = 100_000, 1, 2, 8, 64
-"""as in ``core.c``"""
+"""constants of ``core.c``"""
 
 
 class State(NamedTuple):
-    """One that others are compared with."""
+    """An earlier state, for comparison."""
 
     key: Any
     number: int
-    """of the iteration, or of groups that had begun"""
+    """iteration, or number of groups started"""
     time: int
     issued: int
     made: int
     begun: int
     active: int
-    """warps"""
+    """number of active warps"""
     iterations: list[list[int]]
     busy: list[int]
 
 
 @dataclass
 class History:
-    """The states at a loop, or where groups begin."""
+    """The earlier states at one loop, or at the start of groups."""
 
     number: int = 0
     seen: int = 0
@@ -56,14 +56,14 @@ class History:
     marks: list[State] = field(default_factory=list[State])
 
     def forget(self) -> None:
-        """Begin without any state."""
+        """Remove all states."""
         self.seen, self.stride = 0, 1
         self.kept.clear()
         self.marks.clear()
 
 
 class SteadyStates:
-    """What is known of the states of a core."""
+    """The search for steady states of a core."""
 
     def __init__(self, core: "PythonCore", loops: int, tolerance: float) -> None:
         self.core, self.tolerance = core, tolerance
@@ -73,18 +73,18 @@ class SteadyStates:
         self.share = self.rate = 1.0
         self.parts = 1
         self.moves: list[tuple[int, int]] = []
-        """of each warp: by how many iterations it has moved since the candidate, of the loop of which level"""
+        """warp -> (iterations since the candidate, level of the loop)"""
         self.answers: dict[int, int] = {}
         self.asked = 0
         most = max(each.results + each.kept for each in core.instructions)
         self.size = len(core.warps) * (8 + 2 * len(core.around[0]) + most)
 
     def answer(self, until: int) -> None:
-        """Take the pass before which all go on alike that was asked for."""
+        """Store the answer to the last question: the iteration before which all are periodic."""
         self.answers[self.asked] = until
 
     def compare(self, event: int) -> int:
-        """Compare the state with those at the same loop before, and skip what repeats; return why the core stops."""
+        """Compare the state with earlier ones at the same loop, and skip repetitions; return why the core stops."""
         core = self.core
         is_of_groups = event == len(core.steps)
         history = self.histories[-1 if is_of_groups else core.steps[event].loop]
@@ -175,12 +175,12 @@ class SteadyStates:
 
     # }}}
 
-    # {{{ how far warps have moved
+    # {{{ progress of warps
 
     def _find_moves(self, since: State) -> bool:
-        """Find by how many iterations each warp has moved since another state, in which loop; return if it is so.
+        """Find how far each warp has advanced, and in which loop; return whether this explains the difference.
 
-        Where the states are not equal, loops within that one count for nothing.
+        If the states are not equal, loops inside that one are ignored.
         """
         core = self.core
         groups = core.begun - since.begun
@@ -224,7 +224,7 @@ class SteadyStates:
 
     # }}}
 
-    # {{{ how often it happens again
+    # {{{ number of repetitions
 
     def _go_on(self, history: History) -> int:
         since, progress = self.candidate, self.core.progress
@@ -255,7 +255,7 @@ class SteadyStates:
         return DONE if self.core.rows is None else SKIPPED
 
     def _repetitions(self, since: State) -> int | None:
-        """Return how many parts of what was done since a state are surely done again; None once something is asked."""
+        """Return how many parts of the work since *since* surely repeat; None if a question is pending."""
         core, now = self.core, self.core.progress.time
         times = (LAST - now) // max(1, now - since.time)
         groups = core.begun - since.begun
@@ -308,7 +308,7 @@ class SteadyStates:
         self.asked = x
 
     def _skip(self, since: State, times: int) -> None:
-        """Do so many parts of what was done since another state once more."""
+        """Repeat so many parts of the work done since another state without simulation."""
         core, progress, given = self.core, self.core.progress, self.core.given
         issued = self._scaled(times * (progress.issued - since.issued))
         gone = times * (progress.time - since.time) if self.is_equal else floor(self.rate * issued + 0.5)
@@ -343,14 +343,14 @@ class SteadyStates:
     def _scaled(self, number: int) -> int:
         return number if self.is_equal else floor(self.share * number / self.parts + 0.5)
 
-    # {{{ rates that have settled
+    # {{{ settled rates
 
     @property
     def _tolerance_now(self) -> float:
         return self.tolerance * max(1.0, self.core.progress.made / HASTE)
 
     def _mark(self, history: History, state: State, batch: int) -> bool:
-        """Note the state once a batch is over; return whether it is."""
+        """Record the state at the end of a batch; return whether it was the end."""
         history.batch = max(history.batch, batch)
         if history.marks and state.number - history.marks[-1].number < history.batch:
             return False
@@ -362,7 +362,7 @@ class SteadyStates:
         return True
 
     def _settled_since(self, history: History) -> State | None:
-        """Return the mark since which issues follow each other at a settled rate; None where there is none."""
+        """Return the mark since which the rate of issues has settled; None if it has not."""
         marks = history.marks
         pairs = pairwise(marks)
         rates = [(after.time - before.time) / (after.issued - before.issued) for before, after in pairs]

@@ -1,7 +1,7 @@
-"""A machine graph as pipelines execute it: each instruction on one of them, with latencies; shortened programs.
+"""A machine graph mapped to pipelines, with latencies; programs with fewer iterations.
 
-:class:`Timed` is what an instruction takes of one pipeline. One that needs several becomes as many in a
-:class:`TimedGraph`.
+:class:`Timed` has the latencies of an instruction on one pipeline. An instruction that needs several pipelines becomes
+several instructions in a :class:`TimedGraph`.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -15,60 +15,60 @@ from loopyperf.idg.graph import Idg, runs_of_all
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop
 
 STEADY = 64
-"""parts of a cycle that latencies are rounded to, so that the simulator finds periods"""
+"""fractions of a cycle to which latencies are rounded, so that the simulator finds periods"""
 EXACT = 1e-6
-"""of such a part: the rounding error of floating-point numbers is less"""
+"""tolerance, in these fractions, for floating-point rounding errors"""
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """λ on what all cores share, which falls where others ask for less of it."""
+    """λ on a resource that all cores share; it falls when other cores need less of it."""
 
     level: str
-    """of memory; empty for what is none"""
+    """level of memory; empty for other resources"""
     cycles: float
-    """λ with equal parts of it for all cores"""
+    """λ if all cores have equal shares"""
     least: float
-    """λ with all of it"""
+    """λ if the core has the whole resource"""
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """How long an instruction takes on one pipeline."""
+    """The latencies of an instruction on one pipeline."""
 
     pipeline: str
-    """that it takes"""
+    """name of the pipeline"""
     issue: Cycles
-    """λ"""
+    """λ in cycles"""
     latency: Cycles | None
-    """Λ; None where it is not known"""
+    """Λ in cycles; None if unknown"""
     is_split: bool = False
-    """each partition of the core has a part of the pipeline, for its own warps"""
+    """whether each partition of the core has its own part of the pipeline, for its own warps"""
     is_issue_assumed: bool = False
-    """whether λ rests on a number that the description lacks"""
+    """whether λ rests on an assumed device parameter"""
     assumed_latency: float = 0.0
-    """share of Λ that rests on numbers that the description lacks"""
+    """share of Λ that rests on assumed device parameters"""
     refusal: str = ""
-    """why Λ is not known"""
+    """error message if Λ is unknown"""
     shared: Shared | None = None
-    """where all cores share the pipeline"""
+    """properties of a pipeline that all cores share; None for other pipelines"""
 
     @property
     def completion(self) -> Cycles:
-        """Return Λ; raises :class:`MissingNumberError` where the device's description does not state it."""
+        """Return Λ; raises :class:`MissingNumberError` if the device parameters do not include it."""
         if self.latency is None:
             raise MissingNumberError(self.refusal)
         return self.latency
 
     @property
     def lambdas(self) -> Lambdas:
-        """Return both; raises what :attr:`completion` raises."""
+        """Return λ and Λ; raises the errors of :attr:`completion`."""
         return Lambdas(self.issue, self.completion)
 
     def balanced(self, balance: float, balances: Mapping[str, float]) -> "Timed":
-        """Return it as if the mean core had *balance* of what the core with most work has of each shared level.
+        """Return the latencies if the mean core has *balance* times the work of the busiest core on each shared level.
 
-        Of the levels in *balances* it has that much.
+        *balances* has other values for some levels.
         """
         if self.shared is None:
             return self
@@ -76,14 +76,14 @@ class Timed:
         return replace(self, issue=max(self.shared.cycles * part, self.shared.least))
 
     def times(self, share: float) -> "Timed":
-        """Return a *share* of it: what it takes on average, if it is executed so often."""
+        """Return the mean latencies if the instruction is executed in a *share* of the cases."""
         return replace(self, issue=self.issue * share, latency=None if self.latency is None else self.latency * share)
 
 
 def steady(timed: Timed) -> Timed:
-    """Return *timed* with its latencies rounded to :data:`STEADY` parts of a cycle.
+    """Return *timed* with latencies rounded to 1 / :data:`STEADY` of a cycle.
 
-    λ is rounded up, so that no pipeline is faster than it is described: bounds stay bounds.
+    λ is rounded up so that no pipeline is faster than specified, and bounds stay bounds.
     """
     latency = None if timed.latency is None else max(1, round(timed.latency * STEADY)) / STEADY
     return replace(timed, issue=max(1, ceil(timed.issue * STEADY - EXACT)) / STEADY, latency=latency)
@@ -91,16 +91,16 @@ def steady(timed: Timed) -> Timed:
 
 @dataclass(frozen=True)
 class TimedGraph:
-    """The graph of a warp whose subsystems are pipelines, with the latencies of its instructions."""
+    """The graph of a warp whose subsystems are pipelines, with latencies."""
 
     graph: Idg
-    """of instructions on one pipeline each"""
+    """instructions on one pipeline each"""
     lambdas: tuple[Lambdas, ...]
-    """of each instruction"""
+    """latencies of each instruction"""
     split: frozenset[str] = frozenset()
-    """pipelines of which each partition of the core has its own"""
+    """pipelines of which each partition of the core has its own part"""
     runs: tuple[float, ...] = ()
-    """of each instruction: how many passes the loops around it make; empty where that is not known"""
+    """iterations of the loops around each instruction; empty if unknown"""
 
     @classmethod
     def of(
@@ -110,10 +110,10 @@ class TimedGraph:
         start: Timed | None = None,
         runs: Sequence[float] = (),
     ) -> "TimedGraph":
-        """Take *graph* with what each instruction takes on every pipeline that it needs.
+        """Create it from *graph* and the latencies of each instruction on all pipelines that it needs.
 
-        One that needs several becomes as many, one after the other, and what waits for it waits for all of them. Before
-        them a warp takes *start* to begin, if that is known.
+        An instruction that needs several pipelines becomes several, one after the other; its successors wait for all of
+        them. *start*, if given, is an instruction before all others that stands for the start of a warp.
         """
         instructions, lambdas = list[Instruction](), list[Lambdas]()
         places: list[list[int]] = []
@@ -131,7 +131,7 @@ class TimedGraph:
         body = _in_parts(graph.body, places)
         if start is not None:
             first = len(instructions)
-            instructions.append(Instruction(start.pipeline, subsystem=start.pipeline, text="the begin of a group"))
+            instructions.append(Instruction(start.pipeline, subsystem=start.pipeline, text="start of a group"))
             lambdas.append(start.lambdas)
             edges.append(Edge(first, _first(body), through=Dependence.CONTROL))
             body = (first, *body)
@@ -141,7 +141,7 @@ class TimedGraph:
         return cls(Idg(tuple(instructions), tuple(edges), body), tuple(lambdas), split, tuple(own))
 
     def in_partition(self, number: int, partitions: int) -> "TimedGraph":
-        """Return the graph of a warp in partition *number*, whose part of split pipelines is so many times slower."""
+        """Return the graph of a warp in partition *number*, whose split pipelines are *partitions* times slower."""
         instructions = tuple(
             replace(each, subsystem=f"{each.subsystem} {number}") if each.subsystem in self.split else each
             for each in self.graph.instructions
@@ -150,7 +150,7 @@ class TimedGraph:
         return replace(self, graph=graph, lambdas=self.lambdas_in_partition(partitions))
 
     def lambdas_in_partition(self, partitions: int) -> tuple[Lambdas, ...]:
-        """Return the latencies in one of so many *partitions*."""
+        """Return the latencies in one of *partitions* partitions."""
         slower = {each: Lambdas(each.issue * partitions, each.completion) for each in set(self.lambdas)}
         return tuple(
             [slower[each] if instruction.subsystem in self.split else each for instruction, each in self.issued]
@@ -158,12 +158,12 @@ class TimedGraph:
 
     @property
     def issued(self) -> Iterator[tuple[Instruction, Lambdas]]:
-        """Yield each instruction with its latencies."""
+        """Yield (instruction, latencies)."""
         yield from zip(self.graph.instructions, self.lambdas, strict=True)
 
 
 def _in_parts(body: Sequence[Item], places: Sequence[Sequence[int]]) -> tuple[Item, ...]:
-    """Return *body* with the new *places* of each instruction."""
+    """Return *body* with the instructions that replace each original one."""
     found: list[Item] = []
     for item in body:
         if isinstance(item, Loop):
@@ -179,22 +179,22 @@ def _first(body: Sequence[Item]) -> int:
     return item if isinstance(item, int) else _first(item.body)
 
 
-# {{{ programs with fewer passes of their loops
+# {{{ programs with fewer iterations
 #
-# For simulations of what would take too long, and for lighter warps.
+# For simulations that would take too long, and for warps with less work.
 
 
 FEW = 4
-"""passes: a loop that has no more keeps them, and those in it lose some"""
+"""loops with at most this many iterations keep them; loops inside are shortened instead"""
 
 
 def with_fewer_iterations(graph: Idg, share: float, fewest: int) -> Idg:
-    """Return *graph* with a *share* of the passes of its outermost loops, but not less than the *fewest*.
+    """Return *graph* with a *share* of the iterations of its outermost loops, but at least *fewest*.
 
-    Where that is more than the share, loops within keep so much less, but :data:`FEW` passes: those that are innermost,
-    in which nearly all instructions are, keep theirs longest. Of two shares with as many times the fewest passes, these
-    loops have the same, so that times grow linearly with the share. How often instructions say that they are executed
-    stays what it was.
+    If that exceeds the share, inner loops are shortened by the remaining factor, to at least :data:`FEW` iterations;
+    the innermost loops, which contain nearly all instructions, are shortened last. For equal ratios of *share* to
+    *fewest*, the inner loops are equal, so times grow linearly with the share. The stated executions of instructions do
+    not change.
     """
     return replace(graph, body=_body(graph.body, share, fewest))
 
@@ -214,16 +214,16 @@ def _loop(loop: Loop, share: float, fewest: int) -> Loop:
 
 @dataclass(frozen=True, slots=True)
 class Light:
-    """A program whose loops of unequal passes make one pass each."""
+    """A program whose loops with unequal trip counts make one iteration each."""
 
     program: int
     graph: Idg
     part: float
-    """executions of what is in these loops, relative to those of the original program"""
+    """executions of the instructions in these loops, relative to the original program"""
 
 
 def light(graph: Idg, program: int, loops: Collection[str]) -> Light | None:
-    """Return *graph* with one pass of its outermost *loops*, as a *program* of that number; None if it has no more."""
+    """Return *graph* with one iteration of its outermost *loops*, as number *program*; None if it had no more."""
     short = replace(graph, body=_in_one_iteration(graph.body, loops))
     conditions = [each.condition for each in graph.instructions]
     runs = (runs_of_all(conditions, each.loops_around) for each in (graph, short))

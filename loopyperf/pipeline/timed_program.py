@@ -1,7 +1,7 @@
-"""What a core executes of a kernel, and how long each instruction takes: all that models of a device are told.
+"""The instructions that a core executes for a kernel, with latencies: the input of all device models.
 
-A :class:`TimedProgram` is plain, and independent of Loopy: graphs of instructions with their latencies, how many
-groups reside at once, and how far accesses go. Models and the simulator are arithmetic on it.
+A :class:`TimedProgram` is a plain value without references to Loopy: graphs of instructions with latencies, the number
+of resident groups, and the memory levels that accesses reach. Models and the simulator compute from it.
 """
 
 from collections import defaultdict
@@ -28,47 +28,47 @@ from loopyperf.units import amount, number_of
 
 Made = TypeVar("Made")
 Placed = tuple[tuple[TimedGraph, ...], tuple[int, ...]]
-"""programs, each once, and which of them the warps of some groups execute"""
+"""distinct programs, and the programs of the warps of some groups"""
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """How far accesses go, level by level, the nearest first."""
+    """The memory levels that accesses reach, nearest first."""
 
     asked: Mapping[str, float]
-    """level -> the share of the sectors asked for that is moved from there, 1 for the nearest"""
+    """level -> share of the requested sectors that it delivers; 1 for the nearest"""
     waited: Mapping[str, float]
-    """level -> the share of accesses that wait for it, 1 for the nearest: those that find what another access has
-    asked for already in the same pass wait as long as that one"""
+    """level -> share of accesses that wait for it; 1 for the nearest. An access to data that another one has requested
+    in the same iteration waits as long as that one."""
 
     def reaching(self, kind: str) -> dict[str, float]:
-        """Return level -> the share of what a load or store moves that goes by way of it, the nearest first."""
+        """Return level -> share of a load's or store's traffic that passes through it, nearest first."""
         return {name: 1.0 if kind == Opcode.STORE and name != DRAM else share for name, share in self.asked.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What an access asks of memory each time that it is executed, on average."""
+    """The mean memory request of one execution of an access."""
 
     array: str
-    """its name"""
+    """name of the array"""
     sectors: float = 0.0
-    """of global memory or of the stack"""
+    """sectors of global or local (stack) memory"""
     lines: float = 0.0
-    """of these"""
+    """cache lines that contain these sectors"""
     wavefronts: float = 0.0
-    """passes through the banks of local memory, or of a cache that it is part of"""
+    """passes through the banks of local memory, or of the cache that contains it"""
     served: Served | None = None
-    """how far it goes; None for local memory, and where that is not known"""
+    """levels that it reaches; None for local memory, and if unknown"""
 
     def reaching(self, kind: str) -> dict[str, float]:
-        """Return level -> the sectors that go by way of it, if it is of that *kind*; see :meth:`Served.reaching`."""
+        """Return level -> sectors that pass through it, for an access of that *kind*; see :meth:`Served.reaching`."""
         shares = {} if self.served is None else self.served.reaching(kind)
         return {level: self.sectors * share for level, share in shares.items()}
 
 
 def moved_sectors(graph: Idg, requests: Sequence[Request | None]) -> Mapping[str, float]:
-    """Return level of memory -> the sectors that a warp moves by way of it, of *requests* of its instructions."""
+    """Return memory level -> sectors that a warp moves through it, given the *requests* of its instructions."""
     found: dict[str, float] = {}
     for each, request in zip(graph.instructions, requests, strict=True):
         for level, sectors in ({} if request is None else request.reaching(each.kind)).items():
@@ -81,21 +81,21 @@ class TimedWarps:
     """Warps that execute the same program."""
 
     graph: Idg
-    """the machine graph; its expressions are :class:`~loopyperf.pipeline.expression_code.Code`"""
+    """machine graph; its expressions are :class:`~loopyperf.pipeline.expression_code.Code`"""
     times: tuple[tuple[Timed, ...], ...]
-    """of each instruction: how long it takes on each pipeline that it needs"""
+    """latencies of each instruction on each pipeline that it needs"""
     requests: tuple[Request | None, ...]
-    """of each instruction: what it asks of memory; None where it accesses none"""
+    """memory request of each instruction; None if it does not access memory"""
     start: Timed | None
-    """how long a warp takes to begin; None where nothing is known"""
+    """latencies of the start of a warp; None if unknown"""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields: what was derived from them is not pickled."""
+        """Return the fields only; cached values are not pickled."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @cached_property
     def runs(self) -> tuple[int, ...]:
-        """Return for each instruction how many passes the loops around it make in which its condition holds."""
+        """Return, for each instruction, the iterations of the loops around it in which its condition holds."""
         known = dict(placed(decoded_body(self.graph.body)))
         around = [known[place] for place in range(len(known))]
         names = ([loop.name for loop in loops] for loops in around)
@@ -104,9 +104,9 @@ class TimedWarps:
 
     @cached_property
     def timed_graph(self) -> TimedGraph:
-        """Return the graph on the pipelines of a core as a whole.
+        """Return the graph on the pipelines of a whole core.
 
-        What is executed in a share of the passes takes so much less in each of them.
+        An instruction that executes in a share of the iterations has its latencies multiplied by that share.
         """
         shares = [
             min(1.0, float(each.executions) / runs) if runs else 1.0
@@ -118,11 +118,11 @@ class TimedWarps:
 
     @cached_property
     def moved(self) -> Mapping[str, float]:
-        """Return level of memory -> the sectors that a warp moves by way of it."""
+        """Return memory level -> sectors that a warp moves through it."""
         return moved_sectors(self.graph, self.requests)
 
     def balanced(self, balance: float, balances: Mapping[str, float]) -> "TimedWarps":
-        """Return them where a core has another part of each level that all share; see :meth:`Timed.balanced`."""
+        """Return the warps with latencies for other shares of the common levels; see :meth:`Timed.balanced`."""
         times = tuple(
             [
                 tuple([steady(time.balanced(balance, balances)) if time.shared else time for time in times])
@@ -134,70 +134,70 @@ class TimedWarps:
 
 @dataclass(frozen=True)
 class TimedLaunch:
-    """A launch on a device, as the core that ends last executes it."""
+    """A launch on a device, as executed by the core that finishes last."""
 
     name: str
-    """of the device program"""
+    """name of the device program"""
     device: Device
-    """with what is assumed of it"""
+    """device, with assumed values for missing parameters"""
     times: int
-    """how often it is executed, in loops on the host"""
+    """executions of the launch, from loops on the host"""
     all_groups: int
-    """of one execution"""
+    """groups of one execution"""
     warps_per_group: int
-    """how many warps a group has"""
+    """warps per group"""
     work_items: int
-    """of a group"""
+    """work-items per group"""
     local_memory: int
-    """bytes of a group"""
+    """bytes of local memory per group"""
     registers: int
-    """of a work-item"""
+    """registers per work-item"""
     spilled: int
-    """registers of a work-item beyond them"""
+    """spilled registers per work-item"""
     bound_by: tuple[str, ...]
-    """the resources that have no room for another group"""
+    """resources that limit the resident groups"""
     sectors: float
-    """of all arrays that an execution moves at least: fetches, and writes"""
+    """minimum sectors that one execution moves for all arrays: fetches and writes"""
     execution: Execution
-    """of the core"""
+    """execution configuration of the core"""
     programs: Mapping[int, TimedWarps]
-    """by the number of the class of warps; then light programs of classes whose warps do unequal work. Equal ones are
-    one object."""
+    """program of each warp class, by number, followed by light programs for classes whose warps do unequal work; equal
+    programs are one object"""
     shares: Mapping[int, float]
     """program -> its share of all warps"""
     order: tuple[int, ...]
-    """the programs of the warps of one or more groups one after the other; one alone where there is no other"""
+    """programs of the warps of one or more groups, in order; a single one if all are equal"""
     places: tuple[int, ...]
-    """of each class of warps, the number in its group of one of them"""
+    """position in its group of one warp of each warp class"""
     batches: Batches
-    """the groups in the order in which they start"""
+    """groups in the order in which they start"""
     are_equal: bool
-    """all groups do the same work"""
+    """whether all groups do the same work"""
     groups: float
-    """of the core"""
+    """groups of the core"""
     active_cores: int
-    """about so many cores have as much to do as that one"""
+    """approximate number of cores with as much work as this one"""
     balance: float
-    """the groups of the mean core over those of the core with most: 1 where all have as many"""
+    """groups of the mean core relative to the busiest core; 1 if all have equally many"""
     balances: Mapping[str, float]
-    """the same of what groups move of each level that all cores share, where they differ in that"""
+    """shared memory level -> the same ratio for its traffic, if it differs"""
     balances_alone: Mapping[str, float]
-    """the same where a core has no more than one group"""
+    """the same ratios if each core has at most one group"""
     assumed: tuple[Assumed, ...]
-    """of the kernel"""
+    """assumptions about the kernel"""
     substitutions: tuple[Substitution, ...]
-    """what was assumed of the device, since its description lacks it"""
+    """assumed values of missing device parameters"""
     made: dict[Any, Any] = field(default_factory=dict[Any, Any], init=False, repr=False, compare=False)
-    """what models found out about it, by what found it out; neither compared nor pickled"""
+    """cache of model results by model; neither compared nor pickled"""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields without what was made of the launch."""
+        """Return the fields without the cache of model results."""
         return {each.name: getattr(self, each.name) for each in fields(self) if each.compare} | {"made": {}}
 
     def executed(self, shares: Mapping[int, float] | None = None) -> list[tuple[float, Instruction, tuple[Timed, ...]]]:
-        """Return how often a warp executes each instruction, on average, it, and how long it takes.
+        """Return (mean executions per warp, instruction, latencies) for all instructions.
 
-        The average is over all warps, or over those whose programs have these *shares*.
+        The mean is over all warps, or over warps whose programs have these *shares*.
         """
         return [
             (share * float(instruction.executions), instruction, times)
@@ -206,7 +206,7 @@ class TimedLaunch:
         ]
 
     def requested(self) -> list[tuple[float, Instruction, Request]]:
-        """Return how often a warp executes each access of memory, on average, it, and what it asks for."""
+        """Return (mean executions per warp, instruction, memory request) for all memory accesses."""
         return [
             (share * float(instruction.executions), instruction, request)
             for share, program in self.shared()
@@ -215,29 +215,29 @@ class TimedLaunch:
         ]
 
     def shared(self, shares: Mapping[int, float] | None = None) -> Iterator[tuple[float, TimedWarps]]:
-        """Yield the programs of warps, each with its share; with *shares*, those and with these."""
+        """Yield (share of warps, program); *shares* replaces the actual shares."""
         yield from ((share, self.programs[each]) for each, share in (self.shares if shares is None else shares).items())
 
     @property
     def start(self) -> Timed | None:
-        """Return how long a warp takes to begin; None where nothing is known."""
+        """Return the latencies of the start of a warp; None if unknown."""
         return next(iter(self.programs.values())).start
 
     @property
     def warps_of_core(self) -> float:
-        """Return how many warps the core that ends last executes, in all executions of the launch."""
+        """Return the warps that the core finishing last executes, in all executions of the launch."""
         return self.groups * self.warps_per_group * self.times
 
     def balance_of(self, level: str) -> float:
-        """Return :attr:`balance` of what groups move of a level that all cores share."""
+        """Return :attr:`balance` for the traffic of a shared memory level."""
         return self.balances.get(level, self.balance)
 
     # {{{ programs in partitions
 
     @cached_property
     def warps(self) -> Placed:
-        """Return the programs on the pipelines of their partitions, and those of the warps of some groups."""
-        # So many groups that the next ones begin in the first partition again.
+        """Return the programs on the pipelines of their partitions, and the programs of the warps of some groups."""
+        # Enough groups that the next one starts in the first partition again.
         order = list(self.order) * (self.warps_per_group if len(self.order) == 1 else 1)
         order *= self.partitions // gcd(len(order), self.partitions)
         every = [(self.first[program], number % self.partitions) for number, program in enumerate(order)]
@@ -247,27 +247,27 @@ class TimedLaunch:
 
     @cached_property
     def first(self) -> Mapping[int, int]:
-        """Return program -> the first one that is equal to it."""
+        """Return program -> first equal program."""
         known: dict[Same[TimedWarps], int] = {}
         return {program: known.setdefault(Same(each), program) for program, each in self.programs.items()}
 
     @property
     def partitions(self) -> int:
-        """Return how many parts a core's warps are dealt out to, each with pipelines of its own; 1 if not known."""
+        """Return the number of partitions of a core, each with its own warps and pipelines; 1 if unknown."""
         return self.device.limits.partitions or 1
 
     @cached_property
     def alone(self) -> Mapping[int, TimedWarps]:
-        """Return :attr:`programs` of warps whose core has one group, and whose group has no more of a level than that.
+        """Return :attr:`programs` for cores with one group each, which share the common levels accordingly.
 
-        How long a warp takes alone then does not fall when a core gets another group.
+        This ensures that the time of a warp alone does not fall when a core gets another group.
         """
         balance = min(1.0, self.all_groups / self.device.needed("cores"))
         return self._balanced(balance, self.balances_alone)
 
     # }}}
 
-    # {{{ launches like it
+    # {{{ modified launches
 
     @property
     def group(self) -> MakeUp:
@@ -275,7 +275,7 @@ class TimedLaunch:
         return {program: share * self.warps_per_group for program, share in self.shares.items()}
 
     def like(self, group: MakeUp, groups: float, active_cores: int = 1) -> "TimedLaunch":
-        """Return a launch of which the core that ends last has so many *groups*, all with the warps of *group*."""
+        """Return a launch whose last core to finish has so many *groups*, all with the warps of *group*."""
         return replace(
             self,
             are_equal=True,
@@ -287,10 +287,10 @@ class TimedLaunch:
         )
 
     def _in_place(self, group: MakeUp) -> Iterator[int]:
-        """Yield the programs of the warps of *group*, in the order of their numbers."""
+        """Yield the programs of the warps of *group*, in the order of the warps."""
         numbers: defaultdict[int, float] = defaultdict(float)
         of_kind: dict[int, int] = {}
-        for program, number in sorted(group.items(), reverse=True):  # the light one where there is no other
+        for program, number in sorted(group.items(), reverse=True):  # the light program if there is no other
             kind = program % len(self.places)
             numbers[kind] += number
             of_kind[kind] = program
@@ -299,11 +299,11 @@ class TimedLaunch:
 
     @cached_property
     def evenly(self) -> "TimedLaunch":
-        """Return the launch with equal parts for all cores of what they share."""
+        """Return the launch with equal shares of common resources for all cores."""
         return self.with_balance(1.0)
 
     def with_balance(self, balance: float) -> "TimedLaunch":
-        """Return the launch as if its mean core had so much of what the core with most work has."""
+        """Return the launch with another :attr:`balance`, for all memory levels."""
         return replace(self, balance=balance, balances={}, programs=self._balanced(balance, {}))
 
     def _balanced(self, balance: float, balances: Mapping[str, float]) -> Mapping[int, TimedWarps]:
@@ -322,24 +322,24 @@ class TimedProgram(Shown):
     """The launches of a kernel on a device."""
 
     kernel: str
-    """its name"""
+    """kernel name"""
     sizes: Mapping[str, int]
-    """of the kernel, those that are given"""
+    """given problem sizes"""
     device: Device
-    """as it is described"""
+    """device with its specified parameters"""
     launches: tuple[TimedLaunch, ...]
-    """those that execute anything, in the order of the program"""
+    """launches that execute instructions, in program order"""
     launched: tuple[tuple[str, int], ...]
-    """name of each launch -> how often it is executed; 0 where it executes nothing"""
+    """(name of launch, number of executions); 0 executions for a launch without instructions"""
 
     def alone(self, launch: TimedLaunch) -> "TimedProgram":
-        """Return the program with nothing but one of its launches."""
+        """Return the program with only one of its launches."""
         return replace(
             self, launches=(launch,), launched=tuple(each for each in self.launched if each[0] == launch.name)
         )
 
     def report_text(self) -> ReportText:
-        """Return the programs of each launch: how many warps execute each, its instructions, and what it moves."""
+        """Return the programs of each launch: share of warps, instructions, residency, and memory traffic."""
         rows = [
             (
                 launch.name,
@@ -351,7 +351,7 @@ class TimedProgram(Shown):
             for launch in self.launches
             for share, program in launch.shared()
         ]
-        headings = ("launch", "of all warps", "instructions of each", "warps at once", "sectors moved")
+        headings = ("launch", "share of warps", "instructions per warp", "resident warps", "sectors moved")
         return ReportText(
             question=called(self.kernel, self.sizes),
             answer=f"{number_of(len(self.launches), 'launch')} on {self.device.slug}",

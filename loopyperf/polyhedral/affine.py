@@ -1,6 +1,6 @@
-"""Sums of integer multiples of variables, from pymbolic's expressions and from isl's functions, and back.
+"""Affine expressions: sums of integer multiples of variables, converted from and to pymbolic and isl.
 
-A variable is a name; or a quotient rounded down, as isl's functions have them; or an expression that is no such sum.
+A variable is a name, the floor of a quotient (from isl's functions), or an expression that is not affine.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -27,12 +27,12 @@ Dimension = tuple[isl.dim_type, int]
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """A quotient, rounded down; among variables, it comes after all names."""
+    """A quotient rounded down; as a variable, it sorts after all names."""
 
     numerator: "Affine[Atom]"
-    """an integer wherever its variables are"""
+    """an integer-valued expression"""
     denominator: int
-    """above 0"""
+    """a positive integer"""
 
     def __str__(self) -> str:
         return str(self.expression)
@@ -58,10 +58,10 @@ Atom = str | Floor
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """An expression that is not broken up further; among variables, it comes after all names."""
+    """An expression that is not decomposed further; as a variable, it sorts after all names."""
 
     expression: Any
-    """as pymbolic has it"""
+    """a pymbolic expression"""
 
     def __str__(self) -> str:
         return _text(self.expression)
@@ -78,27 +78,27 @@ Symbol = str | Opaque
 
 @dataclass(frozen=True, slots=True)
 class Affine(Generic[V]):
-    """A constant plus integer multiples of variables; equal sums have equal parts."""
+    """A constant plus integer multiples of variables, in canonical form: equal sums have equal fields."""
 
     terms: tuple[tuple[V, int], ...] = ()
-    """each variable with its factor, in order; no factor is zero"""
+    """sorted pairs of variable and nonzero factor"""
     constant: int = 0
-    """what is added to the multiples"""
+    """the constant term"""
 
-    # {{{ making
+    # {{{ construction
 
     @staticmethod
-    def of(expression: Any, passes: Mapping[str, Any] = NOTHING) -> "Affine[str] | None":
-        """Return *expression* as a sum of multiples where variables are in *passes*; None where it is none."""
+    def of(expression: Any, iterations: Mapping[str, Any] = NOTHING) -> "Affine[str] | None":
+        """Return *expression* as a sum, with loops replaced by their *iterations*; None if it is not affine."""
         terms: dict[str, int] = {}
-        if not _is_added(expression, 1, passes, terms):
+        if not _is_added(expression, 1, iterations, terms):
             return None
         constant = terms.pop("", 0)
         return Affine.total(terms, constant)
 
     @staticmethod
     def around(expression: Any) -> "Affine[Symbol]":
-        """Return *expression* as a sum of multiples of variables and of what in it is no such sum."""
+        """Return *expression* as a sum of multiples of variables and of its parts that are not affine."""
         if (known := Affine.of(expression)) is not None:
             return cast("Affine[Symbol]", known)
         if not isinstance(expression, prim.Sum):
@@ -108,7 +108,7 @@ class Affine(Generic[V]):
 
     @staticmethod
     def total(factors: Mapping[W, int], constant: int = 0) -> "Affine[W]":
-        """Return the sum of multiples by these *factors*, and of a *constant*."""
+        """Return the sum with these *factors* of variables and this *constant*."""
         terms = [term for term in factors.items() if term[1]]
         if len(terms) > 1:
             terms.sort()
@@ -116,25 +116,25 @@ class Affine(Generic[V]):
 
     @staticmethod
     def variable(variable: W, constant: int = 0) -> "Affine[W]":
-        """Return *variable* plus a *constant*."""
+        """Return *variable* plus *constant*."""
         return Affine(((variable, 1),), constant)
 
     # }}}
 
-    # {{{ reading
+    # {{{ properties
 
     @property
     def variables(self) -> frozenset[V]:
-        """Return the variables of all multiples."""
+        """Return the variables."""
         return frozenset(variable for variable, _ in self.terms)
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the names of all variables, and those inside variables that are no names."""
+        """Return the names in all variables, including names inside floors and opaque expressions."""
         return frozenset(name for variable, _ in self.terms for name in names_of_variable(variable))
 
     def factor(self, variable: V) -> int:
-        """Return what the sum grows by where *variable* grows by 1."""
+        """Return the factor of *variable*."""
         return next((factor for each, factor in self.terms if each == variable), 0)
 
     @property
@@ -152,11 +152,11 @@ class Affine(Generic[V]):
         return str(self.expression)
 
     def at(self, values: Mapping[Any, Any]) -> Any:
-        """Return the sum where variables have *values*: integers, or arrays that broadcast together."""
+        """Return the value of the sum at *values* of the variables: integers, or arrays that broadcast together."""
         return sum((factor * _value(variable, values) for variable, factor in self.terms), self.constant)
 
     def between(self, ranges: Mapping[V, range]) -> tuple[int, int]:
-        """Return the least and the largest value while each variable is anywhere in its range, none of them empty."""
+        """Return the minimum and maximum over the *ranges* of the variables, none of which is empty."""
         low = high = self.constant
         for variable, factor in self.terms:
             ends = ranges[variable]
@@ -183,7 +183,7 @@ class Affine(Generic[V]):
         return Affine(tuple((variable, factor * each) for variable, each in self.terms), factor * self.constant)
 
     def replaced(self: "Affine[Symbol]", values: "Mapping[str, Affine[Symbol]]") -> "Affine[Symbol]":
-        """Return the sum with *values* in place of some names."""
+        """Return the sum with names replaced by *values*."""
         factors: dict[Symbol, int] = {}
         constant, is_same = self.constant, True
         for variable, factor in self.terms:
@@ -198,7 +198,7 @@ class Affine(Generic[V]):
         return self if is_same else Affine.total(factors, constant)
 
     def divided(self, divisor: int) -> "Affine[V]":
-        """Return the exact quotient by *divisor*, which divides all multiples and the constant."""
+        """Return the quotient by *divisor*, which must divide all factors and the constant."""
         return Affine(tuple((variable, each // divisor) for variable, each in self.terms), self.constant // divisor)
 
     # }}}
@@ -209,7 +209,7 @@ class Affine(Generic[V]):
     def of_isl(function: isl.Aff, names: Sequence[tuple[Dimension, str]]) -> "tuple[Affine[Atom], int]":
         """Return *function* times the least number that makes all factors integers, and that number.
 
-        *names* are those of the dimensions that it may depend on; each division is a variable of its own.
+        *names* are the dimensions that it may depend on, with their names; each isl division becomes a variable.
         """
         times = function.get_denominator_val()
         factors: dict[Atom, int] = {}
@@ -224,7 +224,7 @@ class Affine(Generic[V]):
         return Affine.total(factors, constant).divided(divisor), times.to_python() // divisor
 
     def on(self, space: isl.LocalSpace, places: Mapping[Any, Dimension]) -> isl.Aff:
-        """Return the sum as isl has it on *space*, whose dimensions at *places* are the variables."""
+        """Return the sum as an isl function on *space*, in which *places* gives the dimension of each variable."""
         found: isl.Aff = isl.Aff.zero_on_domain(space).set_constant_val(isl.Val(self.constant))
         for variable, factor in self.terms:
             if isinstance(variable, Floor):
@@ -246,25 +246,25 @@ def _value(variable: Any, values: Mapping[Any, Any]) -> Any:
 
 
 def _replaced(variable: Opaque, values: Mapping[str, Affine[Symbol]]) -> Affine[Symbol] | None:
-    """Return what *variable* is with *values* in place of some names; None where it has none of these."""
+    """Return *variable* with names replaced by *values*; None if it contains none of these names."""
     own = tuple([(name, values[name]) for name in sorted(names_of_variable(variable)) if name in values])
     return Affine.around(substituted(variable.expression, own)) if own else None
 
 
 @lru_cache(maxsize=1 << 13)
 def substituted(expression: Any, values: tuple[tuple[str, Any], ...]) -> Any:
-    """Return *expression* with *values* in place of names, evaluated where nothing else is left in it."""
+    """Return *expression* with names replaced by *values*, evaluated if no names are left."""
     found: Any = substitute(expression, {name: expression_of(each) for name, each in values})
     return found if names_in_expression(found) else cast("Any", evaluate(found))
 
 
 def expression_of(value: Any) -> Any:
-    """Return *value* as pymbolic has it, if it is a sum of multiples; any other as it is."""
+    """Return *value* as a pymbolic expression if it is an affine sum; otherwise unchanged."""
     return cast("Affine[Any]", value).expression if isinstance(value, Affine) else value
 
 
 def names_of_variable(variable: Any) -> frozenset[str]:
-    """Return the names that the value of *variable* depends on."""
+    """Return the names on which the value of *variable* depends."""
     if isinstance(variable, str):
         return frozenset((variable,))
     if isinstance(variable, Floor):
@@ -274,37 +274,37 @@ def names_of_variable(variable: Any) -> frozenset[str]:
 
 @lru_cache(maxsize=1 << 14)
 def names_in_expression(expression: Any) -> frozenset[str]:
-    """Return the names that one of pymbolic's expressions depends on, those of functions included."""
+    """Return the names in a pymbolic expression, including names of functions."""
     return frozenset(map(str, DependencyMapper(composite_leaves=False)(expression)))
 
 
 @lru_cache(maxsize=1 << 14)
 def _text(expression: Any) -> str:
-    """Return *expression* as text, by which terms are sorted."""
+    """Return *expression* as text, the sort key of terms."""
     return str(expression)
 
 
-# {{{ from pymbolic
+# {{{ conversion from pymbolic
 
 
-def _is_added(expression: Any, factor: int, passes: Mapping[str, Any], terms: dict[str, int]) -> bool:
-    """Add *factor* times *expression* to *terms*, the constant under no name; return whether it is a sum of multiples.
+def _is_added(expression: Any, factor: int, iterations: Mapping[str, Any], terms: dict[str, int]) -> bool:
+    """Add *factor* times *expression* to *terms*, with the constant under ""; return whether it is affine.
 
-    What variables are in *passes* is in other terms.
+    Loops are replaced by their *iterations*.
     """
     if isinstance(expression, prim.Variable):
         name = expression.name
-        if name in passes:
-            return _is_added(passes[name], factor, NOTHING, terms)
+        if name in iterations:
+            return _is_added(iterations[name], factor, NOTHING, terms)
         terms[name] = terms.get(name, 0) + factor
         return True
     if isinstance(expression, int):
         terms[""] = terms.get("", 0) + factor * expression
         return True
     if isinstance(expression, prim.Product):
-        return _is_product_added(expression.children, factor, passes, terms)
+        return _is_product_added(expression.children, factor, iterations, terms)
     if isinstance(expression, prim.Sum):
-        return all(_is_added(child, factor, passes, terms) for child in expression.children)
+        return all(_is_added(child, factor, iterations, terms) for child in expression.children)
     if isinstance(expression, Affine):
         return _is_sum_added(cast("Affine[Symbol]", expression), factor, terms)
     match expression:
@@ -326,8 +326,10 @@ def _is_sum_added(known: Affine[Symbol], factor: int, terms: dict[str, int]) -> 
     return True
 
 
-def _is_product_added(factors: tuple[Any, ...], factor: int, passes: Mapping[str, Any], terms: dict[str, int]) -> bool:
-    """Do as :func:`_is_added` for a product: all but one of its *factors* are to be numbers."""
+def _is_product_added(
+    factors: tuple[Any, ...], factor: int, iterations: Mapping[str, Any], terms: dict[str, int]
+) -> bool:
+    """Do the same as :func:`_is_added` for a product, all but one of whose *factors* must be numbers."""
     others: list[Any] = []
     for each in factors:
         if isinstance(each, int):
@@ -335,8 +337,8 @@ def _is_product_added(factors: tuple[Any, ...], factor: int, passes: Mapping[str
         else:
             others.append(each)
     if len(others) == 1:
-        return _is_added(others[0], factor, passes, terms)
-    found = [Affine.of(each, passes) for each in others]
+        return _is_added(others[0], factor, iterations, terms)
+    found = [Affine.of(each, iterations) for each in others]
     sums = [each for each in found if each is None or each.terms]
     if len(sums) > 1 or None in sums:
         return False

@@ -1,16 +1,12 @@
-"""Closed forms of piecewise quasi-polynomials, and where one of them is larger than another.
+"""Closed forms of counts (piecewise quasi-polynomials as plain values): compilation, comparison, simplification.
 
-Piecewise quasi-polynomials as plain values: what is left of an isl polynomial once isl has done its work.
+A closed form is a polynomial on each of several pieces of the parameter space. Its variables are *atoms*: parameters,
+or floors of rational affine expressions.
 
-A closed form is a polynomial on each of several pieces of the parameter space. A variable of it is an *atom*: a
-parameter, or the floor of a rational affine expression.
-
-Piecewise polynomials compared, and with fewer pieces and conditions, wherever a kernel's assumptions hold.
-
-A piece is widened to where its polynomial has the right value anyhow. Of ``n^2/2 + n/2 if n >= 1``, zero elsewhere,
-the condition goes where n >= 0 is assumed: at n = 0 the polynomial is zero too. Agreement is decided exactly, value by
-value, where a parameter has but a few values; elsewhere a piece stays as it is. An answer that is yes is exact; no
-means that it is not known.
+Simplification and comparison hold where the kernel's assumptions hold. A piece is widened to points where its
+polynomial has the right value anyway. In ``n^2/2 + n/2 if n >= 1``, zero elsewhere, the condition is dropped if n >= 0
+is assumed, because the polynomial is zero at n = 0. Equality is tested exactly, value by value, if a parameter has only
+a few values; otherwise a piece stays unchanged. A positive answer is exact; a negative one means "not known".
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,23 +28,23 @@ class Constraint:
     """``expression == 0`` or ``expression >= 0``."""
 
     expression: Affine[Atom]
-    """what is compared with 0"""
+    """compared with 0"""
     is_equality: bool
-    """it is 0, not only at least 0"""
+    """whether it is == 0 rather than >= 0"""
 
 
 Conjunction = tuple[Constraint, ...]
-"""All hold; an empty one is always true."""
+"""constraints that all hold; always true if empty"""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A polynomial, and where it applies: wherever one of the conjunctions holds."""
+    """A polynomial, and the conditions under which it applies."""
 
     conditions: tuple[Conjunction, ...]
-    """it applies wherever one of these holds: all constraints of a conjunction"""
+    """disjunction of conjunctions: the polynomial applies where at least one holds"""
     polynomial: Polynomial[Atom]
-    """of the atoms"""
+    """polynomial in the atoms"""
 
     @property
     def is_unconditional(self) -> bool:
@@ -57,11 +53,11 @@ class Piece:
 
 
 ClosedForm = tuple[Piece, ...]
-"""Pieces that agree where several apply; zero where none does."""
+"""pieces, with equal values where several apply; zero where none applies"""
 
 
 def atoms(forms: Iterable[ClosedForm]) -> tuple[Atom, ...]:
-    """Return every atom in *forms*, each once, those inside a floor before the floor."""
+    """Return the distinct atoms in *forms*; atoms inside a floor precede the floor."""
     found: dict[Atom, None] = {}
     for piece in (piece for form in forms for piece in form):
         for constraint in (constraint for conjunction in piece.conditions for constraint in conjunction):
@@ -87,9 +83,9 @@ def parameters(forms: Iterable[ClosedForm]) -> frozenset[str]:
     return frozenset(atom for atom in atoms(forms) if isinstance(atom, str))
 
 
-# {{{ the source text of Python functions, on exact integers or on NumPy arrays
+# {{{ generated Python functions, on exact integers or on NumPy arrays
 #
-# All forms of one function share their powers, floors and conditions: each is written once.
+# All forms of one function share powers, floors and conditions, so each of these is computed once.
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +93,13 @@ class Total:
     """Σ multiplicity · form / denominator, rounded to the nearest integer."""
 
     terms: tuple[tuple[int, int], ...]
-    """for each form that takes part, its index and its multiplicity"""
+    """index and multiplicity of each form in the sum"""
     denominator: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Least:
-    """The lesser of two totals."""
+    """The minimum of two totals."""
 
     left: Total
     right: Total
@@ -114,36 +110,36 @@ Output = Total | Least
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How Python source says what differs between integers and arrays: operators, and templates of their operands."""
+    """Operators and templates that differ between Python code for integers and for arrays."""
 
     conjunction: str
     disjunction: str
     choice: str
-    """of a condition, a value and what it is otherwise"""
+    """of a condition, the value if it holds, and the value otherwise"""
     least: str
 
 
 SCALAR = Dialect(" and ", " or ", choice="({1} if {0} else {2})", least="({0} if {0} < {1} else {1})")
-"""exact integers"""
+"""for exact integers"""
 VECTOR = Dialect(" & ", " | ", choice="where({0}, {1}, {2})", least="minimum({0}, {1})")
-"""NumPy arrays"""
+"""for NumPy arrays"""
 
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """What a function is to compute, and of what."""
+    """Inputs and outputs of a generated function."""
 
     parameters: tuple[str, ...]
     forms: tuple[ClosedForm, ...]
     outputs: tuple[Output, ...]
     assumptions: ClosedForm
-    """1 where the parameters are admissible, 0 elsewhere"""
+    """1 where the parameters satisfy the assumptions, 0 elsewhere"""
 
 
 def compiled_form(task: Compilation, dialect: Dialect) -> Callable[..., Any]:
-    """Return a function of the parameters: whether they are admissible, and a tuple of the outputs."""
+    """Return a function of the parameters that returns whether they satisfy the assumptions, and a tuple of outputs."""
     names: dict[str, Any] = {"where": np.where, "minimum": np.minimum}
-    # The source is generated from numbers alone; the parameters are renamed.
+    # The source contains only numbers and generated names, since parameters are renamed.
     exec(compile("\n".join(_source(task, dialect)), "<loopyperf closed forms>", "exec"), names)
     return names["evaluate"]
 
@@ -159,11 +155,11 @@ def _source(task: Compilation, dialect: Dialect) -> Iterator[str]:
 
 
 LONGEST_CHAIN = 100
-"""operands of one expression: a few thousand are more than Python's compiler can nest"""
+"""maximum number of operands of one expression; Python's compiler cannot nest a few thousand"""
 
 
 class _Writer:
-    """Writes each shared subexpression once, as an assignment."""
+    """Writes the source of a function, with one assignment for each shared subexpression."""
 
     def __init__(self, dialect: Dialect, parameters: Sequence[str]) -> None:
         self.dialect = dialect
@@ -182,7 +178,7 @@ class _Writer:
         return self.shared(atom, _divided(self.affine(atom.numerator), atom.denominator))
 
     def chain(self, operator: str, operands: Sequence[str]) -> str:
-        """Return *operands* joined, long chains in parts."""
+        """Return *operands* joined by *operator*, with long chains split into parts."""
         while len(operands) > LONGEST_CHAIN:
             parts = [operands[i : i + LONGEST_CHAIN] for i in range(0, len(operands), LONGEST_CHAIN)]
             operands = [self.shared((operator, *part), operator.join(part)) for part in parts]
@@ -237,12 +233,12 @@ class _Writer:
 
 
 def _rounded(numerator: str, denominator: int) -> str:
-    """Return the nearest integer: of a count, which divides, the quotient; of a typical one, what it rounds to."""
+    """Return code for the quotient rounded to the nearest integer; exact for counts, needed for typical values."""
     return _divided(f"{numerator} + {denominator // 2}" if denominator > 1 else numerator, denominator)
 
 
 def _divided(numerator: str, denominator: int) -> str:
-    """Return floor division; by a power of two it is a shift, which NumPy does ten times faster."""
+    """Return code for floor division, with a shift for powers of two, which is ten times faster in NumPy."""
     if denominator & (denominator - 1) == 0:
         shift = denominator.bit_length() - 1
         return f"({numerator}) >> {shift}" if shift else numerator
@@ -260,17 +256,17 @@ SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 
 FEW = 64
-"""sizes that are compared one by one"""
+"""maximum number of values of a parameter that are tested one by one"""
 
 PlainPiece = tuple[isl.Set, Polynomial[Atom]]
-"""where it applies, of the parameters; what applies there"""
+"""the set of parameters where the piece applies, and its polynomial"""
 
 
-# {{{ zero
+# {{{ comparison with zero
 
 
 def vanishes(polynomial: Polynomial[Atom], region: isl.Set, few: int = FEW) -> bool:
-    """Return whether *polynomial* is known to be zero on *region*: there for a *few* values of parameters at most."""
+    """Return whether *polynomial* is known to be zero on *region*; parameters may have at most *few* values there."""
     return not polynomial.terms or all(
         _vanishes_where(polynomial, basic, few) for basic in region.get_basic_sets() if not basic.is_empty()
     )
@@ -288,7 +284,7 @@ def _vanishes_where(polynomial: Polynomial[Atom], basic: isl.BasicSet, few: int)
 
 
 def _at(polynomial: Polynomial[Atom], name: str, value: int) -> Polynomial[Atom]:
-    """Return *polynomial* where the parameter *name* is *value*."""
+    """Return *polynomial* with the parameter *name* set to *value*."""
     moving = (atom for atom in polynomial.variables if name in names_of_variable(atom))
     return polynomial.replaced({atom: Polynomial.of_affine(_atom_at(atom, name, value)) for atom in moving})
 
@@ -305,7 +301,7 @@ def _atom_at(atom: Atom, name: str, value: int) -> Affine[Atom]:
 
 
 def _extremes(region: isl.Set, place: int) -> tuple[int | None, int | None]:
-    """Return the least and the greatest value of a parameter on *region*, None where there is none."""
+    """Return the minimum and maximum of a parameter on *region*, None where unbounded."""
     as_set = region.move_dims(SET, 0, PARAM, place, 1)
     least, most = as_set.dim_min_val(0), as_set.dim_max_val(0)
     return (least.to_python() if least.is_int() else None), (most.to_python() if most.is_int() else None)
@@ -314,11 +310,11 @@ def _extremes(region: isl.Set, place: int) -> tuple[int | None, int | None]:
 # }}}
 
 
-# {{{ order
+# {{{ comparison of two counts
 
 
 def is_at_most(left: Sequence[PlainPiece], right: Sequence[PlainPiece], context: isl.Set) -> bool:
-    """Return whether *left* is known to be at most *right* on *context*; both are zero or more, on disjoint pieces."""
+    """Return whether *left* is known to be at most *right* on *context*; both have disjoint, nonnegative pieces."""
     return all(_is_below(polynomial, domain & context, right) for domain, polynomial in left)
 
 
@@ -331,7 +327,7 @@ def _is_below(polynomial: Polynomial[Atom], region: isl.Set, pieces: Sequence[Pl
 
 
 def _is_multiple(polynomial: Polynomial[Atom], other: Polynomial[Atom]) -> bool:
-    """Return whether *polynomial* is one time *other* or more."""
+    """Return whether *polynomial* is *other* times a factor >= 1."""
     values, others = dict(polynomial.terms), dict(other.terms)
     if values.keys() != others.keys():
         return False
@@ -340,9 +336,9 @@ def _is_multiple(polynomial: Polynomial[Atom], other: Polynomial[Atom]) -> bool:
 
 
 def _is_nonnegative(polynomial: Polynomial[Atom], region: isl.Set) -> bool:
-    """Return whether *polynomial* is known to be zero or more on *region*.
+    """Return whether *polynomial* is known to be >= 0 on *region*.
 
-    It is if, with each parameter written as its least value plus what is over, all coefficients are.
+    The test: with each parameter written as its minimum plus a nonnegative remainder, all coefficients are >= 0.
     """
     if region.is_empty():
         return True
@@ -354,7 +350,7 @@ def _is_nonnegative(polynomial: Polynomial[Atom], region: isl.Set) -> bool:
 
 
 def _is_nonnegative_atom(atom: Atom, least: Mapping[str, int]) -> bool:
-    """Return whether *atom* is: what a parameter is over its least value, or a floor."""
+    """Return whether *atom* is nonnegative: the remainder of a parameter over its minimum, or a floor of such."""
     if isinstance(atom, str):
         return atom in least
     bounds = [
@@ -368,17 +364,17 @@ def _is_nonnegative_atom(atom: Atom, least: Mapping[str, int]) -> bool:
 # }}}
 
 
-# {{{ fewer pieces and conditions, of the same value
+# {{{ simplification
 
 
 DIV = isl.dim_type.div
 
 READABLE = 12
-"""pieces; formulas of more are left as they are, as nobody reads them"""
+"""maximum number of pieces that are simplified; longer formulas are unreadable anyway"""
 
 
 def simplified_pieces(pieces: Sequence[PlainPiece], context: isl.Set) -> list[PlainPiece]:
-    """Return the function of the disjoint *pieces*, zero elsewhere, on *context*; pieces that overlap agree there."""
+    """Return equivalent pieces on *context* for disjoint *pieces*, zero elsewhere; overlapping results agree."""
     if len(pieces) > READABLE:
         return list(pieces)
     assumed = ((domain & context, polynomial) for domain, polynomial in pieces)
@@ -391,7 +387,7 @@ def simplified_pieces(pieces: Sequence[PlainPiece], context: isl.Set) -> list[Pl
 
 
 def _without_absorbed(pieces: Sequence[PlainPiece]) -> list[PlainPiece]:
-    """Return *pieces*, those of which another has the value everywhere made part of it."""
+    """Return *pieces*, with each piece merged into another one that has the same value on it."""
     rest = list(pieces)
     for piece in pieces:
         absorbed = [other for other in rest if other is not piece and _agree(piece, other)] if piece in rest else []
@@ -407,7 +403,7 @@ def _agree(piece: PlainPiece, other: PlainPiece) -> bool:
 
 
 def _needed(pieces: Sequence[PlainPiece]) -> list[PlainPiece]:
-    """Return *pieces* without those that apply only where others do."""
+    """Return *pieces* without those covered by others."""
     kept = list(pieces)
     for piece in pieces:
         others = [domain for domain, polynomial in kept if polynomial != piece[1]]
@@ -423,7 +419,7 @@ def _needed(pieces: Sequence[PlainPiece]) -> list[PlainPiece]:
 
 
 def _widened(piece: PlainPiece, pieces: Sequence[PlainPiece], context: isl.Set) -> isl.Set:
-    """Return where *piece* applies, without the conditions that make no difference on *context*."""
+    """Return the domain of *piece* without conditions that make no difference on *context*."""
     widened, polynomial = piece
     for basic in widened.gist(context).get_basic_sets():
         kept = list(basic.get_constraints())
@@ -445,7 +441,7 @@ def _involves_floors(constraint: isl.Constraint) -> bool:
 
 
 def _is_value_on(region: isl.Set, polynomial: Polynomial[Atom], pieces: Sequence[PlainPiece]) -> bool:
-    """Return whether *polynomial* is known to be what *pieces* are on *region*."""
+    """Return whether *polynomial* is known to equal *pieces* on *region*."""
     for domain, other in pieces:
         if not vanishes(polynomial - other, region & domain):
             return False

@@ -1,8 +1,6 @@
-"""Formulas of quasi-polynomials, compiled to Python and evaluated at numbers and arrays of sizes.
+"""Closed forms as text, LaTeX and compiled functions of sizes: exact on integers, vectorized on arrays.
 
-Closed forms evaluated together: exact on integers, vectorised on arrays.
-
-Evaluating the properties of a kernel costs a few microseconds at one size and a few nanoseconds a size in a batch.
+Evaluating the properties of a kernel takes a few microseconds at one size, and a few nanoseconds per size in a batch.
 """
 
 from collections import Counter
@@ -43,7 +41,7 @@ def text(form: ClosedForm) -> str:
 
 
 def latex(form: ClosedForm) -> str:
-    """Return *form* as LaTeX without delimiters; several pieces become a ``cases`` environment."""
+    """Return *form* as LaTeX without delimiters, with a ``cases`` environment for several pieces."""
     if len(form) == 1 and form[0].is_unconditional:
         return _polynomial(form[0].polynomial, LATEX)
     rows = [f"{_polynomial(piece.polynomial, LATEX)} & {_conditions(piece, LATEX)}" for piece in form]
@@ -52,7 +50,7 @@ def latex(form: ClosedForm) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Notation:
-    """How formulas are written: operators, and templates of what is made of parts."""
+    """Operators and templates of a notation for formulas."""
 
     times: str
     at_least: str
@@ -61,13 +59,13 @@ class _Notation:
     conjunction: str
     disjunction: str
     word: str
-    """a parameter whose name has several letters"""
+    """a parameter with a name of several letters"""
     underscore: str
     floor: str
     power: str
     fraction: str
     numerator: str
-    """a numerator that is a sum"""
+    """a sum in a numerator"""
     parentheses: str
     modulo: str
 
@@ -133,11 +131,11 @@ def _equality(expression: Affine[Atom], notation: _Notation) -> str:
 
 
 Bound = tuple[Affine[Atom], int | None, int | None]
-"""an expression without a constant; what it is at least and at most"""
+"""an expression without constant, its minimum and its maximum"""
 
 
 def _bounds(expressions: Iterable[Affine[Atom]]) -> list[Bound]:
-    """Return what *expressions*, which are zero or more, say of sums of atoms."""
+    """Return the bounds on sums of atoms that follow from *expressions* >= 0."""
     bounds: dict[Affine[Atom], tuple[int | None, int | None]] = {}
     for expression in expressions:
         variables = Affine(expression.terms)
@@ -159,14 +157,14 @@ def _between(variables: Affine[Atom], least: int | None, most: int | None, notat
 
 
 def _at_least(expression: Affine[Atom], notation: _Notation) -> str:
-    """Return ``expression >= 0`` without minus signs; between integers, ``n >= m + 1`` is ``n > m``."""
+    """Return ``expression >= 0`` without minus signs; ``n >= m + 1`` becomes ``n > m``."""
     if expression.constant == -1 and any(value < 0 for _, value in expression.terms):
         return f" {notation.above} ".join(_sides(Affine(expression.terms), notation))
     return f" {notation.at_least} ".join(_sides(expression, notation))
 
 
 def _sides(expression: Affine[Atom], notation: _Notation) -> tuple[str, str]:
-    """Return what the positive terms of *expression* are compared with, if any are: both sides."""
+    """Return the sides of comparing *expression* with 0: its positive terms, and the negated rest."""
     if expression.terms and all(value < 0 for _, value in expression.terms):
         return _sides(expression * -1, notation)
     left = tuple((atom, value) for atom, value in expression.terms if value > 0)
@@ -180,7 +178,7 @@ def _as_modulo(expression: Affine[Atom]) -> tuple[str, int, int] | None:
     match (expression * sign).terms:
         case ((str() as name, 1), (Floor() as floor, modulus)):
             residue = -expression.constant * sign
-            # With n + c in the floor, the equality says that n + c leaves the remainder c + r, if that is one.
+            # With n + c in the floor, the equality means (n + c) mod d = c + r, if that is a valid remainder.
             possible = 0 <= residue + floor.numerator.constant < floor.denominator
             if floor.numerator.terms == ((name, 1),) and floor.denominator == -modulus and possible:
                 return name, floor.denominator, residue % floor.denominator
@@ -196,7 +194,7 @@ def _as_modulo(expression: Affine[Atom]) -> tuple[str, int, int] | None:
 
 
 def _polynomial(polynomial: Polynomial[Atom], notation: _Notation) -> str:
-    """Return Σ coefficient·monomial, a common factor of the coefficients in front if that is shorter."""
+    """Return Σ coefficient·monomial, with a common factor of the coefficients in front if that is shorter."""
     terms = sorted(polynomial.terms, key=_reading_order)
     common = Fraction(gcd(*(value.numerator for _, value in terms)), lcm(*(value.denominator for _, value in terms)))
     is_shorter = len(_factored(terms, common, PLAIN)) < len(_expanded(terms, PLAIN))
@@ -204,7 +202,7 @@ def _polynomial(polynomial: Polynomial[Atom], notation: _Notation) -> str:
 
 
 def _reading_order(term: Term[Atom]) -> tuple[Any, ...]:
-    """Order terms for reading: high powers first, of equal ones the positive first."""
+    """Return the sort key of a term: high powers first, then positive coefficients."""
     monomial, value = term
     return -len(monomial), value < 0, [*Counter(monomial).items()]
 
@@ -257,35 +255,35 @@ def _affine(expression: Affine[Atom], notation: _Notation) -> str:
 
 
 IntegerArray = NDArray[Any]
-"""int64, or object where an exact value needs more than 63 bits"""
+"""int64, or object if exact values need more than 63 bits"""
 
 CHUNK = 8192
-"""sizes evaluated at once, so that intermediate arrays stay in cache"""
+"""number of sizes evaluated at once, so that intermediate arrays fit in the cache"""
 
 INT64_SAFE = 2**62
 
 
 class Assumptions(Protocol):
-    """What a kernel assumes of its sizes."""
+    """A kernel's assumptions about its sizes."""
 
     @property
     def parameters(self) -> frozenset[str]:
-        """Return the names of all sizes that the kernel takes."""
+        """Return the names of all sizes of the kernel."""
         ...
 
     def on(self, parameters: Collection[str]) -> ClosedForm:
-        """Return a closed form that is 1 where the assumptions admit *parameters*, whatever the others, else 0."""
+        """Return a closed form: 1 where the assumptions hold for *parameters* and some values of others, else 0."""
         ...
 
 
 class Evaluator:
     """Several closed forms, and sums and minima of them, as one function of the sizes.
 
-    The sizes of :attr:`parameters` are needed. Others that the kernel takes may be given too, and are checked.
+    The sizes in :attr:`parameters` are required. Other sizes of the kernel may be given, and are checked.
     """
 
     def __init__(self, forms: Sequence[ClosedForm], outputs: Sequence[Output], assumptions: Assumptions) -> None:
-        """Evaluate *outputs* made of *forms*, refusing sizes that *assumptions* do not admit."""
+        """Compile *outputs* of *forms*; sizes that violate *assumptions* raise an error."""
         self.forms = tuple(forms)
         self.outputs = tuple(outputs)
         self.assumptions = assumptions
@@ -301,14 +299,14 @@ class Evaluator:
         return self._function(frozenset(sizes)).at_arrays(sizes)
 
     def weighted(self, weights: Sequence[float | None], sizes: Mapping[str, int | IntegerArray]) -> NDArray[np.float64]:
-        """Return Σ weight · output at arrays of sizes, added in their order; outputs without a weight are left out.
+        """Return Σ weight · output at arrays of sizes, added in order; outputs with weight None are skipped.
 
-        Raises :class:`ParameterError`.
+        Raises :class:`ParameterError` for invalid sizes.
         """
         return self._function(frozenset(sizes)).weighted(weights, sizes)
 
     def _function(self, names: frozenset[str]) -> "_Function":
-        """Return the function of exactly *names*."""
+        """Return the function with exactly the arguments *names*."""
         if names not in self._functions:
             self._check(names)
             parameters = tuple(sorted(names))
@@ -321,22 +319,20 @@ class Evaluator:
         if missing:
             needed = ", ".join(self.parameters)
             raise missing_sizes(missing, f"; the sizes needed are: {needed}")
-        strangers = sorted(names - self.assumptions.parameters)
-        if strangers:
+        unknown = sorted(names - self.assumptions.parameters)
+        if unknown:
             known = ", ".join(sorted(self.assumptions.parameters)) or "none"
-            raise ParameterError(
-                f"superfluous size {', '.join(strangers)}; the sizes that the kernel takes are: {known}"
-            )
+            raise ParameterError(f"superfluous size {', '.join(unknown)}; the sizes that the kernel takes are: {known}")
 
 
 class _Function:
-    """Closed forms as a function of given sizes, compiled when first used."""
+    """Closed forms as a function of the given sizes, compiled on first use."""
 
     def __init__(self, source: Compilation) -> None:
         self.source = source
 
     def __getstate__(self) -> dict[str, Compilation]:
-        """Leave out what is compiled, which no pickle holds."""
+        """Omit compiled functions, which cannot be pickled."""
         return {"source": self.source}
 
     @cached_property
@@ -375,7 +371,7 @@ class _Function:
     def _chunks(
         self, sizes: Mapping[str, int | IntegerArray]
     ) -> tuple[tuple[int, ...], Any, Iterator[tuple[slice, tuple[Any, ...]]]]:
-        """Return the shape of *sizes*, the type of numbers, and the values of all outputs at some of them each."""
+        """Return the broadcast shape of *sizes*, the integer type, and an iterator over chunks of output values."""
         arrays = broadcast({name: sizes[name] for name in self.source.parameters})
         shape = arrays[0].shape if arrays else ()
         dtype = self._dtype(arrays)
@@ -392,7 +388,7 @@ class _Function:
         return values
 
     def _dtype(self, arrays: Sequence[IntegerArray]) -> Any:
-        """Return int64 where no intermediate value can overflow, else object (exact Python integers)."""
+        """Return int64 if no intermediate value can overflow, else object (exact Python integers)."""
         largest = {
             name: max(abs(int(array.max())), abs(int(array.min()))) if array.size else 0
             for name, array in zip(self.source.parameters, arrays, strict=True)
@@ -408,19 +404,19 @@ class _Function:
 
 
 def missing_sizes(names: Sequence[str], why: str) -> ParameterError:
-    """Return the error that the sizes *names* are not stated, and *why* they are needed: each is a keyword."""
+    """Return the error for missing sizes *names*; *why* explains that they are needed."""
     return ParameterError(f"missing size {', '.join(names)}{why}; give {', '.join(f'{name}=...' for name in names)}")
 
 
 def not_admitted(sizes: Mapping[str, int], assumptions: ClosedForm) -> ParameterError:
-    """Return the error that a kernel's *assumptions* do not admit *sizes*."""
+    """Return the error for *sizes* that violate a kernel's *assumptions*."""
     given = ", ".join(f"{name}={number_in_words(int(value))}" for name, value in sizes.items())
     assumed = text(assumptions).removeprefix("1 if ")
-    return ParameterError(f"{given} is outside what the kernel assumes: {assumed}")
+    return ParameterError(f"{given} violates the kernel's assumptions: {assumed}")
 
 
 def integer_size(name: str, value: Any) -> int:
-    """Return the size *name* as a plain integer; raises :class:`ParameterError` for what is none."""
+    """Return the size *name* as a Python integer; raises :class:`ParameterError` if it is not an integer."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, np.integer):
@@ -429,7 +425,7 @@ def integer_size(name: str, value: Any) -> int:
 
 
 def integer_array(name: str, value: object) -> IntegerArray:
-    """Return the sizes *name* as an array of integers; raises :class:`ParameterError` for what is none."""
+    """Return the sizes *name* as an array of integers; raises :class:`ParameterError` if they are not integers."""
     if isinstance(value, np.ma.MaskedArray):
         raise ParameterError(f"sizes {name} must be integers, received a masked array; pass its .compressed()")
     array = np.asarray(value)
@@ -441,7 +437,7 @@ def integer_array(name: str, value: object) -> IntegerArray:
 
 
 def broadcast(sizes: Mapping[str, int | IntegerArray]) -> tuple[IntegerArray, ...]:
-    """Return *sizes* as integer arrays of one shape; raises :class:`ParameterError` if they are not, or have none."""
+    """Return *sizes* as integer arrays of one shape; raises :class:`ParameterError` if that is impossible."""
     arrays = {name: integer_array(name, size) for name, size in sizes.items()}
     try:
         return tuple(np.broadcast_arrays(*arrays.values()))
@@ -457,7 +453,7 @@ def broadcast(sizes: Mapping[str, int | IntegerArray]) -> tuple[IntegerArray, ..
 
 
 def largest_intermediate(forms: Sequence[ClosedForm], largest: Mapping[str, int]) -> int:
-    """Return a bound of every integer that evaluation meets when parameters are at most *largest* in magnitude."""
+    """Return a bound on all intermediate integers if the magnitudes of parameters are at most *largest*."""
     bounds: dict[Atom, int] = {**largest}
     reached = max(largest.values(), default=0)
     for atom in cf.atoms(forms):

@@ -1,4 +1,4 @@
-"""Expressions of the passes of loops: their values, the same in terms of others, and how often conditions hold."""
+"""Expressions of loop iterations: values, substitution, and the number of iterations in which a condition holds."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,54 +16,54 @@ from loopyperf.polyhedral.polynomial import Polynomial
 from loopyperf.polyhedral.ranges import Box, mentions, truth
 
 WALKED = 8
-"""passes of an innermost loop that are looked at one by one"""
+"""maximum number of iterations of an innermost loop that are tested one by one"""
 
 _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
-"""as pymbolic writes them"""
+"""pymbolic's operators"""
 
 IterationRanges = Mapping[str, int]
-"""loop -> number of the pass that it is in"""
+"""loop -> number of its current iteration"""
 Trips = Sequence[tuple[str, Any]]
-"""loops, the outermost first, each with its number of passes, which may depend on the passes of those around it"""
+"""loops, outermost first, with trip counts, which may depend on the iterations of outer loops"""
 
 
 # {{{ values
 
 
-def valued(expression: Any, passes: IterationRanges) -> int:
-    """Return the integer that *expression* is in these *passes*."""
+def valued(expression: Any, iterations: IterationRanges) -> int:
+    """Return the integer value of *expression* in the given iterations."""
     if isinstance(expression, int):
         return expression
     if isinstance(expression, prim.Variable):
-        return passes[expression.name]
-    return int(_in_iterations(expression, passes))
+        return iterations[expression.name]
+    return int(_in_iterations(expression, iterations))
 
 
-def holds(condition: Any, passes: IterationRanges) -> bool:
-    """Return whether *condition*, None for one that always does, holds in these *passes*."""
-    return test_of(condition)(passes)
+def holds(condition: Any, iterations: IterationRanges) -> bool:
+    """Return whether *condition* holds in the given iterations; None always holds."""
+    return test_of(condition)(iterations)
 
 
 def test_of(condition: Any) -> Callable[[IterationRanges], bool]:
-    """Return the function that tells whether *condition* holds in some passes, as :func:`holds` does."""
+    """Return a function of the current iterations that tells whether *condition* holds, as :func:`holds` does."""
     if not isinstance(condition, prim.ExpressionNode):
         always = condition is None or bool(condition)
         return lambda _: always
     names, function = _compiled(condition)
-    return lambda passes: bool(function(*[passes[name] for name in names]))
+    return lambda iterations: bool(function(*[iterations[name] for name in names]))
 
 
-def _in_iterations(expression: prim.ExpressionNode, passes: IterationRanges) -> Any:
+def _in_iterations(expression: prim.ExpressionNode, iterations: IterationRanges) -> Any:
     names, function = _compiled(expression)
-    return function(*[passes[name] for name in names])
+    return function(*[iterations[name] for name in names])
 
 
 @lru_cache(maxsize=1 << 14)
 def _compiled(expression: prim.ExpressionNode) -> tuple[Sequence[str], Callable[..., Any]]:
-    """Return *expression* as a function of the passes of some loops, and their names: many passes ask for its value."""
+    """Return the names in *expression*, and a compiled function of them; compiled because of many evaluations."""
     names = sorted(names_of([expression]))
-    # Loops may be called as Python's keywords are.
-    arguments = [f"pass_{number}" for number in range(len(names))]
+    # Names of loops may be Python keywords.
+    arguments = [f"iteration_{number}" for number in range(len(names))]
     renamed = substitute(expression, {name: prim.Variable(each) for name, each in zip(names, arguments, strict=True)})
     return names, cast("Any", pymbolic.compile(renamed, arguments))
 
@@ -71,11 +71,11 @@ def _compiled(expression: prim.ExpressionNode) -> tuple[Sequence[str], Callable[
 # }}}
 
 
-# {{{ in terms of others
+# {{{ substitution
 
 
 def names_of(expressions: Sequence[Any]) -> set[str]:
-    """Return the names of what *expressions* depend on; some may be sums of multiples."""
+    """Return the names on which *expressions* depend; they may be affine sums or polynomials."""
     found: set[str] = set()
     for each in expressions:
         if isinstance(each, Affine):
@@ -88,48 +88,49 @@ def names_of(expressions: Sequence[Any]) -> set[str]:
     return found
 
 
-def in_terms_of_all(expressions: Iterable[Any], passes: Mapping[str, Any]) -> list[Any]:
-    """Return each of *expressions* where loops are in *passes*, as :func:`in_terms_of` does."""
-    return [None if each is None else in_terms_of(each, passes) for each in expressions]
+def in_terms_of_all(expressions: Iterable[Any], iterations: Mapping[str, Any]) -> list[Any]:
+    """Return :func:`in_terms_of` of each of *expressions*; None stays None."""
+    return [None if each is None else in_terms_of(each, iterations) for each in expressions]
 
 
-def in_terms_of(expression: Any, passes: Mapping[str, Any]) -> Any:
-    """Return *expression* where loops are in *passes*, evaluated where nothing else is in it.
+def in_terms_of(expression: Any, iterations: Mapping[str, Any]) -> Any:
+    """Return *expression* with loops replaced by their *iterations*, evaluated if nothing else is in it.
 
-    It is one of pymbolic's, or a sum of multiples or of products; anything else is returned as it is. *passes* are
-    numbers, expressions, or sums of multiples; for a sum of multiples, these alone. Sums are written in one way.
+    *expression* is a pymbolic expression, an affine sum or a polynomial; anything else is returned unchanged. The
+    iterations are numbers, expressions or affine sums; if *expression* is an affine sum, they must be affine sums. The
+    result is in canonical form.
     """
     if isinstance(expression, Affine):
-        return cast("Affine[Symbol]", expression).replaced(passes)
+        return cast("Affine[Symbol]", expression).replaced(iterations)
     if isinstance(expression, Polynomial):
-        return cast("Polynomial[Symbol]", expression).in_terms_of(passes)
+        return cast("Polynomial[Symbol]", expression).in_terms_of(iterations)
     if not isinstance(expression, prim.ExpressionNode):
         return expression
     if isinstance(expression, prim.Variable):
-        return expression_of(passes.get(expression.name, expression))
+        return expression_of(iterations.get(expression.name, expression))
     names = names_in_expression(expression)
-    own = tuple([(name, passes[name]) for name in sorted(names) if name in passes])
+    own = tuple([(name, iterations[name]) for name in sorted(names) if name in iterations])
     return _node_in_terms_of(expression, own)
 
 
 @lru_cache(maxsize=1 << 13)
 def _node_in_terms_of(expression: prim.ExpressionNode, own: tuple[tuple[str, Any], ...]) -> Any:
-    """Return *expression* where its *own* names are passes; copies of a loop ask for the same again and again."""
-    passes = dict(own)
-    if (known := Affine.of(expression, passes)) is not None:
+    """Return *expression* with the names in *own* replaced; cached, since copies of a loop repeat it."""
+    iterations = dict(own)
+    if (known := Affine.of(expression, iterations)) is not None:
         return known.expression
     if isinstance(expression, prim.Comparison):
-        left, right = in_terms_of(expression.left, passes), in_terms_of(expression.right, passes)
+        left, right = in_terms_of(expression.left, iterations), in_terms_of(expression.right, iterations)
         if isinstance(left, int) and isinstance(right, int):
             return _COMPARISONS[expression.operator](left, right)
         return prim.Comparison(left, expression.operator, right)
     if isinstance(expression, prim.LogicalAnd):
-        return _all(in_terms_of(each, passes) for each in expression.children)
+        return _all(in_terms_of(each, iterations) for each in expression.children)
     return substituted(expression, own)
 
 
 def _all(tests: Iterable[Any]) -> Any:
-    """Return on what condition all *tests* hold: whether they do, where none is left that depends on anything."""
+    """Return the conjunction of *tests*, simplified; True or False if no test depends on anything."""
     left: list[Any] = []
     for test in tests:
         if test is False:
@@ -141,14 +142,14 @@ def _all(tests: Iterable[Any]) -> Any:
 # }}}
 
 
-# {{{ how often conditions hold
+# {{{ how often a condition holds
 
 
 def times_held(condition: Any, loops: Trips) -> int:
-    """Return in how many passes of *loops* *condition* holds.
+    """Return the number of iterations of *loops* in which *condition* holds.
 
-    The passes of a loop are halved until it is certain for a part of them which tests of the condition hold in it.
-    Parts in which the same tests are left are taken together, so that tests of different loops are multiplied.
+    The range of a loop is halved until each test of the condition is decided for a part of it. Parts with the same
+    undecided tests are merged, so that tests of different loops multiply.
     """
     if condition is None and all(isinstance(times, int) for _, times in loops):
         return prod(max(times, 0) for _, times in loops)
@@ -160,26 +161,26 @@ def _times_held(condition: Any, loops: Trips) -> int:
     return _runs(condition, loops, {})
 
 
-def _runs(condition: Any, loops: Trips, passes: IterationRanges) -> int:
-    """Return in how many passes of *loops* what is left of a *condition* holds, *passes* being those around them."""
+def _runs(condition: Any, loops: Trips, iterations: IterationRanges) -> int:
+    """Return the number of iterations of *loops* in which *condition* holds, inside *iterations* of the outer loops."""
     if not loops:
         return int(holds(condition, {}))
     ((outer, times), *inner) = loops
-    trips = valued(times, passes)
+    trips = valued(times, iterations)
     if outer in names_of([each for _, each in inner]):
         each = ({outer: number} for number in range(trips))
-        return sum(_runs(in_terms_of(condition, one), inner, {**passes, **one}) for one in each)
+        return sum(_runs(in_terms_of(condition, one), inner, {**iterations, **one}) for one in each)
     box = {name: (0, each - 1 if isinstance(each, int) else inf) for name, each in inner}
     rests = Counter[Any]()
     for rest, number in _rests(condition, outer, range(trips), box):
         rests[rest] += number
-    return sum(number * _runs(rest, inner, passes) for rest, number in rests.items())
+    return sum(number * _runs(rest, inner, iterations) for rest, number in rests.items())
 
 
 def _rests(condition: Any, name: str, part: range, box: Box) -> Iterator[tuple[Any, int]]:
-    """Yield what is left of *condition* in *part* of the passes of a loop, each with the number of passes.
+    """Yield the undecided rest of *condition* in parts of the iterations *part*, with the number of iterations of each.
 
-    The loops inside are in *box*. Where the condition does not hold, nothing is left.
+    *box* contains the inner loops. Parts in which the condition is false are omitted.
     """
     if not part:
         return
@@ -198,7 +199,7 @@ def _rests(condition: Any, name: str, part: range, box: Box) -> Iterator[tuple[A
 
 
 def _undecided(condition: Any, box: Box) -> Any:
-    """Return what of *condition* is not certain in *box*; True or False where all of it is."""
+    """Return the part of *condition* that is not decided in *box*; True or False if all of it is decided."""
     known = truth(condition)(box)
     if known is not None:
         return known

@@ -1,7 +1,7 @@
-"""Sets and maps of integer points as plain numbers, which are equal, hashed and pickled by value.
+"""Sets and maps of integer points as plain numbers: compared, hashed and pickled by value.
 
-A value of isl belongs to isl's memory. What is kept in a value of ours are its constraints; isl makes the same set of
-them again, unless it is a box, or maps boxes to boxes, for which Python needs no help from isl.
+An isl object belongs to isl's memory, so persistent values hold its constraints instead. isl reconstructs the set from
+them, unless it is a box or maps boxes to boxes, which Python handles without isl.
 """
 
 from collections.abc import Sequence
@@ -21,39 +21,39 @@ CONSTANT = isl.dim_type.cst
 
 
 Rows = tuple[tuple[int, ...], ...]
-"""of a constraint each: its constant, then the coefficient of each dimension, then of each existential variable"""
+"""one row per constraint: its constant, the coefficient of each dimension, then of each existential variable"""
 
 
 @dataclass(frozen=True, slots=True)
 class Conjunction:
-    """The points at which some affine expressions are 0, and others are at least 0."""
+    """The points at which some affine expressions are 0, and others are >= 0."""
 
     equalities: Rows
     """expressions that are 0"""
     inequalities: Rows
-    """expressions that are at least 0"""
+    """expressions that are >= 0"""
     columns: int
-    """of each row"""
+    """length of a row"""
 
 
 @dataclass(frozen=True, slots=True)
 class PlainSet:
-    """The points of some conjunctions together, without parameters."""
+    """A union of conjunctions without parameters."""
 
     dimensions: int
-    """coordinates of a point"""
+    """number of coordinates of a point"""
     parts: tuple[Conjunction, ...]
-    """which may share points"""
+    """may overlap"""
 
     @classmethod
     def of(cls, points: isl.Set) -> "PlainSet":
-        """Return *points*, which have no parameters."""
+        """Return *points*, which must have no parameters, as a plain set."""
         order = (CONSTANT, PARAM, SET, DIV)
         return cls(points.dim(SET), tuple(_conjunction(each, order) for each in points.get_basic_sets()))
 
     @property
     def isl(self) -> isl.Set:
-        """Return it as isl has it, without names."""
+        """Return the set as an isl set without names."""
         space = isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, self.dimensions)
         parts = (
             isl.BasicSet.from_constraint_matrices(space, *_matrices(each), CONSTANT, PARAM, SET, DIV).to_set()
@@ -64,25 +64,25 @@ class PlainSet:
 
 @dataclass(frozen=True, slots=True)
 class PlainMap:
-    """The pairs of points of some conjunctions together, without parameters."""
+    """A union of conjunctions over pairs of points, without parameters."""
 
     inputs: int
-    """coordinates of what is mapped"""
+    """number of coordinates of an input point"""
     outputs: int
-    """coordinates of what it is mapped to"""
+    """number of coordinates of an output point"""
     parts: tuple[Conjunction, ...]
-    """whose rows have the inputs before the outputs"""
+    """with the inputs before the outputs in each row"""
 
     @classmethod
     def of(cls, pairs: isl.Map) -> "PlainMap":
-        """Return *pairs*, which have no parameters."""
+        """Return *pairs*, which must have no parameters, as a plain map."""
         order = (CONSTANT, PARAM, IN, OUT, DIV)
         parts = tuple(_conjunction(each, order) for each in pairs.get_basic_maps())
         return cls(pairs.dim(IN), pairs.dim(OUT), parts)
 
     @property
     def isl(self) -> isl.Map:
-        """Return it as isl has it, without names."""
+        """Return the map as an isl map without names."""
         space = isl.Space.alloc(isl.DEFAULT_CONTEXT, 0, self.inputs, self.outputs)
         parts = (
             isl.BasicMap.from_constraint_matrices(space, *_matrices(each), CONSTANT, PARAM, IN, OUT, DIV).to_map()
@@ -92,7 +92,7 @@ class PlainMap:
 
 
 def plain_box(points: PlainSet) -> Box | None:
-    """Return the intervals whose product *points* are, where their constraints say so; None where they do not."""
+    """Return *points* as a product of intervals; None if the constraints do not show that they are one."""
     if len(points.parts) != 1 or points.parts[0].columns > 1 + points.dimensions:
         return None
     (part,) = points.parts
@@ -114,7 +114,7 @@ def plain_box(points: PlainSet) -> Box | None:
 
 
 def plain_outputs(pairs: PlainMap) -> tuple[tuple[int, ...], ...] | None:
-    """Return each output of *pairs* as a constant and the factors of the inputs; None where they are no such sums."""
+    """Return each output of *pairs* as a constant and factors of the inputs; None if they are not such sums."""
     if len(pairs.parts) != 1 or pairs.parts[0].columns > 1 + pairs.inputs + pairs.outputs:
         return None
     (part,) = pairs.parts
@@ -129,7 +129,7 @@ def plain_outputs(pairs: PlainMap) -> tuple[tuple[int, ...], ...] | None:
 
 
 def box_image(outputs: Sequence[tuple[int, ...]], values: Box) -> Box | None:
-    """Return the values of *outputs*, sums as of :func:`plain_outputs`, at all *values*; None where they are no box."""
+    """Return the image of the box *values* under *outputs* of :func:`plain_outputs`; None if it is not a box."""
     moving = [{place for place, along in enumerate(values) if row[1 + place] and len(along) > 1} for row in outputs]
     if sum(map(len, moving)) > len(set[int]().union(*moving)):
         return None
@@ -138,9 +138,9 @@ def box_image(outputs: Sequence[tuple[int, ...]], values: Box) -> Box | None:
 
 
 def _values_of(row: tuple[int, ...], values: Box) -> range | None:
-    """Return what the sum of a constant and multiples that *row* is can be; None where its values are not evenly apart.
+    """Return the values of the affine function *row* on a box; None if they are not evenly spaced.
 
-    As with digits: each multiple goes on where those of smaller factors end.
+    As with the digits of a number, each multiple must continue where those with smaller factors end.
     """
     constant, *factors = row
     low = constant + sum(
@@ -183,5 +183,5 @@ def _matrix(rows: Rows, columns: int) -> isl.Mat:
 
 @lru_cache(256)
 def _number(value: int) -> isl.Val:
-    """Return *value* as isl has it: most coefficients are the same few numbers."""
+    """Return *value* as an isl value; cached, since most coefficients are the same few numbers."""
     return isl.Val(value)

@@ -1,4 +1,4 @@
-"""Bounded sets of points, most of which are boxes: products of intervals, for which Python needs no help from isl."""
+"""Bounded sets of points, most of which are boxes (products of intervals), which Python handles without isl."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
@@ -19,23 +19,23 @@ PARAM = isl.dim_type.param
 DIV = isl.dim_type.div
 IN = isl.dim_type.in_
 Box = tuple[range, ...]
-"""intervals, one for each dimension; none is empty"""
+"""one non-empty interval per dimension"""
 MOST_BOXES = 6
-"""that points are cut into"""
+"""maximum number of boxes that a set is decomposed into"""
 MOST_CELLS = 2**20
-"""of a box whose cells are looked at, all at once, for which of them are points"""
+"""maximum number of cells of a box that are tested for membership at once"""
 
 
 class Points:
     """A bounded set of points with integer coordinates."""
 
     def __init__(self, points: isl.Set | Box) -> None:
-        """Take a set that has no parameters, or a box."""
+        """Create the points from a set without parameters, or from a box."""
         self._made_of = points
 
     @cached_property
     def box(self) -> Box | None:
-        """Return the intervals whose product the points are; None where they are no such product, or none at all."""
+        """Return the intervals whose product the points are; None if they are not a product, or empty."""
         if isinstance(self._made_of, tuple):
             return self._made_of
         if self._made_of.is_empty() or not self._made_of.is_box():
@@ -44,9 +44,9 @@ class Points:
 
     @cached_property
     def boxes(self) -> tuple[Box, ...] | None:
-        """Return disjoint boxes that the points are made of; None where these are more than :data:`MOST_BOXES`.
+        """Return disjoint boxes that make up the points; None if there are more than :data:`MOST_BOXES`.
 
-        Loops over tiles, the last one of which is not full, are two: that one, and all others.
+        Loops over tiles with a partial last tile are two boxes: the last tile, and all others.
         """
         if self.box is not None or self.is_empty:
             return () if self.box is None else (self.box,)
@@ -58,39 +58,39 @@ class Points:
 
     @cached_property
     def span(self) -> Box:
-        """Return the smallest box around them; there are some."""
+        """Return the bounding box of the points, which must not be empty."""
         return self.box or tuple(_interval(self.set, place) for place in range(self.dimensions))
 
     @cached_property
     def set(self) -> isl.Set:
-        """Return the points as isl has them."""
+        """Return the points as an isl set."""
         return boxed(self._made_of) if isinstance(self._made_of, tuple) else self._made_of
 
     @property
     def dimensions(self) -> int:
-        """Return how many coordinates each has."""
+        """Return the number of coordinates of a point."""
         return len(self._made_of) if isinstance(self._made_of, tuple) else self._made_of.dim(SET)
 
     @cached_property
     def number(self) -> int:
-        """Return how many there are."""
+        """Return the number of points."""
         if self.boxes is None:
             return number_of_points(self.set)
         return sum(prod(map(len, box)) for box in self.boxes)
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there are none."""
+        """Return whether there are no points."""
         return self.box is None and self.set.is_empty()
 
     def times(self, interval: range) -> "Points":
-        """Return their product with *interval*, its values as the last dimension."""
+        """Return the product of the points with *interval*, which becomes the last dimension."""
         if self.box is not None:
             return Points((*self.box, interval))
         return Points(self.set.flat_product(boxed((interval,))))
 
     def outer(self, number: int) -> "Points":
-        """Return their projection on the first so many dimensions."""
+        """Return the projection onto the first *number* dimensions."""
         if self.box is not None:
             return Points(self.box[:number])
         return Points(self.set.project_out(SET, number, self.set.dim(SET) - number))
@@ -101,9 +101,9 @@ class _NoBoxesError(LoopyperfError):
 
 
 def _cut(points: isl.Set) -> Iterator[Box]:
-    """Yield boxes that *points* are made of: runs of slices along the first dimension that are alike, each cut up.
+    """Yield boxes that make up *points*: runs of equal slices along the first dimension, each cut recursively.
 
-    Raises :class:`_NoBoxesError` where a dimension has holes.
+    Raises :class:`_NoBoxesError` if a dimension has holes.
     """
     if points.dim(SET) == 0:
         yield ()
@@ -112,8 +112,8 @@ def _cut(points: isl.Set) -> Iterator[Box]:
         first = points.dim_min_val(0)
         slice_ = points.fix_val(SET, 0, first).project_out(SET, 0, 1)
         everywhere = points.project_out(SET, 1, points.dim(SET) - 1)
-        alike = everywhere.flat_product(slice_)
-        others = (alike - points).union(points - alike).project_out(SET, 1, points.dim(SET) - 1)
+        extruded = everywhere.flat_product(slice_)
+        others = (extruded - points).union(points - extruded).project_out(SET, 1, points.dim(SET) - 1)
         here = everywhere if others.is_empty() else everywhere.upper_bound_val(SET, 0, others.dim_min_val(0) - 1)
         interval = Points(here.coalesce()).box
         if interval is None:
@@ -124,7 +124,7 @@ def _cut(points: isl.Set) -> Iterator[Box]:
 
 
 def union(parts: Sequence[Points], dimensions: int) -> Points:
-    """Return the points of all *parts*, which are over so many *dimensions*."""
+    """Return the union of *parts*, which have *dimensions* dimensions."""
     boxes = dict.fromkeys(part.box for part in parts if not part.is_empty)
     for each in boxes:
         if each is not None and all(other is not None and is_inside(other, each) for other in boxes):
@@ -134,12 +134,12 @@ def union(parts: Sequence[Points], dimensions: int) -> Points:
 
 
 def is_inside(inner: Box, outer: Box) -> bool:
-    """Return whether all points of *inner* are in *outer*."""
+    """Return whether *inner* is a subset of *outer*."""
     return all(there.start <= here.start and here.stop <= there.stop for here, there in zip(inner, outer, strict=True))
 
 
 def boxed(box: Box) -> isl.Set:
-    """Return *box* as isl has it."""
+    """Return *box* as an isl set."""
     points = isl.Set.universe(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(box)))
     for place, interval in enumerate(box):
         points = points.lower_bound_val(SET, place, isl.Val(interval.start))
@@ -152,9 +152,9 @@ def _interval(points: isl.Set, place: int) -> range:
 
 
 def values_along(points: isl.Set, place: int) -> range:
-    """Return the values that the dimension at *place* takes in *points*, which are not empty.
+    """Return the evenly spaced values of the dimension at *place* in *points*, which are not empty.
 
-    They are equally far apart; where they are not, there are others between them.
+    If the values are not evenly spaced, the range also contains others between them.
     """
     alone = points.project_out(SET, place + 1, points.dim(SET) - place - 1).project_out(SET, 0, place)
     least, most = alone.dim_min_val(0).to_python(), alone.dim_max_val(0).to_python()
@@ -162,7 +162,7 @@ def values_along(points: isl.Set, place: int) -> range:
 
 
 def values_along_each(points: isl.Set) -> list[range]:
-    """Return the values that each dimension takes in *points*, as :func:`values_along` does."""
+    """Return :func:`values_along` for each dimension of *points*."""
     return [values_along(points, place) for place in range(points.dim(SET))]
 
 
@@ -170,12 +170,12 @@ def values_along_each(points: isl.Set) -> list[range]:
 
 
 def image(points: isl.Set, names: Sequence[str], coordinates: Sequence[Affine[Any]]) -> isl.Set:
-    """Return the points with these *coordinates*, functions of *names*, at *points*, whose dimensions those are."""
+    """Return the image of *points*, whose dimensions are *names*, under *coordinates*, functions of these names."""
     return points.reset_tuple_id().apply(affine_map(names, coordinates))
 
 
 def affine_map(names: Sequence[str], coordinates: Sequence[Affine[Any]]) -> isl.Map:
-    """Return the map from points, whose dimensions are *names*, to those with these *coordinates*."""
+    """Return the map from points with dimensions *names* to points with these *coordinates*."""
     space = isl.LocalSpace.from_space(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(names)))
     places = {name: (IN, place) for place, name in enumerate(names)}
     values = isl.AffList.alloc(isl.DEFAULT_CONTEXT, len(coordinates))
@@ -192,16 +192,16 @@ def affine_map(names: Sequence[str], coordinates: Sequence[Affine[Any]]) -> isl.
 
 
 Membership = Callable[[Sequence[NDArray[Any]]], NDArray[np.bool_]]
-"""tells which points are among some: those with coordinates that are arrays, which broadcast together"""
+"""function of coordinates, arrays that broadcast together, that tells which points are members of a set"""
 
 
 def contained(points: isl.Set, coordinates: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
-    """Return which points are among *points*: those with these *coordinates*, arrays that broadcast together."""
+    """Return which points are members of *points*; *coordinates* are arrays that broadcast together."""
     return membership(points)(coordinates)
 
 
 def membership(points: isl.Set) -> Membership:
-    """Return what tells which points are among *points*."""
+    """Return the membership function of *points*."""
     parts = points.compute_divs().get_basic_sets()
     floors = [[Floor(*_of_places(part.get_div(place))) for place in range(part.dim(DIV))] for part in parts]
     tests = [[(_of_places(each.get_aff())[0], each.is_equality()) for each in part.get_constraints()] for part in parts]
@@ -223,7 +223,7 @@ def membership(points: isl.Set) -> Membership:
 
 
 def _of_places(function: isl.Aff) -> tuple[Affine[Atom], int]:
-    """Return *function* of points, whose dimensions are called ``x0``, ``x1``..., times a divisor, and that."""
+    """Return *function* of dimensions named ``x0``, ``x1``... times a common denominator, and that denominator."""
     return Affine.of_isl(function, [((IN, place), f"x{place}") for place in range(function.dim(IN))])
 
 
@@ -234,27 +234,27 @@ def _of_places(function: isl.Aff) -> tuple[Affine[Atom], int]:
 
 
 def at_sizes(points: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
-    """Return *points* at *sizes*, without parameters; raises :class:`ParameterError` for a size that is missing."""
+    """Return *points* at *sizes*, without parameters; raises :class:`ParameterError` if a size is missing."""
     for name, (kind, place) in points.get_var_dict(PARAM).items():
         if name in sizes:
             points = points.fix_val(kind, place, isl.Val(str(sizes[name])))
         elif points.involves_dims(kind, place, 1):
-            raise ParameterError(f"the loops depend on {name}: state it among the sizes")
+            raise ParameterError(f"the loops depend on size {name!r}; give its value")
     return points.project_out(PARAM, 0, points.dim(PARAM))
 
 
 def fixed(points: isl.Set, values: Mapping[int, int]) -> isl.Set:
-    """Return those of *points* whose dimensions have *values*."""
+    """Return the subset of *points* in which dimensions have the given *values*."""
     return reduce(lambda left, one: left.fix_val(SET, one[0], isl.Val(str(one[1]))), values.items(), points)
 
 
 def without_dimensions(points: isl.Set, places: Sequence[int]) -> isl.Set:
-    """Return *points* without the dimensions at *places*, in ascending order: those that some points have there."""
+    """Return the projection of *points* that removes the dimensions at *places*, which are in ascending order."""
     return reduce(lambda left, place: left.project_out(SET, place, 1), reversed(places), points)
 
 
 def points_listed(points: isl.Set) -> NDArray[np.int64]:
-    """Return bounded *points*, one in each row."""
+    """Return bounded *points* as an array of shape (number of points, dimensions)."""
     places = range(points.dim(SET))
     if places and not points.is_empty():
         box = [_interval(points, place) for place in places]

@@ -1,6 +1,6 @@
-"""Sums of multiples of products of variables: addresses as the compiler knows them, and pieces of counts.
+"""Polynomials with rational coefficients: addresses during compilation, and pieces of counts.
 
-A variable is a name, a quotient rounded down, or whatever else an expression has that is neither a sum nor a product.
+A variable is a name, a quotient rounded down, or any other expression that is neither a sum nor a product.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -17,22 +17,22 @@ from loopyperf.polyhedral.affine import Affine, Opaque, Symbol, V, W, names_of_v
 
 Rational = int | Fraction
 Monomial = tuple[V, ...]
-"""the variables of a product in order, each as often as it is a factor; empty for a number"""
+"""sorted variables of a product, repeated for powers; empty for a constant"""
 Term = tuple[Monomial[V], Rational]
 
 
 @dataclass(frozen=True, slots=True)
 class Polynomial(Generic[V]):
-    """A sum of multiples of products; equal sums have equal parts."""
+    """A sum of multiples of products of variables, in canonical form: equal sums have equal fields."""
 
     terms: tuple[tuple[Monomial[V], Rational], ...] = ()
-    """each product with its coefficient, in order; no coefficient is zero"""
+    """sorted pairs of product and nonzero coefficient"""
 
-    # {{{ making
+    # {{{ construction
 
     @staticmethod
     def of(expression: Any) -> "Polynomial[Symbol]":
-        """Return *expression*, of integers and variables, multiplied out."""
+        """Return *expression*, of integers and variables, expanded."""
         return Polynomial.total(_terms(expression))
 
     @staticmethod
@@ -45,12 +45,12 @@ class Polynomial(Generic[V]):
 
     @staticmethod
     def number(value: Rational) -> "Polynomial[Any]":
-        """Return the polynomial that is *value* everywhere."""
+        """Return the constant polynomial *value*."""
         return Polynomial((((), value),) if value else ())
 
     @staticmethod
     def variable(variable: W) -> "Polynomial[W]":
-        """Return the polynomial that is just *variable*."""
+        """Return the polynomial *variable*."""
         return Polynomial((((variable,), 1),))
 
     @staticmethod
@@ -60,16 +60,16 @@ class Polynomial(Generic[V]):
 
     # }}}
 
-    # {{{ reading
+    # {{{ properties
 
     @property
     def constant(self) -> Rational:
-        """Return the number in the sum."""
+        """Return the constant term."""
         return self.terms[0][1] if self.terms and not self.terms[0][0] else 0
 
     @property
     def without_constant(self) -> "Polynomial[V]":
-        """Return the sum without its number: accesses that differ in nothing else share a register."""
+        """Return the sum without its constant term; accesses that differ only in it share a register."""
         return Polynomial(tuple(term for term in self.terms if term[0]))
 
     @property
@@ -79,21 +79,21 @@ class Polynomial(Generic[V]):
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the names of all variables, and those inside variables that are no names."""
+        """Return the names in all variables, including names inside floors and opaque expressions."""
         return frozenset(name for variable in self.variables for name in names_of_variable(variable))
 
     def factor_of(self, variable: V) -> "Polynomial[V]":
-        """Return what the sum grows by where *variable*, which is in no power, grows by 1."""
+        """Return the factor of *variable*, which must not occur in a power."""
         found = {_without(product, variable): value for product, value in self.terms if variable in product}
         return Polynomial.total(found)
 
     def without(self, names: frozenset[str]) -> "Polynomial[V]":
-        """Return the sum without the products that depend on some of *names*."""
+        """Return the sum without the products that depend on any of *names*."""
         moving = {variable for variable in self.variables if not names.isdisjoint(names_of_variable(variable))}
         return Polynomial(tuple(term for term in self.terms if moving.isdisjoint(term[0])))
 
     def is_affine_in(self, names: Collection[str]) -> bool:
-        """Return whether a step of each of the variables *names* adds the same, whatever its value."""
+        """Return whether the polynomial is linear in each of *names*, so that each step adds the same amount."""
         inside = {name for each in self.variables if not isinstance(each, str) for name in names_of_variable(each)}
         powers = (product.count(name) for product, _ in self.terms for name in cast("Collection[Any]", names))
         return inside.isdisjoint(names) and max(powers, default=0) < 2
@@ -122,7 +122,7 @@ class Polynomial(Generic[V]):
         return reduce(mul, [self] * exponent, Polynomial.number(1))
 
     def replaced(self, values: Mapping[V, "Polynomial[V]"]) -> "Polynomial[V]":
-        """Return the sum with *values* instead of some variables."""
+        """Return the sum with variables replaced by *values*."""
         return self._with({each: value.terms for each, value in values.items()}) if values else self
 
     def _with(self, values: Mapping[V, Collection[Term[V]]]) -> "Polynomial[V]":
@@ -139,7 +139,7 @@ class Polynomial(Generic[V]):
         return Polynomial.total(total)
 
     def in_terms_of(self: "Polynomial[Symbol]", values: Mapping[str, Any]) -> "Polynomial[Symbol]":
-        """Return the sum with expressions, *values*, instead of some names, worked out where nothing else is left."""
+        """Return the sum with names replaced by the expressions *values*, evaluated where no names are left."""
         known: dict[Symbol, tuple[Term[Symbol], ...]] = {}
         for each in {variable for product, _ in self.terms for variable in product}:
             if each in values if isinstance(each, str) else not names_of_variable(each).isdisjoint(values):
@@ -165,7 +165,7 @@ def _written(product: Monomial[Any], value: Rational) -> str:
 
 
 def _terms_of(expression: Any) -> tuple[Term[Symbol], ...]:
-    """Return the terms of an expression, in any order."""
+    """Return the terms of an expression in any order."""
     if isinstance(expression, Affine):
         known = cast("Affine[Symbol]", expression)
         constant: tuple[Term[Symbol], ...] = (((), known.constant),) if known.constant else ()

@@ -1,12 +1,13 @@
-"""Integer expressions as isl's quasi-affine functions, and how to write them with the fewest floors.
+"""Integer expressions as isl quasi-affine functions, simplified to the fewest floors.
 
-``6*((3*i + j)//6) + (3*i + j) % 6`` is ``3*i + j``, and ``(3*i + j)//3`` is ``i`` where 0 <= j < 3. isl finds the
-former when it adds floors, the latter when it knows the points. Quasi-affine are sums, multiples, floor divisions and
-remainders by constants, minima, maxima, choices by conditions of such, and bit operations with a constant.
+``6*((3*i + j)//6) + (3*i + j) % 6`` is ``3*i + j``, and ``(3*i + j)//3`` is ``i`` for 0 <= j < 3. isl finds the former
+when it adds floors, the latter when it knows the points. Quasi-affine expressions are sums, multiples, floor divisions
+and remainders by constants, minima, maxima, conditional choices between such expressions, and bit operations with a
+constant.
 
-Comparisons may also have quotients by constants that are not rounded down: ``i / 2 == j`` is ``i == 2*j``. Loopy's code
-divides in double precision there. So only those are taken that rounding does not change: quotients by powers of two,
-which are exact, and those that are a whole side, of which rounding keeps the order.
+Comparisons may also contain quotients by constants that are not rounded down: ``i / 2 == j`` is ``i == 2*j``. Loopy's
+code divides in double precision there. So only quotients that rounding does not affect are accepted: quotients by
+powers of two, which are exact, and quotients that are an entire side, since rounding preserves the order.
 """
 
 from collections.abc import Callable
@@ -23,11 +24,11 @@ from loopyperf.errors import UncountableError
 
 PARAM = isl.dim_type.param
 BITS = 64
-"""shifts by more leave no bit of an integer"""
+"""shifts by more than this leave no bit of an integer"""
 
 
 class NotQuasiAffineError(UncountableError):
-    """An expression that is no quasi-affine function of the dimensions of a space."""
+    """An expression that is not a quasi-affine function of the dimensions of a space."""
 
 
 def _never(_: Any) -> bool:
@@ -35,10 +36,9 @@ def _never(_: Any) -> bool:
 
 
 def simplified_expression(expression: Any, points: isl.Set, is_offset: Callable[[Any], bool] = _never) -> Any:
-    """Return what *expression* is at *points*, with as few floors and cases as isl finds; there are some points.
+    """Return *expression* on *points*, which are not empty, with as few floors and cases as isl finds.
 
-    A part that is not quasi-affine stays as it is where *is_offset* admits it; otherwise :class:`NotQuasiAffineError`
-    names it.
+    A part that is not quasi-affine is kept if *is_offset* accepts it; otherwise :class:`NotQuasiAffineError` names it.
     """
     mapper = _QuasiAffine(points.get_space(), is_offset)
     value = _with_fewer_cases(mapper(expression).intersect_domain(points)).gist(points)
@@ -52,19 +52,19 @@ def simplified_expression(expression: Any, points: isl.Set, is_offset: Callable[
 
 
 def _with_fewer_cases(value: isl.PwAff) -> isl.PwAff:
-    """Return *value*, those of its cases as one in which one formula holds."""
+    """Return *value* with cases merged where one formula holds in several of them."""
     pieces = value.coalesce().get_pieces()
     for _, aff in pieces if len(pieces) > 1 else ():
         formula = isl.PwAff.from_aff(aff)
-        alike = value.eq_set(formula)
-        value = formula.intersect_domain(alike).union_add(value.subtract_domain(alike))
+        equal = value.eq_set(formula)
+        value = formula.intersect_domain(equal).union_add(value.subtract_domain(equal))
     return value.coalesce()
 
 
 def quasi_affine_map(points: isl.Set, indices: tuple[Any, ...]) -> isl.Map:
     """Return the map from *points* to *indices*, expressions of their dimensions and parameters.
 
-    Raises :class:`NotQuasiAffineError` where one is not quasi-affine.
+    Raises :class:`NotQuasiAffineError` if an index is not quasi-affine.
     """
     mapper = _QuasiAffine(points.get_space(), _never)
     found = isl.Map.from_domain(points)
@@ -76,19 +76,19 @@ def quasi_affine_map(points: isl.Set, indices: tuple[Any, ...]) -> isl.Map:
 def points_where_quasi_affine(space: isl.Space, condition: Any) -> isl.Set:
     """Return the points of *space* at which *condition* is true; raises :class:`NotQuasiAffineError`.
 
-    Numbers that are compared, and those that are conditions themselves, are quasi-affine.
+    Operands of comparisons, and integers used as conditions, must be quasi-affine.
     """
     return _QuasiAffine(space, _never).where(condition)
 
 
 class _QuasiAffine(Mapper[isl.PwAff, []]):
-    """Makes integer expressions functions of isl's."""
+    """Converts integer expressions to isl functions."""
 
     def __init__(self, space: isl.Space, is_offset: Callable[[Any], bool]) -> None:
         super().__init__()
         self.is_offset = is_offset
         self.offsets: dict[str, Any] = {}
-        """parameter -> the part that it stands for"""
+        """parameter -> the expression that it represents"""
         self._space = isl.LocalSpace.from_space(space)
         self._dimensions = space.get_var_dict()
 
@@ -96,7 +96,7 @@ class _QuasiAffine(Mapper[isl.PwAff, []]):
         try:
             return super().rec(expr)
         except (NotQuasiAffineError, NotImplementedError) as error:
-            # The latter is what pymbolic's mappers say of nodes that they know by name alone.
+            # pymbolic's mappers raise NotImplementedError for nodes that they know only by name.
             if self.is_offset(expr):
                 return self._offset(expr)
             if isinstance(error, NotImplementedError):
@@ -113,7 +113,7 @@ class _QuasiAffine(Mapper[isl.PwAff, []]):
         return isl.PwAff.var_on_domain(isl.LocalSpace.from_space(space.set_dim_name(PARAM, place, name)), PARAM, place)
 
     def handle_unsupported_expression(self, expr: Any, *args: Any, **kwargs: Any) -> isl.PwAff:
-        raise NotQuasiAffineError(f"{expr} ({type(expr).__name__}) is no quasi-affine function of the loops")
+        raise NotQuasiAffineError(f"{expr} ({type(expr).__name__}) is not a quasi-affine function of the loops")
 
     # {{{ sums and multiples
 
@@ -172,7 +172,7 @@ class _QuasiAffine(Mapper[isl.PwAff, []]):
     def _shift(self, expr: Any) -> int:
         shift = _number(self.rec(expr.shift))
         if shift is None or not 0 <= shift < BITS:
-            raise NotQuasiAffineError(f"{expr} is no shift by a constant from 0 to {BITS - 1}")
+            raise NotQuasiAffineError(f"{expr} is not a shift by a constant from 0 to {BITS - 1}")
         return shift
 
     # }}}
@@ -194,12 +194,12 @@ class _QuasiAffine(Mapper[isl.PwAff, []]):
         return self._constant(-1) - self.rec(expr.child)
 
     def _masked(self, one: isl.PwAff, other: isl.PwAff) -> isl.PwAff:
-        """Return the bits that both have, of which one is a constant."""
+        """Return the bitwise and of two values, one of which must be a constant."""
         mask, value = _number(other), one
         if mask is None:
             mask, value = _number(one), other
         if mask is None:
-            raise NotQuasiAffineError(f"bits of both {one} and {other} depend on the loops")
+            raise NotQuasiAffineError(f"cannot combine bits of {one} and {other}: both depend on the loops")
         if mask < 0:
             return value - self._masked(value, self._constant(~mask))
         bits = (place for place in range(mask.bit_length()) if mask >> place & 1)
@@ -222,7 +222,7 @@ class _QuasiAffine(Mapper[isl.PwAff, []]):
         return then.intersect_domain(where).union_add(otherwise.intersect_domain(where.complement()))
 
     def where(self, condition: Any) -> isl.Set:
-        """Return where *condition* is true."""
+        """Return the set where *condition* is true."""
         match condition:
             case prim.Comparison(left=left, operator=operator, right=right):
                 return _COMPARISONS[str(operator)](self._side(left), self._side(right))
@@ -236,14 +236,14 @@ class _QuasiAffine(Mapper[isl.PwAff, []]):
                 return self.rec(condition).ne_set(self._constant(0))
 
     def _side(self, expr: Any) -> isl.PwAff:
-        """Return a side of a comparison, which need not be an integer."""
+        """Return a side of a comparison, which may be a fraction."""
         if not isinstance(expr, prim.Quotient):
             return self._exact(expr)
         divisor = _number(self.rec(expr.denominator))
         return _divided(self.rec(expr.numerator), divisor) if divisor else self.handle_unsupported_expression(expr)
 
     def _exact(self, expr: Any) -> isl.PwAff:
-        """Return what floating point computes without rounding: its quotients are by powers of two."""
+        """Return a value that floating point computes without rounding; its quotients are by powers of two."""
         match expr:
             case prim.Sum(children=children):
                 return reduce(isl.PwAff.add, map(self._exact, children))
@@ -265,11 +265,11 @@ _COMPARISONS: dict[str, Callable[[isl.PwAff, isl.PwAff], isl.Set]] = {
     ">": lambda one, other: one.le_set(other).complement(),
     ">=": isl.PwAff.ge_set,
 }
-"""isl's own ``ne_set``, ``lt_set`` and ``gt_set`` take numbers that differ by less than one as equal"""
+"""isl's own ``ne_set``, ``lt_set`` and ``gt_set`` treat numbers that differ by less than one as equal"""
 
 
 def _number(value: isl.PwAff) -> int | None:
-    """Return *value* where it is a constant, otherwise None."""
+    """Return *value* if it is a constant, else None."""
     if not value.is_cst():
         return None
     least, greatest = value.min_val(), value.max_val()

@@ -1,8 +1,7 @@
-"""Exact symbolic counts: the number of points of a parametric set, as a piecewise quasi-polynomial.
+"""Exact symbolic counts: the number of points of a parametric set as a piecewise quasi-polynomial.
 
-Counting is Barvinok's algorithm as implemented by the barvinok library
-(S. Verdoolaege et al., Counting integer points in parametric polytopes using Barvinok's rational functions,
-Algorithmica 48, 2007), reached through islpy-barvinok.
+Counting uses Barvinok's algorithm as implemented by the barvinok library (S. Verdoolaege et al., Counting integer
+points in parametric polytopes using Barvinok's rational functions, Algorithmica 48, 2007), through islpy-barvinok.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +30,7 @@ from loopyperf.polyhedral.sets import Same, without_tiles
 PARAM = isl.dim_type.param
 DIV = isl.dim_type.div
 Residues = Mapping[str, tuple[int, int]]
-"""What is known of parameters modulo something: name -> (modulus, residue)."""
+"""parameter -> (modulus, residue), for parameters with a known residue"""
 
 
 def engine_is_exact() -> bool:
@@ -43,24 +42,24 @@ def engine_is_exact() -> bool:
 class QuasiPolynomial:
     """A count as an exact function of the kernel's integer parameters.
 
-    Valid where the kernel's assumptions hold; elsewhere evaluation is refused.
+    It is valid where the kernel's assumptions hold; evaluation elsewhere raises an error.
     """
 
     polynomial: isl.PwQPolynomial
-    """isl's, in pieces; its space has all the parameters of the kernel"""
+    """isl's piecewise quasi-polynomial, whose space has all parameters of the kernel"""
     assumptions: isl.BasicSet
-    """isl's set of the sizes at which it holds, in the same space"""
+    """isl's set of valid sizes, in the same space"""
 
-    # {{{ making
+    # {{{ construction
 
     @staticmethod
     def of_points(domain: isl.Set, assumptions: isl.BasicSet) -> "QuasiPolynomial":
         """Return the number of integer points of *domain* as a function of its parameters.
 
-        Raises :class:`UnboundedDomainError` if there are infinitely many, :class:`EngineError` without barvinok.
+        Raises :class:`UnboundedDomainError` if there are infinitely many, and :class:`EngineError` without barvinok.
         """
-        # isl keeps the order of the space that is aligned to, so all counts of a kernel live in the same space. What is
-        # assumed of remainders slows Barvinok's algorithm down by half; floors are folded by it afterwards.
+        # isl keeps the parameter order of the space aligned to, so all counts of a kernel share one space. Assumptions
+        # about remainders slow Barvinok's algorithm down by half, so they are used afterwards, to fold floors.
         known = _known(assumptions)
         points = domain.align_params(assumptions.get_space()).intersect_params(known.bounds)
         if not points.is_bounded():
@@ -71,21 +70,21 @@ class QuasiPolynomial:
 
     @staticmethod
     def constant(value: int, assumptions: isl.BasicSet) -> "QuasiPolynomial":
-        """Return the count that is *value* whatever the parameters."""
+        """Return the constant count *value*."""
         space = assumptions.get_space()
         polynomial = isl.QPolynomial.val_on_domain(space, isl.Val(str(value)))
         return QuasiPolynomial(isl.PwQPolynomial.from_qpolynomial(polynomial), assumptions)
 
     @staticmethod
     def of_extent(extent: isl.PwAff, assumptions: isl.BasicSet) -> "QuasiPolynomial":
-        """Return the extent of a grid or group axis; negative ones, of empty loops, become zero."""
+        """Return the extent of a grid or group axis; negative extents, of empty loops, become zero."""
         aligned = extent.align_params(assumptions.get_space())
         zero = isl.PwAff.zero_on_domain(isl.LocalSpace.from_space(aligned.get_domain_space()))
         return QuasiPolynomial(isl.PwQPolynomial.from_pw_aff(aligned.max(zero)), assumptions).simplified()
 
     # }}}
 
-    # {{{ writing down
+    # {{{ serialization
 
     @property
     def transcript(self) -> str:
@@ -94,7 +93,7 @@ class QuasiPolynomial:
 
     @staticmethod
     def read(transcript: str, assumptions: isl.BasicSet) -> "QuasiPolynomial":
-        """Return the count whose :attr:`transcript` this is; raises :class:`islpy.Error` if it is none."""
+        """Return the count with this :attr:`transcript`; raises :class:`islpy.Error` if it is invalid."""
         return QuasiPolynomial(isl.PwQPolynomial(transcript), assumptions)
 
     # }}}
@@ -121,16 +120,16 @@ class QuasiPolynomial:
 
     # }}}
 
-    # {{{ reading
+    # {{{ properties and evaluation
 
     @cached_property
     def form(self) -> ClosedForm:
-        """Return the closed form, with everything folded that the assumptions say of residues."""
+        """Return the closed form, with floors folded by the known residues."""
         return _merged(self._pieces)
 
     @cached_property
     def formula(self) -> ClosedForm:
-        """Return the shortest closed form found, for people to read; where its pieces overlap, they agree."""
+        """Return the shortest closed form found, for display; overlapping pieces agree."""
         return _merged(simplified_pieces(self._pieces, _known(self.assumptions).context))
 
     @cached_property
@@ -139,11 +138,11 @@ class QuasiPolynomial:
 
     @property
     def parameters(self) -> frozenset[str]:
-        """Return the names of the parameters that the count depends on."""
+        """Return the names of the parameters on which the count depends."""
         return cf.parameters([self.form])
 
     def is_at_most(self, other: "QuasiPolynomial") -> bool:
-        """Return whether this count is known to be at most *other* at all sizes that the kernel's assumptions admit."""
+        """Return whether this count is known to be at most *other* wherever the kernel's assumptions hold."""
         return is_at_most(self._pieces, other._pieces, _known(self.assumptions).context)
 
     @cached_property
@@ -151,17 +150,17 @@ class QuasiPolynomial:
         return Evaluator([self.form], [Total(((0, 1),))], SizeAssumptions(self.assumptions))
 
     def __call__(self, /, **sizes: int) -> int:
-        """Return the count at *sizes* as an exact Python integer; the kernel's other sizes may be among them.
+        """Return the count at *sizes* as an exact Python integer; other sizes of the kernel may be included.
 
-        A count with typical values in it may be fractional, and is rounded to the nearest integer.
+        A count that contains typical values may be fractional, and is rounded to the nearest integer.
 
-        Raises :class:`ParameterError` for a size that is missing, not an integer or not the kernel's, and for sizes
-        that the kernel's assumptions exclude.
+        Raises :class:`ParameterError` for a size that is missing, not an integer, or not the kernel's, and for sizes
+        that violate the kernel's assumptions.
         """
         return self._evaluator.at(sizes)[0]
 
     def evaluate(self, /, **sizes: int | IntegerArray) -> IntegerArray:
-        """Return the count at arrays of sizes, which broadcast together; int64 where it fits, else exact integers."""
+        """Return the count at arrays of sizes that broadcast together, as int64 if it fits, else as Python integers."""
         return self._evaluator.at_arrays(sizes)[0]
 
     def __str__(self) -> str:
@@ -178,55 +177,55 @@ class QuasiPolynomial:
 
 
 def _number_without_engine(points: isl.Set, assumptions: isl.BasicSet) -> int:
-    """Return the number of points where the assumptions leave each parameter one value, which isl alone can count."""
+    """Return the number of points if the assumptions fix all parameters, in which case isl alone can count them."""
     assumed = isl.Set.from_basic_set(assumptions)
     for index in range(assumed.dim(PARAM)):
         involved = points.involves_dims(PARAM, index, 1)
         if involved and not assumed.plain_get_val_if_fixed(PARAM, index).is_int():
-            raise EngineError(f"the installed islpy lacks barvinok, so a count cannot be symbolic; {ENGINE_REMEDY}")
+            raise EngineError(f"the installed islpy lacks barvinok, so it cannot count symbolically; {ENGINE_REMEDY}")
     return points.project_out(PARAM, 0, points.dim(PARAM)).count_val().to_python()
 
 
 def number_of_points(domain: isl.Set) -> int:
-    """Return the number of integer points of the bounded *domain*, which has no parameters."""
+    """Return the number of integer points of the bounded set *domain*, which has no parameters."""
     if not engine_is_exact():
         return domain.count_val().to_python()
     count = domain.card()
     return count.eval(isl.Point.zero(count.get_domain_space())).to_python()
 
 
-# {{{ what assumptions say
+# {{{ assumptions about sizes
 
 
 @dataclass(frozen=True)
 class SizeAssumptions:
-    """A kernel's assumptions; their space has all its parameters."""
+    """A kernel's assumptions about its sizes; their space has all its parameters."""
 
     basic_set: isl.BasicSet
 
     @property
     def parameters(self) -> frozenset[str]:
-        """Return the names of all sizes that the kernel takes."""
+        """Return the names of all sizes of the kernel."""
         return frozenset(self.basic_set.get_var_names_not_none(PARAM))
 
     def on(self, parameters: Collection[str]) -> ClosedForm:
-        """Return a closed form that is 1 where the assumptions admit *parameters*, whatever the others, else 0."""
+        """Return a closed form: 1 where the assumptions hold for *parameters* and some values of others, else 0."""
         relevant = self.context.project_out_except(sorted(parameters), [PARAM])
         return (Piece(tuple(_conjunctions(relevant)), Polynomial.number(1)),)
 
     @cached_property
     def context(self) -> isl.Set:
-        """Return all sizes that are admitted."""
+        """Return the set of all valid sizes."""
         return isl.Set.from_basic_set(self.basic_set)
 
     @cached_property
     def bounds(self) -> isl.Set:
-        """Return what inequalities and equations alone admit, whatever is assumed of remainders."""
+        """Return the sizes that satisfy the equations and inequalities, without assumptions about remainders."""
         return isl.Set.from_basic_set(self.basic_set.remove_divs())
 
     @cached_property
     def residues(self) -> Residues:
-        """Return for each parameter that is known modulo some number: (modulus, residue)."""
+        """Return parameter -> (modulus, residue), for parameters with a known residue."""
         residues: dict[str, tuple[int, int]] = {}
         for index, name in enumerate(self.context.get_var_names_not_none(PARAM)):
             stride_info = self.context.move_dims(isl.dim_type.set, 0, PARAM, index, 1).get_stride_info(0)
@@ -237,22 +236,22 @@ class SizeAssumptions:
 
 
 def _known(assumptions: isl.BasicSet) -> SizeAssumptions:
-    """Return *assumptions* with what has been found out about them: all counts of a kernel share them.
+    """Return *assumptions* with cached properties, shared by all counts of a kernel.
 
-    To isl, ``[m] -> { : }`` equals ``[n] -> { : }``.
+    The cache compares by identity, because isl regards ``[m] -> { : }`` and ``[n] -> { : }`` as equal.
     """
-    return _remembered(Same(assumptions))
+    return _cached(Same(assumptions))
 
 
 @lru_cache
-def _remembered(assumptions: Same[isl.BasicSet]) -> SizeAssumptions:
+def _cached(assumptions: Same[isl.BasicSet]) -> SizeAssumptions:
     return SizeAssumptions(assumptions.value)
 
 
 # }}}
 
 
-# {{{ from isl to closed forms
+# {{{ conversion of isl objects to closed forms
 
 
 def _pieces(polynomial: isl.PwQPolynomial, residues: Residues) -> Iterator[tuple[isl.Set, Polynomial[Atom]]]:
@@ -277,7 +276,7 @@ def _conjunctions(domain: isl.Set) -> Iterator[Conjunction]:
         constraints = (
             Constraint(Affine.of_isl(each.get_aff(), names)[0], each.is_equality()) for each in basic.get_constraints()
         )
-        # A floor is defined by two inequalities in isl; as a value it needs none.
+        # isl defines a floor by two inequalities, which our floors do not need.
         yield tuple(each for each in constraints if not _is_tautology(each))
 
 
@@ -287,7 +286,7 @@ def _parameters(function: isl.QPolynomial | isl.Set) -> list[tuple[Dimension, st
 
 
 def _is_tautology(constraint: Constraint) -> bool:
-    """Return whether 0 <= numerator - denominator*floor <= denominator - 1 is all that the constraint says."""
+    """Return whether the constraint is one side of 0 <= numerator - denominator*floor <= denominator - 1."""
     floors = [atom for atom in constraint.expression.variables if isinstance(atom, Floor)]
     if constraint.is_equality or len(floors) != 1:
         return False
@@ -316,7 +315,7 @@ def _rational(value: isl.Val) -> Rational:
 
 
 def _folded(floor: Floor, residues: Residues) -> Polynomial[Atom]:
-    """Return *floor* as a polynomial, without the floor where what is known of residues makes it affine."""
+    """Return *floor* as a polynomial, without the floor if the known residues make it affine."""
     numerator, denominator = floor.numerator, floor.denominator
     rest = numerator.constant
     for atom, value in numerator.terms:

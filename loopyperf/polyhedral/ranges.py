@@ -1,4 +1,4 @@
-"""What expressions of the passes of loops can be while each loop is anywhere in a range of its passes."""
+"""Bounds of expressions, and truth of conditions, while each loop ranges over an interval of its iterations."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,21 +17,21 @@ from loopyperf.polyhedral.points import points_listed, without_dimensions
 from loopyperf.polyhedral.quasipolynomial import engine_is_exact
 
 Range = tuple[float, float]
-"""the least and the largest value"""
+"""minimum and maximum"""
 Box = Mapping[str, Range]
-"""loop -> the first and the last of its passes"""
-Told = TypeVar("Told")
-OfBox = Callable[[Box], Told]
-"""what is asked in one box after the other"""
+"""loop -> its first and its last iteration"""
+Value = TypeVar("Value")
+OfBox = Callable[[Box], Value]
+"""function of a box, evaluated in many boxes"""
 
 ANYTHING: Range = (-inf, inf)
 KNOWN = 1 << 14
-"""expressions of which it is remembered what they are made of"""
+"""size of the caches of analyzed expressions"""
 
 
 @lru_cache(maxsize=KNOWN)
 def bounds(expression: Any) -> OfBox[Range]:
-    """Return a least and a largest value of *expression* as a function of the box: exact ones where it is affine."""
+    """Return a function of a box: lower and upper bounds of *expression*, exact if it is affine."""
     affine = Affine.of(expression)
     if affine is not None:
         return _affine(affine)
@@ -75,9 +75,9 @@ def _chosen(choose: Callable[[Iterable[float]], float], parts: Sequence[OfBox[Ra
 
 @lru_cache(maxsize=KNOWN)
 def truth(condition: Any) -> OfBox[bool | None]:
-    """Return whether *condition* holds everywhere in a box or nowhere, as a function of it; None: not certain.
+    """Return a function of a box: True or False if *condition* holds everywhere or nowhere in it, None if undecided.
 
-    Without a condition it is True.
+    A condition of None is always true.
     """
     match condition:
         case prim.LogicalAnd(children=children):
@@ -101,7 +101,7 @@ def truth(condition: Any) -> OfBox[bool | None]:
 
 @lru_cache(maxsize=KNOWN)
 def variation(condition: Any, name: str) -> OfBox[bool]:
-    """Return whether *condition* may depend on the pass of the loop of that *name*, as a function of the box."""
+    """Return a function of a box: whether *condition* may depend on the iteration of the loop *name*."""
     whole = truth(condition)
     match condition:
         case prim.LogicalAnd(children=children) | prim.LogicalOr(children=children):
@@ -115,12 +115,12 @@ def variation(condition: Any, name: str) -> OfBox[bool]:
 
 
 def any_holds(conditions: Iterable[OfBox[bool]], box: Box) -> bool:
-    """Return whether some of *conditions* holds in *box*."""
+    """Return whether any of *conditions* holds in *box*."""
     return any(each(box) for each in conditions)
 
 
 def mentions(expression: Any, name: str) -> bool:
-    """Return whether the pass of the loop of that *name* occurs in *expression*."""
+    """Return whether the iteration of the loop *name* occurs in *expression*."""
     return expression is not None and name in _names(expression)
 
 
@@ -136,7 +136,7 @@ def divisors_of(expression: Any) -> frozenset[int]:
 
 
 def _parts(expression: Any) -> Iterator[Any]:
-    """Yield *expression* and what it is made of, as far as it is of sums, products, divisions and comparisons."""
+    """Yield *expression* and its operands, recursively, through sums, products, divisions, comparisons and logic."""
     yield expression
     match expression:
         case prim.Sum(children=c) | prim.Product(children=c) | prim.Min(children=c) | prim.Max(children=c):
@@ -185,7 +185,7 @@ def _remainder(numerator: Any, divisor: int) -> Range:
 
 
 def _compared(difference: Range, operator: str) -> bool | None:
-    """Return whether a difference in that range compares to 0 so."""
+    """Return whether a difference in this range satisfies the comparison with 0; None if undecided."""
     low, high = difference
     match operator:
         case ">=":
@@ -213,37 +213,37 @@ def _not(value: bool | None) -> bool | None:
 # }}}
 
 
-# {{{ how many points of a set there are at each place, by Barvinok's algorithm or by listing them
+# {{{ number of points at each place (value of the first dimensions), by Barvinok's algorithm or by listing points
 #
-# Barvinok's algorithm answers for all places at once. Where several integer divisions tie places to loops, it takes
-# minutes for what are some ten thousand points.
+# Barvinok's algorithm counts for all places at once. If several integer divisions couple places and loops, it takes
+# minutes for some ten thousand points.
 
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 DIV = isl.dim_type.div
 MOST_DIVISIONS = 1
-"""for Barvinok's algorithm, where points can be listed"""
+"""maximum number of integer divisions for Barvinok's algorithm, if points can be listed instead"""
 LISTED = 4096
-"""places, at most: warps whose numbers of executions differ from one to the next are compared one by one"""
+"""maximum number of places for listing points; warps with different numbers of executions are compared one by one"""
 MOST_POINTS = 2**17
-"""at these places, to be listed"""
+"""maximum number of points at these places for listing"""
 
 
 class DigitExpansion:
-    """How many points of a bounded set without parameters there are at each value of its first dimensions."""
+    """The number of points of a bounded set at each value of its first dimensions, by Barvinok's algorithm."""
 
     def __init__(self, points: isl.Set, dimensions: int) -> None:
-        """Count *points* by the first so many *dimensions*; raises :class:`EngineError` without barvinok."""
+        """Count *points* by their first *dimensions* dimensions; raises :class:`EngineError` without barvinok."""
         if not engine_is_exact():
-            raise EngineError(f"the installed islpy lacks barvinok, so warps cannot be told apart; {ENGINE_REMEDY}")
+            raise EngineError(f"the installed islpy lacks barvinok, so it cannot count per warp; {ENGINE_REMEDY}")
         apart = points.move_dims(PARAM, 0, SET, 0, dimensions)
         for place in range(dimensions):
             apart = apart.set_dim_name(PARAM, place, f"w{place}")
         self._number = apart.card()
 
     def pieces(self) -> Iterator[tuple[isl.Set, bool]]:
-        """Yield where the number is one polynomial of the place, and whether that is a constant."""
+        """Yield sets of places on which the number is one polynomial, and whether that is constant."""
         for where, number in self._number.get_pieces():
             places = isl.Set.from_params(where.params())
             kinds = [(kind, at) for kind in (PARAM, DIV) for at in range(number.dim(kind))]
@@ -251,11 +251,11 @@ class DigitExpansion:
             yield places.move_dims(SET, 0, PARAM, 0, places.dim(PARAM)), not varies
 
     def depends_on(self, dimension: int) -> bool:
-        """Return whether the number at a place depends on where that is along *dimension*, inside some piece."""
+        """Return whether the number depends on the position along *dimension* inside some piece."""
         return any(number.involves_dims(PARAM, dimension, 1) for _, number in self._number.get_pieces())
 
     def at(self, place: Mapping[int, int]) -> int:
-        """Return the number at *place*, of which the dimensions count that it depends on."""
+        """Return the number at *place*, which contains at least the dimensions on which it depends."""
         point = isl.Point.zero(self._number.get_domain_space())
         for dimension, value in place.items():
             point = point.set_coordinate_val(PARAM, dimension, isl.Val(value))
@@ -263,10 +263,10 @@ class DigitExpansion:
 
 
 class ListedNumber:
-    """How many points of a bounded set without parameters there are at each value of its first dimensions."""
+    """The number of points of a bounded set at each value of its first dimensions, by listing the points."""
 
     def __init__(self, points: isl.Set, dimensions: int) -> None:
-        """List *points*, and count them by the first so many *dimensions*, those of them that constraints involve."""
+        """List *points*, and count them by those of the first *dimensions* dimensions that constraints involve."""
         self._dimensions = dimensions
         self._axes = [axis for axis in range(dimensions) if points.involves_dims(SET, axis, 1)]
         rows = points_listed(without_dimensions(points, [axis for axis in range(dimensions) if axis not in self._axes]))
@@ -274,20 +274,20 @@ class ListedNumber:
         self._numbers = Counter(map(tuple, places))
 
     def pieces(self) -> Iterator[tuple[isl.Set, bool]]:
-        """Yield where the number varies, and that it is no constant there: everywhere."""
+        """Yield the whole space as one piece on which the number is not constant."""
         yield isl.Set.universe(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, self._dimensions)), False
 
     def depends_on(self, dimension: int) -> bool:
-        """Return whether the number at a place depends on where that is along *dimension*."""
+        """Return whether the number depends on the position along *dimension*."""
         return dimension in self._axes
 
     def at(self, place: Mapping[int, int]) -> int:
-        """Return the number at *place*, of which the dimensions count that it depends on."""
+        """Return the number at *place*, which contains at least the dimensions on which it depends."""
         return self._numbers[tuple(place[axis] for axis in self._axes)]
 
 
 def number_by_place(points: isl.Set, dimensions: int) -> DigitExpansion | ListedNumber:
-    """Return how many *points* there are at each value of their first so many *dimensions*, in the faster way."""
+    """Return the number of *points* at each value of their first *dimensions* dimensions, by the faster method."""
     divisions = max(basic.dim(DIV) for basic in points.get_basic_sets())
     if divisions <= MOST_DIVISIONS:
         return DigitExpansion(points, dimensions)
@@ -298,7 +298,7 @@ def number_by_place(points: isl.Set, dimensions: int) -> DigitExpansion | Listed
 
 
 def _extent(points: isl.Set, place: int) -> int:
-    """Return how many values the dimension at *place* has at most; 1 where no constraint involves it."""
+    """Return an upper bound on the number of values of the dimension at *place*; 1 if no constraint involves it."""
     if not points.involves_dims(SET, place, 1):
         return 1
     return points.dim_max_val(place).sub(points.dim_min_val(place)).to_python() + 1

@@ -1,8 +1,8 @@
-"""Sets of isl's: a cache of what is known of them, copies that isl may rewrite, and sets as products.
+"""Tools for isl sets: caches, copies that isl may rewrite, products, projections and tiles.
 
-A set of points is the product of its parts over groups of dimensions that share no constraint. Where a part is not
-empty, whatever the parameters, projecting it out is leaving it out, which takes isl far less time than eliminating its
-dimensions one by one.
+A set of points is the product of its projections onto groups of dimensions that share no constraint. If a projection is
+never empty, whatever the parameters, its dimensions can be dropped instead of projected out, which is far faster in isl
+than eliminating them one by one.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,14 +18,14 @@ DIV = isl.dim_type.div
 Groups = tuple[frozenset[int], ...]
 
 
-# {{{ cache and copies
+# {{{ caches and copies
 
 Value = TypeVar("Value")
 
 
 @dataclass(eq=False, slots=True)
 class Same(Generic[Value]):
-    """A key for an object that equals nothing else: comparing values would be slow, or take some for others."""
+    """A key that compares by identity; comparing values would be slow, or treat different sets as equal."""
 
     value: Value
 
@@ -37,23 +37,23 @@ class Same(Generic[Value]):
 
 
 class SetMemory(Generic[Value]):
-    """Remembers a value for each set; sets that differ in the names of their dimensions alone are one.
+    """A cache with a value for each set; names of dimensions are ignored.
 
-    A dictionary would ask isl whether sets are equal, which takes longer than to see that they are written alike.
+    A dictionary would test sets for equality in isl, which is slower than comparing their representations.
     """
 
     def __init__(self, most: int | None = None) -> None:
-        """Remember nothing yet; with *most*, forget all once there are so many."""
+        """Create an empty cache, which is cleared when it has *most* entries."""
         self._most = most
         self._values: dict[int, list[tuple[isl.Set, Value]]] = {}
 
     def get(self, points: isl.Set) -> Value | None:
-        """Return the value of *points*; None where there is none yet."""
-        alike = self._values.get(hash(points), ())
-        return next((value for other, value in alike if other.plain_is_equal(points)), None)
+        """Return the value of *points*; None if there is none."""
+        candidates = self._values.get(hash(points), ())
+        return next((value for other, value in candidates if other.plain_is_equal(points)), None)
 
     def setdefault(self, points: isl.Set, value: Value) -> Value:
-        """Return the value of *points*, which is *value* where there was none yet."""
+        """Return the value of *points*, after setting it to *value* if there is none."""
         known = self.get(points)
         if known is not None:
             return known
@@ -64,20 +64,20 @@ class SetMemory(Generic[Value]):
 
 
 def own(points: isl.BasicSet) -> isl.BasicSet:
-    """Return *points* as they are written, in memory that nobody else holds.
+    """Return a copy of *points* with the same constraints, in memory that is not shared.
 
-    isl may write a set with fewer constraints whenever it looks at it, and does so in place: whoever holds the set sees
-    it written in another way, though it holds the same points. Generating code so rewrites the domains of a kernel.
+    isl may simplify the constraints of a set in place whenever it examines it: all holders of the set then see other
+    constraints, although the points are the same. Code generation rewrites the domains of a kernel in this way.
     """
     for kind in (SET, PARAM):
         name = points.get_dim_name(kind, 0) if points.dim(kind) else None
         if name is not None:
-            return points.set_dim_name(kind, 0, name)  # isl copies what it renames
+            return points.set_dim_name(kind, 0, name)  # isl copies the set to rename a dimension
     return points
 
 
 def minimal(points: isl.BasicSet) -> isl.BasicSet:
-    """Return *points* without constraints that follow from others; *points* stay as they are written."""
+    """Return *points* without redundant constraints; *points* themselves are unchanged."""
     return own(points).remove_redundancies()
 
 
@@ -88,11 +88,11 @@ _GROUPS = SetMemory[Groups](most=256)
 _INDEPENDENT = SetMemory[Groups](most=256)
 _EXISTENCE = SetMemory[dict[frozenset[int], isl.BasicSet]](most=256)
 _INTERVALS = SetMemory[dict[int, "range | None"]](most=256)
-"""a kernel's domains are asked about again and again, under other names"""
+"""the same domains of a kernel recur with other names of dimensions"""
 
 
 def groups(points: isl.BasicSet) -> Groups:
-    """Return the dimensions of *points* in groups, those in one constraint together, through divisions or directly.
+    """Return the dimensions of *points* in groups that share no constraint, directly or through divisions.
 
     For given parameters, *points* are the product of their projections onto the groups. Divisions are members too,
     numbered after the dimensions.
@@ -106,7 +106,7 @@ def groups(points: isl.BasicSet) -> Groups:
 
 
 def factors(points: isl.BasicSet) -> Iterator[tuple[list[int], isl.BasicSet]]:
-    """Yield the dimensions in each of the :func:`groups` of *points*, which are not empty, with that projection."""
+    """Yield the dimensions of each of the :func:`groups`, with the projection of (non-empty) *points* onto them."""
     places = range(points.dim(SET))
     for group in groups(points):
         others = [place for place in places if place not in group]
@@ -118,7 +118,7 @@ def factors(points: isl.BasicSet) -> Iterator[tuple[list[int], isl.BasicSet]]:
 
 
 def tied_together(number: int, ties: Iterable[Collection[int]]) -> list[list[int]]:
-    """Return the places from 0 to *number* in groups: those of one tie, and of ties that share a place, in one."""
+    """Return the places 0 to *number* - 1 in groups: *ties*, merged if they share a place."""
     group = list(range(number))
     for together in ties:
         tied = {group[place] for place in together}
@@ -132,7 +132,7 @@ def tied_together(number: int, ties: Iterable[Collection[int]]) -> list[list[int
 
 
 def _ties(points: isl.BasicSet) -> Groups:
-    """Return the dimensions in each constraint of *points*, and the divisions."""
+    """Return the dimensions and divisions in each constraint of *points*."""
     key = isl.Set.from_basic_set(points)
     known = _TIES.get(key)
     if known is None:
@@ -141,7 +141,7 @@ def _ties(points: isl.BasicSet) -> Groups:
 
 
 def _involved(constraint: isl.Constraint) -> list[int]:
-    """Return the dimensions in *constraint*, and the divisions, numbered after them."""
+    """Return the dimensions in *constraint*, and its divisions, numbered after the dimensions."""
     number = constraint.dim(SET)
     found = [place for place in range(number) if constraint.involves_dims(SET, place, 1)]
     divisions = (place for place in range(constraint.dim(DIV)) if constraint.involves_dims(DIV, place, 1))
@@ -149,13 +149,13 @@ def _involved(constraint: isl.Constraint) -> list[int]:
 
 
 def names_involved(constraint: isl.Constraint, *kinds: isl.dim_type) -> frozenset[str]:
-    """Return the names of the dimensions in *constraint*, of some *kinds*, those in its divisions included."""
+    """Return the names of dimensions of these *kinds* in *constraint*, including those in its divisions."""
     places = ((kind, place) for kind in kinds for place in range(constraint.dim(kind)))
     return frozenset(str(constraint.get_dim_name(*each)) for each in places if constraint.involves_dims(*each, 1))
 
 
 def independent(points: isl.BasicSet) -> Groups:
-    """Return those groups of *points* whose parts are the same, and not empty, whatever the parameters."""
+    """Return the groups of *points* whose projections are not empty and do not depend on parameters."""
     key = isl.Set.from_basic_set(points)
     known = _INDEPENDENT.get(key)
     return _INDEPENDENT.setdefault(key, _nonparametric(points)) if known is None else known
@@ -172,9 +172,9 @@ def _nonparametric(points: isl.BasicSet) -> Groups:
 
 
 def dimension_interval(points: isl.BasicSet, name: str, given: Collection[str] = ()) -> range | None:
-    """Return the values of the dimension *name* from its first to its last one; None where they are no constants.
+    """Return the range of the dimension *name* of *points*; None if its ends are not constant.
 
-    Constants they are if they depend neither on parameters nor on dimensions that are *given*.
+    They are constant if they depend neither on parameters nor on the dimensions *given*.
     """
     names = points.get_var_names(SET)
     place = names.index(name)
@@ -190,14 +190,14 @@ def dimension_interval(points: isl.BasicSet, name: str, given: Collection[str] =
 
 
 def between_ends(points: isl.Set, name: str) -> range | None:
-    """Return the values of the dimension *name* from its first to its last one; None where *points* go on and on."""
+    """Return the range from the first to the last value of the dimension *name*; None if it is unbounded."""
     _, place = points.get_var_dict()[name]
     first, last = points.dim_min_val(place), points.dim_max_val(place)
     return range(first.to_python(), last.to_python() + 1) if first.is_int() and last.is_int() else None
 
 
 def projected(points: isl.BasicSet, names: Collection[str]) -> isl.BasicSet:
-    """Return the projection of *points* onto the dimensions of these *names*."""
+    """Return the projection of *points* onto the dimensions *names*."""
     kept = {place for place, name in enumerate(points.get_var_names(SET)) if name in names}
     others = [place for place in range(points.dim(SET)) if place not in kept]
     left_out = [group for group in groups(points) if group.isdisjoint(kept) and not group.isdisjoint(others)]
@@ -212,7 +212,7 @@ def projected(points: isl.BasicSet, names: Collection[str]) -> isl.BasicSet:
 
 
 def _existence(points: isl.BasicSet, group: frozenset[int]) -> isl.BasicSet:
-    """Return the parameters for which the part of *points* over *group*, one of its groups, is not empty."""
+    """Return the parameters for which the projection of *points* onto *group*, one of its groups, is not empty."""
     known = _EXISTENCE.setdefault(isl.Set.from_basic_set(points), {})
     if group not in known:
         others = set(range(points.dim(SET))) - group
@@ -227,9 +227,10 @@ def _without_constraints(points: isl.BasicSet, places: Collection[int]) -> isl.B
 
 
 def tied_to(points: isl.BasicSet, name: str, given: Collection[str]) -> isl.BasicSet:
-    """Return what *points* say of the dimension *name* where *given* are known.
+    """Return the constraints of *points* on the dimension *name*, with the dimensions *given* known.
 
-    Left out is whatever is tied to it by nothing else than *given* and parameters, and that it is not empty.
+    Constraints linked to it only through *given* and parameters are dropped, and so is the condition that they can
+    hold.
     """
     places = {each: place for place, each in enumerate(points.get_var_names(SET))}
     known = {place for each, place in places.items() if each in given and each != name}
@@ -245,7 +246,7 @@ def tied_to(points: isl.BasicSet, name: str, given: Collection[str]) -> isl.Basi
 
 
 def _runs(places: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the ascending *places* as runs of neighbours: the first one of each, and how many there are."""
+    """Return the ascending *places* as runs of consecutive numbers: the first number and the length of each."""
     found: list[tuple[int, int]] = []
     for place in places:
         if found and sum(found[-1]) == place:
@@ -255,16 +256,16 @@ def _runs(places: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-# {{{ tiled loops as the loops that they were before
+# {{{ tiled loops, joined to the original loops
 #
-# The points of a tiled loop, ``0 <= inner < 16`` of ``outer``, are as many as those of ``16*outer + inner``: the pair
-# numbers them one to one. Joined, the domain is simpler. A tiled triangle, say, is a triangle again, and its count
-# n²/2 + n/2 where Barvinok's algorithm would give the two loops a polynomial in floors of n/16.
+# A tiled loop (``outer``, ``0 <= inner < 16``) has as many points as the loop over ``16*outer + inner``, since the map
+# is one to one. The joined domain is simpler. For example, a tiled triangle becomes a triangle again, with the count
+# n²/2 + n/2, whereas Barvinok's algorithm would yield a polynomial in floors of n/16 for the two loops.
 
 
 @dataclass(frozen=True, slots=True)
 class _Tile:
-    """Two dimensions that some constraint uses as width·outer + inner."""
+    """Two dimensions that occur in a constraint as width·outer + inner."""
 
     outer: int
     inner: int
@@ -272,9 +273,9 @@ class _Tile:
 
 
 def without_tiles(points: isl.Set) -> isl.Set:
-    """Return a set of as many points as *points*, in which inner and outer variables of tiles are joined.
+    """Return a set with the same number of points, in which the outer and inner variables of tiles are joined.
 
-    A tile of which only some elements are there would leave a set with holes, and is left as it is.
+    A tile that is only partly filled would leave holes in the set, and is not joined.
     """
     for tile in _tiles(points):
         if _fits(points, tile):
@@ -285,7 +286,7 @@ def without_tiles(points: isl.Set) -> isl.Set:
 
 
 def _tiles(points: isl.Set) -> list[_Tile]:
-    """Return what may be tiles of *points*, narrow ones first: of tiles of tiles, the inner ones."""
+    """Return candidate tiles of *points*, narrow ones first, so that nested tiles are joined from the inside."""
     constraints = (constraint for basic in points.get_basic_sets() for constraint in basic.get_constraints())
     found = dict.fromkeys(tile for constraint in constraints for tile in _proportions(_coefficients(constraint)))
     return sorted(found, key=lambda tile: tile.width)
@@ -306,14 +307,14 @@ def _proportions(coefficients: Mapping[int, int]) -> Iterator[_Tile]:
 
 
 def _fits(points: isl.Set, tile: _Tile) -> bool:
-    """Return whether 0 <= inner < width, so that width·outer + inner tells all points apart."""
+    """Return whether 0 <= inner < width, so that width·outer + inner is one to one."""
     least, most = points.dim_min_val(tile.inner), points.dim_max_val(tile.inner)
     return least.is_nonneg() and most.is_int() and most.to_python() < tile.width
 
 
 @cache
 def _joining(dims: int, tile: _Tile) -> isl.Map:
-    """Return the map to width·outer + inner in the place of outer, without inner."""
+    """Return the map that replaces outer by width·outer + inner, and removes inner."""
     joined = {tile.outer: f"{tile.width}*x{tile.outer} + x{tile.inner}"}
     before = ", ".join(f"x{dim}" for dim in range(dims))
     after = ", ".join(joined.get(dim, f"x{dim}") for dim in range(dims) if dim != tile.inner)

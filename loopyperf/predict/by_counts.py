@@ -1,4 +1,4 @@
-"""Estimates by fits of counts, with their intervals and what is unlike the kernels that were fitted."""
+"""Estimates by fits of counts: times, prediction intervals, and notes on extrapolation."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -28,20 +28,20 @@ from loopyperf.units import in_percent, listed
 
 Floats = NDArray[np.float64]
 UNLIKE = 1.0
-"""leverage from which the weights add more to the error of a kernel than the model itself does"""
-UNTRIED = f"{NO_INTERVAL}the fit was tried on no kernels that it had not seen"
-NEGATIVE = f"{NO_INTERVAL}the fit does not apply to such a kernel"
-TOO_FEW = f"{NO_INTERVAL}the fit was tried on too few kernels that it had not seen"
+"""leverage above which the uncertainty of the weights contributes more to a kernel's error than the model does"""
+UNTRIED = f"{NO_INTERVAL}the fit was not validated on held-out kernels"
+NEGATIVE = f"{NO_INTERVAL}the fit does not apply to this kernel"
+TOO_FEW = f"{NO_INTERVAL}the fit was validated on too few held-out kernels"
 
 
 def prediction_interval(
     fit: Fit, shares: Shares, seconds: Seconds
 ) -> tuple[tuple[Seconds, Seconds] | None, tuple[str, ...]]:
-    """Return the range in which a run time lies with the probability that intervals state, and what widens it.
+    """Return the prediction interval of a run time (at the probability ``LEVEL``), and notes on it.
 
-    *seconds* is the answer of the fit's model to *shares*, a number or an array over sizes. There is no range where the
-    fit states none: it was made from fewer than two kernel classes, by hand, or from too few measurements; and none
-    where it has no weight for what is more than a negligible part of the counts, or where an answer is below 0.
+    *seconds* is the time that the fit's model predicts for *shares*, a number or an array over sizes. The interval is
+    None if the fit has none (it is handwritten, or from fewer than two kernel classes or too few measurements), if it
+    lacks a weight for more than a negligible part of the counts, or if a time is negative.
     """
     if np.any(np.asarray(seconds) < 0):
         return None, (NEGATIVE,)
@@ -49,11 +49,11 @@ def prediction_interval(
         return None, (UNTRIED,)
     found = widths(fit, *totals(shares))
     if found.priceless:
-        return None, (f"{NO_INTERVAL}nothing is known of what {', '.join(found.priceless)} cost",)
-    with np.errstate(over="ignore"):  # an infinite factor is not a range
+        return None, (f"{NO_INTERVAL}the fit has no weight for {', '.join(found.priceless)}",)
+    with np.errstate(over="ignore"):  # an infinite factor gives no interval
         factor = np.exp(found.half)
     unlike = float(found.leverage.max(initial=0.0))
-    notes = () if unlike <= UNLIKE else (f"unlike the kernels of the fit: leverage {unlike:.2g}, where 1 is much",)
+    notes = () if unlike <= UNLIKE else (f"unlike the kernels of the fit: leverage {unlike:.2g} (above {UNLIKE:g})",)
     if not np.isfinite(factor).all():
         return None, (TOO_FEW, *notes)
     if not isinstance(seconds, np.ndarray):
@@ -63,15 +63,15 @@ def prediction_interval(
 
 
 def left_out(fit: Fit, shares: Shares) -> tuple[str, ...]:
-    """Return what *fit* has no weight for, of which there is more than a negligible part at any of the sizes.
+    """Return the properties without a weight in *fit* that are more than a negligible part of the counts at any size.
 
-    An answer is without what it costs: the run time is at least that, and has no interval.
+    Their cost is missing in the predicted time, which is then a lower bound without an interval.
     """
     return priceless(fit, *totals(shares))
 
 
 def totals(shares: Shares) -> tuple[tuple[str, ...], Floats]:
-    """Return the columns of *shares*, and how much of each there is (sizes × columns), over all sources."""
+    """Return the columns of *shares*, and their amounts summed over sources, an array (sizes × columns)."""
     names = tuple(shares)
     sums = [_summed(parts) for parts in shares.values()]
     shape = np.broadcast_shapes(*(np.shape(each) for each in sums))
@@ -80,9 +80,9 @@ def totals(shares: Shares) -> tuple[tuple[str, ...], Floats]:
 
 
 def extrapolations(fit: Fit, shares: Shares) -> Iterator[str]:
-    """Yield a sentence if the kernel does more of something than all that the fit was made from, one if it does less.
+    """Yield a note on amounts above, and one on amounts below, the ranges of the measured kernels.
 
-    What it does not do at all, it cannot do less of than others.
+    An amount of zero is not below a range.
     """
     names, amounts = totals(shares)
     ranged = [(name, amounts[:, place], fit.ranges[name]) for place, name in enumerate(names) if name in fit.ranges]
@@ -93,11 +93,11 @@ def extrapolations(fit: Fit, shares: Shares) -> Iterator[str]:
         if beyond:
             called = shown if fit.basis == "pipelines" else str
             listed = ", ".join(f"{called(name)} ({excess[name]:.3g} times)" for name in beyond)
-            yield f"extrapolated: {word} than was ever measured of {listed}"
+            yield f"extrapolated: {word} than in any measured kernel: {listed}"
 
 
 def extrapolates(fit: Fit, shares: Shares) -> NDArray[np.bool_]:
-    """Return for each size, in order, whether the kernel does more or less of something than :attr:`Fit.ranges` has."""
+    """Return for each size, in order, whether any amount is outside its range in :attr:`Fit.ranges`."""
     names, amounts = totals(shares)
     least, most = np.array([fit.ranges.get(name, (0.0, np.inf)) for name in names]).reshape(-1, 2).T
     return np.asarray(((amounts > most) | ((amounts > 0) & (amounts < least))).any(axis=1))
@@ -107,17 +107,17 @@ def _summed(parts: Mapping[str, Count]) -> Any:
     return sum(parts.values())
 
 
-# {{{ counts times what each costs
+# {{{ counts times weights
 
 
-BELOW_ZERO = "the run time is below 0: the fit's weights, some of them negative, do not apply to such a kernel"
+BELOW_ZERO = "negative run time: the fit has negative weights and does not apply to this kernel"
 MOST_UNPRICED = 0.5
-"""of a kernel's work: where a fit lacks weights for more, its answer says nothing of the kernel"""
+"""largest share of a kernel's work without weights; with more, a prediction would be meaningless"""
 
 
 @dataclass(frozen=True, eq=False)
 class CountsPredictor(Predictor):
-    """A fit of counts: the counts of a kernel at given sizes, times what each costs."""
+    """A fit of counts: the counts of a kernel at given sizes times the fitted weights."""
 
     fit: Fit = field(kw_only=True)
     counting: Counting = field(kw_only=True)
@@ -125,11 +125,11 @@ class CountsPredictor(Predictor):
     on_unknown: OnUnknown = field(default="refuse", kw_only=True)
 
     def predict(self, case: Case) -> Estimate:
-        """Return how long *case* takes; see :func:`loopyperf.estimate`."""
+        """Return the predicted run time of *case*; see :func:`loopyperf.estimate`."""
         counted = count_at(case.kernel, self._options(case.typical), case.sizes)
-        asked = _Counted(counted, self.fit, case.sizes, self.notes)
+        priced = _Counted(counted, self.fit, case.sizes, self.notes)
         try:
-            seconds = asked.seconds()
+            seconds = priced.seconds()
         except OverflowError as error:
             raise beyond_floats(case.sizes) from error
         return Estimate.explained_later(
@@ -139,13 +139,13 @@ class CountsPredictor(Predictor):
             model=self.model,
             counting=counted.counting,
             seconds=seconds,
-            explain=asked.explained,
+            explain=priced.explained,
             typical=case.typical,
-            columns="counts" if asked.answer is None else asked.answer.columns,
+            columns="counts" if priced.answer is None else priced.answer.columns,
         )
 
     def group(self, case: Case) -> Group:
-        """Return what a group takes; counts have it too, so that Loopy's passes need not run on a known program."""
+        """Return the resources of a work-group, from cached counts if possible, which avoids Loopy's passes."""
         if engine_is_exact():
             return count_at(case.kernel, self._options(case.typical), case.sizes).kernel.group
         return super().group(case)
@@ -157,9 +157,10 @@ class CountsPredictor(Predictor):
 
 
 def _check_priced(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> None:
-    """Raise :class:`MissingNumberError` where *fit* lacks weights for more than half of the work at any of *sizes*.
+    """Raise :class:`MissingNumberError` if *fit* lacks weights for more than half of the work at any of *sizes*.
 
-    Work is operations, and bytes / 32. What the fit left out because it comes with other properties, these pay for.
+    Work is the number of operations plus bytes / 32. Properties that the fit left out because they are collinear with
+    others count as paid for.
     """
     paid = {*fit.weights, *(name for group in fit.undetermined for name in group.left_out)}
     counts = counted.properties().evaluate(**sizes)
@@ -169,7 +170,7 @@ def _check_priced(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> 
     share = np.max(sum(missing.values(), start=np.zeros(())) / np.maximum(whole, 1.0), initial=0.0)
     if share > MOST_UNPRICED:
         most = sorted(missing, key=lambda name: -np.max(missing[name]))
-        other = "" if description_or_none(fit.slug) is None else ", or name a model without a fit: model='roofline'"
+        other = "" if description_or_none(fit.slug) is None else ", or use a model without a fit: model='roofline'"
         raise MissingNumberError(
             f"the fit of {fit.slug!r} has no weights for {in_percent(float(share))} of the work of "
             f"{counted.kernel.name!r}: {listed(most, NAMED)}; calibrate with kernels that have these{other}"
@@ -177,12 +178,12 @@ def _check_priced(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> 
 
 
 def time_by_counts(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> ModelTime:
-    """Return how long a *counted* kernel takes at *sizes* by a *fit* of counts, with what there is to say of it."""
+    """Return the run time of a *counted* kernel at *sizes* by a *fit* of counts, with interval and notes."""
     return _Counted(counted, fit, sizes).explained()
 
 
 class _Counted:
-    """A counted kernel at some sizes, and a fit: asked for seconds at once, and for the reason when somebody looks."""
+    """A counted kernel at given sizes, with a fit; the time is computed at once, its explanation on demand."""
 
     __slots__ = ("answer", "counted", "fit", "notes", "sizes")
 
@@ -198,7 +199,7 @@ class _Counted:
             self.answer = model.time(self.fit, shares)
             return self.answer.seconds
         if has_arrays(self.sizes):
-            _batch_shape(self.sizes)  # refused with the sizes in their order
+            _batch_shape(self.sizes)  # raises an error that lists the sizes in their order
             _check_priced(self.counted, self.fit, self.sizes)
             return self.counted.properties().weighted(self.fit.weights, **self.sizes)
         costs, unpriced = self.counted.costs(self.fit.weights, self.sizes)
@@ -216,7 +217,7 @@ class _Counted:
         if np.any(np.asarray(answer.seconds) < 0):
             notes = (*notes, BELOW_ZERO)
         if missing and spread is not None:
-            spread, notes = None, (*notes, f"{NO_INTERVAL}what is left out may take any time")
+            spread, notes = None, (*notes, f"{NO_INTERVAL}the cost of the omitted part is unknown")
         return replace(answer, interval=spread, notes=notes, left_out=missing)
 
 
@@ -233,14 +234,14 @@ def _shares(counted: KernelCounts, sizes: Mapping[str, Any]) -> Shares:
 
 
 def _batch_shape(sizes: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the shape that arrays among *sizes* broadcast to; raises :class:`ParameterError` if there is none."""
+    """Return the broadcast shape of the arrays among *sizes*; raises :class:`ParameterError` if there is none."""
     return common_shape(
         {name: cast("NDArray[Any]", size).shape for name, size in sizes.items() if isinstance(size, np.ndarray)}
     )
 
 
 def _spread(counts: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.int64] | NDArray[np.float64]:
-    """Return *counts*, one number where no array of sizes matters for them, in the shape of the batch."""
+    """Return *counts*, which may be a single number, in the shape of the batch."""
     return np.broadcast_to(counts.astype(np.float64) if counts.dtype == object else counts, shape)
 
 
@@ -251,7 +252,7 @@ def _spread(counts: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.int64] |
 
 
 def _unknowns(counted: KernelCounts, sizes: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the source does not tell and nobody stated."""
+    """Yield notes on assumptions about data, and on instructions that were not counted."""
     yield from (f"assumed: {sentence}" for sentence in counted.assumed)
     if counted.left_out:
         one_size = {name: cast("Any", np.asarray(size)).flat[0] for name, size in sizes.items() if np.size(size)}
@@ -259,18 +260,18 @@ def _unknowns(counted: KernelCounts, sizes: Mapping[str, Any]) -> Iterator[str]:
             return
         listed = "; ".join(f"{left_out.source}: {left_out.reason}" for left_out in counted.left_out)
         share = in_percent(counted.share_left_out(one_size), 1)
-        yield f"left out, {share} of what the instructions' loops run: {listed}"
+        yield f"left out, {share} of all instruction executions: {listed}"
 
 
 def _notes(counted: KernelCounts, fit: Fit, unfitted: tuple[str, ...], shares: Shares) -> Iterator[str]:
     explained = {name for group in fit.undetermined for name in group.left_out}
-    yield from (f"no weight for {name!r} in the fit: taken as free" for name in unfitted if name not in explained)
+    yield from (f"no weight for {name!r} in the fit; assumed 0" for name in unfitted if name not in explained)
     if fit.undetermined:
         doubted = (sentence for totals in _samples(shares) for sentence in doubts(fit.undetermined, totals))
         yield from dict.fromkeys(doubted)
     yield from extrapolations(fit, shares)
     if counted.counting != fit.counting:
-        yield f"the fit was made with the {fit.counting!r} counting, this is the {counted.counting!r} counting"
+        yield f"the fit uses {fit.counting!r} counts, but this prediction {counted.counting!r} counts"
 
 
 def _samples(shares: Shares) -> Iterator[dict[str, float]]:

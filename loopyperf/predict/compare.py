@@ -1,4 +1,4 @@
-"""All models side by side: what each says of a kernel, and why others say nothing."""
+"""Comparison of models: the prediction of each model for a kernel, or the reason why it has none."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,71 +36,74 @@ Record = Fit | ResidualModel
 
 
 def models_named(models: object) -> list[str]:
-    """Return the names of the models that are asked, all of them for None.
+    """Return the names of *models*, of all models for None.
 
-    Raises :class:`UnknownModelError` for one that there is not, and :class:`ParameterError` where none is named.
+    Raises :class:`UnknownModelError` for an unknown name, and :class:`ParameterError` for an empty list.
     """
     if models is None:
         return list(MODELS)
     if isinstance(models, str) or not isinstance(models, Iterable):
-        raise ParameterError(f"models is a list of names of models; received {models!r}")
+        raise ParameterError(f"models must be a list of model names, got {models!r:.80}")
     found = [find_model(str(name)).name for name in cast("Iterable[object]", models)]
     if not found:
-        raise ParameterError("models is an empty list: give the name of a model or more, or leave it out for all")
+        raise ParameterError("models is empty; name a model, or drop models= to run all")
     return found
 
 
 def record_among(fit: FitChoice | ResidualModel | None, models: Iterable[str]) -> Record | None:
-    """Return *fit*, read if it is a path; raises :class:`ParameterError` unless its model is among the *models*."""
+    """Return *fit*, read from its file if it is a path.
+
+    Raises :class:`ParameterError` if its model is not among the *models*.
+    """
     if fit is None:
         return None
     record, named = record_of(fit), list(models)
     if record.model not in named:
         raise ParameterError(
-            f"the fit is of the model {record.model!r}, but only {', '.join(named)} are asked; ask it too, or "
-            "leave the fit out"
+            f"the fit is for model {record.model!r}, which is not among the models {', '.join(named)}; add it, or drop "
+            "the fit"
         )
     return record
 
 
 def answers_by(record: Record | None, model: str, slug: str) -> bool:
-    """Return whether *model* answers by *record* on the device of that short name."""
+    """Return whether *record* is a fit of *model* for the device with short name *slug*."""
     return record is not None and record.model == model and is_one_device(slug, record.slug)
 
 
 def device_for(device: DeviceChoice | None, record: Record | None) -> tuple[str, Device | UnknownDeviceError]:
-    """Return short name and parameters of *device*, by default that of *record*; the error where it has none."""
+    """Return short name and parameters of *device*, by default that of *record*; an error if it has no parameters."""
     return device_or_error(record.slug if record is not None and device is None else device)
 
 
 def check_requested(record: Record | None, slugs: Iterable[str]) -> None:
-    """Raise :class:`FitFileError` where none of the devices called *slugs* is that of *record*."""
+    """Raise :class:`FitFileError` if *record* is for none of the devices with short names *slugs*."""
     if record is None:
         return
-    asked = list(slugs)
-    if not any(is_one_device(slug, record.slug) for slug in asked):
+    names = list(slugs)
+    if not any(is_one_device(slug, record.slug) for slug in names):
         raise FitFileError(
-            f"the fit is for the device {record.slug!r}, but {', '.join(map(repr, asked))} was asked for; "
-            "name its device too, or leave the fit out"
+            f"the fit is for device {record.slug!r}, not for {', '.join(map(repr, names))}; add its device, or drop "
+            "the fit"
         )
 
 
 def model_predictions(
     models: Iterable[str], case: Case, slug: str, device: Device | UnknownDeviceError, record: Record | None
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
-    """Return model -> what it predicts of *case* on a device, and model -> why it has no answer.
+    """Return model -> prediction for *case* on a device, and model -> reason why there is none.
 
-    By *record* the model that it is of answers, where it is of this device.
+    The model of *record* uses it, if it is for this device.
     """
     estimates: dict[str, Estimate] = {}
     refusals: dict[str, str] = {}
     for name in models:
         try:
             if answers_by(record, name, slug):
-                asked = predictor(model=name, fit=record)
+                bound = predictor(model=name, fit=record)
             else:
-                asked = predictor(model=name, device=_or_raised(device) if name in DEVICE_MODELS else slug)
-            estimates[name] = asked.predict(case)
+                bound = predictor(model=name, device=_or_raised(device) if name in DEVICE_MODELS else slug)
+            estimates[name] = bound.predict(case)
         except LoopyperfError as error:
             refusals[name] = str(error)
     return estimates, refusals
@@ -113,13 +116,13 @@ def _or_raised(device: Device | UnknownDeviceError) -> Device:
 
 
 ROUNDING = 1e-9
-"""share by which times differ that are the same"""
+"""relative difference up to which two times count as equal"""
 
 
 def models_table(estimates: Mapping[str, Estimate], clock: float | None) -> Table:
-    """Return the bound and the time of each of *estimates*, by model, and its cycles where a core's *clock* is known.
+    """Return a table of bound and time by model, with the cycles of a core if its *clock* (in Hz) is known.
 
-    Beside the bound stands what else the time may be. The clock is in Hz.
+    The bound is followed by the times of alternatives, if there are any.
     """
     rows = [(name, f"{each.bound}{_others(each)}", each.time_in_words) for name, each in estimates.items()]
     if clock is None:
@@ -130,23 +133,23 @@ def models_table(estimates: Mapping[str, Estimate], clock: float | None) -> Tabl
 
 
 def is_below(estimate: Estimate, least: float) -> bool:
-    """Return whether *estimate* is less than the *least* seconds that the roofline says."""
+    """Return whether *estimate* is below the roofline's bound, *least* seconds."""
     return float(estimate) < least * (1 - ROUNDING)
 
 
 def below_roofline(estimates: Mapping[str, Estimate], least: float) -> str:
-    """Return a sentence on which of *estimates*, by model, are less than the roofline says; empty where none is.
+    """Return a sentence on the models whose estimates are below the roofline's bound, *least* seconds; empty if none.
 
-    The roofline says the *least* seconds; it is a bound of what it sees alone.
+    A model can be below the roofline, since it may ignore effects that the roofline includes.
     """
     below = [name for name, each in estimates.items() if is_below(each, least)]
     if not below:
         return ""
-    verb, who = ("says", "it does") if len(below) == 1 else ("say", "they do")
+    verb, subject = ("predicts", "it does") if len(below) == 1 else ("predict", "they do")
     left_out = dict.fromkeys(what for name in below for what in estimates[name].left_out)
     without = f", and leave{'s' * (len(below) == 1)} out {listed(left_out, NAMED)}" if left_out else ""
     less = f"{', '.join(below)} {verb} less than the {duration(least)} of the roofline"
-    return f"{less}: {who} not see all that the roofline sees{without}"
+    return f"{less}: {subject} not include all effects of the roofline{without}"
 
 
 def _others(estimate: Estimate) -> str:
@@ -154,14 +157,36 @@ def _others(estimate: Estimate) -> str:
 
 
 Refusals = Mapping[str, str]
-"""model -> why it has no answer"""
+"""model -> reason why it has no prediction"""
 SHOWN = 6
-"""occupancies that are printed, at most"""
+"""largest number of occupancies that are printed"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Tabular):
-    """What the models say of a kernel at one size on one device."""
+    """The predictions of several models for a kernel at one size on one device.
+
+    :func:`loopyperf.compare` returns it. Printing it gives a table of the models.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...     assumptions="n >= 1",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> comparison = lpp.compare(knl, n=2**20, device="nvidia-titan-v", models=["roofline", "volkov"])
+    >>> list(comparison.estimates)
+    ['roofline', 'volkov']
+    >>> comparison.bounds["roofline"]
+    'DRAM'
+    """
 
     kernel: str
     """name of the kernel"""
@@ -170,13 +195,13 @@ class Comparison(Tabular):
     device: str
     """short name of the device, e.g. ``"nvidia-v100"``"""
     clock: float | None
-    """of a core, in Hz; None for a device that is not described"""
+    """clock frequency of a core in Hz; None if unknown"""
     estimates: Mapping[str, Estimate]
-    """by model, in the order of the table of models"""
+    """model -> estimate, in the order of the model catalog"""
     refusals: Refusals
-    """model -> why it has no answer, and what to do about it"""
+    """model -> reason why it has no prediction, and what to do about it"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """what was stated of what the source does not tell"""
+    """typical values that were given (:func:`loopyperf.count`)"""
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -185,34 +210,34 @@ class Comparison(Tabular):
 
     @property
     def cycles(self) -> dict[str, float]:
-        """Return model -> run time in cycles of a core; empty where its clock is not known."""
+        """Return model -> run time in cycles of a core; empty if the clock is unknown."""
         return {} if self.clock is None else {name: seconds * self.clock for name, seconds in self.seconds.items()}
 
     @property
     def bounds(self) -> dict[str, str]:
-        """Return model -> what costs most."""
+        """Return model -> the property that takes most of the time."""
         return {name: each.bound for name, each in self.estimates.items()}
 
     def report_text(self) -> ReportText:
-        """Return a row for each model that has an answer, and why others have none."""
+        """Return a table of the predictions, and the reasons why other models have none."""
         return ReportText(
             question=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}",
-            answer=_in_number(self.estimates, self.refusals),
+            answer=_number_of_models(self.estimates, self.refusals),
             tables=[models_table(self.estimates, self.clock)] if self.estimates else [],
             remarks=self._remarks(),
         )
 
     def _remarks(self) -> list[str]:
-        """Return which models say less than the roofline, if it has an answer, and why others have none."""
+        """Return a sentence on models below the roofline, and the reasons why other models have no prediction."""
         if not self.estimates:
-            # Where there is nothing else to read, reasons are told whole.
+            # There is nothing else to print, so reasons are not shortened.
             return unanswered(self.refusals, as_said=str)
         roofline = self.estimates.get("roofline")
         below = "" if roofline is None else below_roofline(self.estimates, float(roofline))
         return [*filter(None, [below]), *unanswered(self.refusals)]
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a row for each model that has an answer: seconds, cycles of a core, and what costs most."""
+        """Return a row for each prediction: model, seconds, cycles of a core, and the bound."""
         return [
             {"model": name, "seconds": seconds, "cycles": self.cycles.get(name), "bound": self.bounds[name]}
             for name, seconds in self.seconds.items()
@@ -233,7 +258,31 @@ class Comparison(Tabular):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class OccupancyComparison(Tabular):
-    """What the models say of a kernel over how many groups reside on a core at once."""
+    """The predictions of several models for a kernel at several occupancies.
+
+    :func:`loopyperf.compare_occupancies` returns it.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...     assumptions="n >= 1",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> found = lpp.compare_occupancies(
+    ...     knl, n=2**20, concurrent_groups=[1, 8], device="nvidia-titan-v", models=["roofline", "volkov"]
+    ... )
+    >>> found.warps
+    (8, 64)
+    >>> found.performance("roofline")["volkov"].round()
+    array([ 57., 100.])
+    """
 
     kernel: str
     """name of the kernel"""
@@ -242,48 +291,50 @@ class OccupancyComparison(Tabular):
     device: str
     """short name of the device, e.g. ``"nvidia-v100"``"""
     concurrent_groups: tuple[int, ...]
-    """γ"""
+    """numbers γ of resident groups on a core"""
     warps: tuple[int, ...]
-    """ω: the warps of so many groups of the kernel's longest launch"""
+    """numbers ω of resident warps on a core, for the kernel's longest launch"""
     seconds: Mapping[str, NDArray[np.float64]]
-    """model -> run times, in seconds, one for each number of groups"""
+    """model -> run times in seconds, one for each number of groups"""
     refusals: Refusals
-    """model -> why it has no answer, and what to do about it"""
+    """model -> reason why it has no prediction, and what to do about it"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """what was stated of what the source does not tell"""
+    """typical values that were given (:func:`loopyperf.count`)"""
 
     def performance(self, standard: str | float = WITHOUT_FIT) -> dict[str, NDArray[np.float64]]:
-        """Return model -> performance over the occupancies, 100 where a run takes as long as the *standard*.
+        """Return model -> performance at each occupancy, in percent of that of the *standard*.
 
-        That is seconds, or the model whose run time at the first number of groups it is. In Lemeire, Fig. 17 and 18, it
-        is the measured time there. Raises :class:`ParameterError` for a model that has no answer.
+        *standard* is a run time in seconds, or a model, whose run time at the first occupancy is used. In Lemeire, Fig.
+        17 and 18, it is the measured time at the first occupancy. Raises :class:`ParameterError` for a model without a
+        prediction.
         """
         if isinstance(standard, str):
             if standard not in self.seconds:
-                raise ParameterError(f"there is no answer of {standard!r}, only of {', '.join(self.seconds) or 'none'}")
+                known = ", ".join(self.seconds) or "none"
+                raise ParameterError(f"no prediction of model {standard!r}; choose from: {known}")
             standard = float(self.seconds[standard][0])
         return {name: 100 * standard / times for name, times in self.seconds.items()}
 
     def __eq__(self, other: object) -> bool:
-        """Return whether *other* says the same, at all occupancies; of what has mappings there is no hash."""
+        """Return whether all values are equal. (There is no hash, because of the mappings.)"""
         return self.to_dict() == other.to_dict() if isinstance(other, OccupancyComparison) else NotImplemented
 
     @property
     def points(self) -> dict[str, list[tuple[float, float]]]:
-        """Return model -> for each number of warps, it and the performance, in runs of the kernel in a second."""
+        """Return model -> list of (warps, performance), with performance in runs of the kernel per second."""
         return {
             name: [(float(warps), 1 / float(seconds)) for warps, seconds in zip(self.warps, times, strict=True)]
             for name, times in self.seconds.items()
         }
 
     def report_text(self) -> ReportText:
-        """Return the times of each model at some of the occupancies, and why others have none."""
+        """Return a table of times by model at some of the occupancies, and the reasons why other models have none."""
         last = len(self.warps) - 1
         shown = sorted({round(last * step / (SHOWN - 1)) for step in range(SHOWN)})
         times = [(name, *(duration(float(each[place])) for place in shown)) for name, each in self.seconds.items()]
         return ReportText(
-            question=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}, by resident warps of a core",
-            answer=_in_number(self.seconds, self.refusals),
+            question=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}, by resident warps per core",
+            answer=_number_of_models(self.seconds, self.refusals),
             tables=[Table(("warps", *(str(self.warps[place]) for place in shown)), times)] if times else [],
             remarks=[*self._not_shown(len(shown)), *unanswered(self.refusals)],
         )
@@ -293,7 +344,7 @@ class OccupancyComparison(Tabular):
             yield f"not shown: {len(self.warps) - shown} of {number_of(len(self.warps), 'occupancy')}"
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a row for each model and occupancy: groups and warps that reside on a core, and seconds."""
+        """Return a row for each model and occupancy: resident groups and warps of a core, and seconds."""
         occupancies = list(zip(self.concurrent_groups, self.warps, strict=True))
         return [
             {"model": name, "concurrent_groups": groups, "warps": warps, "seconds": seconds}
@@ -326,21 +377,60 @@ def compare(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> Comparison:
-    """Return what every model says of *program* at one size on *device*, and why others have no answer.
+    """Compare the run times that several models predict for *program* at one size on *device*.
 
-    *models* names those that are asked; all are otherwise. Models that are fitted answer where there is a fit for the
-    device. By *fit*, a fit, a learned model, or the path of one, the model that it is of answers; its device is then
-    the one that is meant, and no other is taken. Sizes, *typical* and *parameters* are those of
-    :func:`loopyperf.estimate`. Raises what that raises for a kernel, a size, a device or a fit that makes no sense;
-    what one model lacks is in :attr:`Comparison.refusals`: its description of the device may lack a number, or there
-    may be none, or no fit.
+    Fitted models take part if there is a fit for the device.
+
+    Parameters
+    ----------
+    program : loopy.TranslationUnit or loopy.LoopKernel
+        The kernel.
+    device : str, os.PathLike or Device, optional
+        As in :func:`loopyperf.estimate`. Default: the device of *fit*, if given.
+    models : iterable of str, optional
+        Names of models in :data:`loopyperf.MODELS`. Default: all models.
+    fit : Fit, ResidualModel, str or os.PathLike, optional
+        A fit or residual model, or the path of one, for the model that it is of. It must be for *device*.
+    typical, parameters, **sizes
+        As in :func:`loopyperf.estimate`; each size is one integer.
+
+    Returns
+    -------
+    Comparison
+        The estimate of each model. ``refusals`` has the reasons why other models have no prediction, e.g. a missing
+        fit or device parameter.
+
+    Raises
+    ------
+    UnknownModelError, UnknownDeviceError, FitFileError, DeviceFileError, KernelError, UncountableError, ParameterError
+        As in :func:`loopyperf.estimate`, for errors that concern all models.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...     assumptions="n >= 1",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> print(lpp.compare(knl, n=2**20, device="nvidia-titan-v", models=["roofline", "volkov"]))
+    ... # doctest: +ELLIPSIS
+    loopy_kernel(n=1048576) on nvidia-titan-v: 2 models
+      model     bound by     time  cycles
+      roofline  DRAM      ...
+      volkov    DRAM      ...
     """
     names, merged = models_named(models), one_size(parameters, sizes)
     record = record_among(fit, names)
     slug, known = device_for(device, record)
     check_requested(record, [slug])
     case = Case(program, merged, typical)
-    # What is wrong with the kernel is raised once, before the models are asked.
+    # Errors in the kernel are raised once, before the models run.
     kernel = profiled_name(case, known) if isinstance(known, Device) else ""
     estimates, refusals = model_predictions(names, case, slug, known, record)
     if isinstance(known, Device):
@@ -362,54 +452,92 @@ def compare_occupancies(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> OccupancyComparison:
-    """Return what every model of a device says of *program* over how many of its groups reside on a core at once.
+    """Compare the run times of *program* that models predict for different numbers of resident groups on a core.
 
-    So it is measured: by local memory that a kernel takes and does not use. *concurrent_groups* are from 1 to as many
-    as a core has room for, all of these unless stated. Everything else is as for :func:`compare`; models that are
-    fitted do not know the occupancy. Raises :class:`OccupancyError` for more groups than there is room for
-    and for no number of groups, and what :func:`compare` raises.
+    Experiments set this number with local memory that a kernel allocates and does not use. Fitted models do not depend
+    on it, and have no prediction.
+
+    Parameters
+    ----------
+    program : loopy.TranslationUnit or loopy.LoopKernel
+        The kernel.
+    concurrent_groups : sequence of int, optional
+        Numbers of resident groups, from 1 up to the largest number that fits on a core. Default: all of them.
+    device, models, typical, parameters, **sizes
+        As in :func:`loopyperf.compare`.
+
+    Returns
+    -------
+    OccupancyComparison
+        The run times of each model in seconds, one for each number of groups.
+
+    Raises
+    ------
+    OccupancyError
+        *concurrent_groups* is empty, or has a number that does not fit on a core.
+    UnknownModelError, UnknownDeviceError, DeviceFileError, KernelError, UncountableError, ParameterError
+        As in :func:`loopyperf.compare`.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...     assumptions="n >= 1",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> found = lpp.compare_occupancies(knl, n=2**20, device="nvidia-titan-v", models=["volkov"])
+    >>> found.concurrent_groups
+    (1, 2, 3, 4, 5, 6, 7, 8)
+    >>> bool(found.seconds["volkov"][0] > found.seconds["volkov"][-1])
+    True
     """
-    case, described = Case(program, one_size(parameters, sizes), typical), chosen_device(device)
+    case, chosen = Case(program, one_size(parameters, sizes), typical), chosen_device(device)
     names = models_named(models)
-    asked = described, case.typical, case.sizes, names, concurrent_groups
+    key = chosen, case.typical, case.sizes, names, concurrent_groups
     kernel, groups, warps, times, refusals = found_once(
-        OCCUPANCIES, program, asked, lambda: _at_occupancies(case, described, names, concurrent_groups)
+        OCCUPANCIES, program, key, lambda: _at_occupancies(case, chosen, names, concurrent_groups)
     )
     seconds = {name: np.array(each) for name, each in times.items()}
-    stated = dict(typical or {})
-    return OccupancyComparison(kernel, case.sizes, described.slug, groups, warps, seconds, dict(refusals), stated)
+    given = dict(typical or {})
+    return OccupancyComparison(kernel, case.sizes, chosen.slug, groups, warps, seconds, dict(refusals), given)
 
 
 _Occupancies = tuple[str, tuple[int, ...], tuple[int, ...], dict[str, tuple[float, ...]], dict[str, str]]
 OCCUPANCIES: ResultKind[_Occupancies] = json_result_kind("occupancies", 256, _Occupancies)
-"""the kernel's name, numbers of groups and of warps, model -> seconds, model -> why it has no answer"""
+"""kernel name, numbers of groups, numbers of warps, model -> seconds, model -> reason why it has no prediction"""
 
 
 def _at_occupancies(
     case: Case, device: Device, names: Sequence[str], concurrent_groups: Sequence[int] | None
 ) -> _Occupancies:
     found = stages_of(case, device)
-    full, described = found.timed, found.timed.device
+    full, parameters = found.timed, found.timed.device
     if not full.launches:
-        raise ParameterError(f"at {case.sizes} {full.kernel} launches no groups, so that none reside at once")
+        raise ParameterError(f"kernel {full.kernel!r} launches no groups at {dict(case.sizes)}; use larger sizes")
     longest = max(full.launches, key=lambda launch: launch.warps_of_core)
     most = min(launch.execution.concurrent_groups for launch in full.launches)
-    asked = tuple(range(1, most + 1)) if concurrent_groups is None else _checked(concurrent_groups)
-    kernels = [staged(found.profile, described, concurrent_groups=groups).timed for groups in asked]
-    warps = tuple(groups * longest.warps_per_group for groups in asked)
-    return full.kernel, asked, warps, *_over_occupancy(names, kernels)
+    numbers = tuple(range(1, most + 1)) if concurrent_groups is None else _checked(concurrent_groups)
+    kernels = [staged(found.profile, parameters, concurrent_groups=groups).timed for groups in numbers]
+    warps = tuple(groups * longest.warps_per_group for groups in numbers)
+    return full.kernel, numbers, warps, *_over_occupancy(names, kernels)
 
 
 def _over_occupancy(
     names: Iterable[str], kernels: Sequence[TimedProgram]
 ) -> tuple[dict[str, tuple[float, ...]], dict[str, str]]:
-    """Return the seconds of each of *kernels* by the models called *names*, and why others have none."""
+    """Return model -> seconds of each of *kernels*, and model -> reason for no prediction, of the models *names*."""
     seconds: dict[str, tuple[float, ...]] = {}
     refusals: dict[str, str] = {}
     for name in names:
         model = find_model(name)
         if not isinstance(model, DeviceModel):
-            refusals[name] = "not told how many groups reside at once"
+            refusals[name] = "does not depend on the number of resident groups"
             continue
         try:
             seconds[name] = tuple(float(model.time(kernel).seconds) for kernel in kernels)
@@ -419,13 +547,13 @@ def _over_occupancy(
 
 
 def _checked(concurrent_groups: Sequence[int]) -> tuple[int, ...]:
-    """Return the numbers of groups; raises :class:`OccupancyError` where there are none, or others than integers."""
+    """Return the numbers of groups; raises :class:`OccupancyError` unless they are one or more integers."""
     numbers = np.atleast_1d(np.asarray(concurrent_groups))
     if not numbers.size or numbers.dtype.kind not in "iu":
-        raise OccupancyError(f"concurrent_groups must be one integer or more; received {concurrent_groups!r}")
+        raise OccupancyError(f"concurrent_groups must be one or more integers, got {concurrent_groups!r:.80}")
     return tuple(numbers.tolist())
 
 
-def _in_number(answers: Mapping[str, object], refusals: Refusals) -> str:
-    without = f", {len(refusals)} without an answer" if refusals else ""
+def _number_of_models(answers: Mapping[str, object], refusals: Refusals) -> str:
+    without = f", {len(refusals)} without a prediction" if refusals else ""
     return f"{number_of(len(answers), 'model')}{without}"

@@ -1,4 +1,4 @@
-"""Predictions by a learned model: its base answers, and what was learned from measurements corrects that."""
+"""Predictions by a residual model: a base model predicts, and a regression on measurements corrects the prediction."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -42,52 +42,52 @@ from loopyperf.stages.case import Case, CountingOptions, count_at, found_once
 from loopyperf.stages.stages import LANES, Stages, kernel_profile, staged
 
 LearnedChoice = ResidualModel | str | os.PathLike[str]
-"""a learned model, or the path of one"""
+"""a residual model, or the path of one"""
 
 
 @dataclass(frozen=True)
 class SeenKernel:
-    """A kernel at one size; each attribute is computed on first use."""
+    """A kernel at one size, from which features are computed; each attribute is computed on first use."""
 
     program: Program
     sizes: Mapping[str, Any]
     device: Device | None
-    """None where the device is not described"""
+    """parameters of the device; None if unknown"""
     typical: Mapping[str, Any] | None = None
     samples: Sequence[SampledProgram] = ()
     launching: float = 0.0
-    """seconds that the host takes beside them"""
+    """seconds of host time in addition to the samples"""
 
     @cached_property
     def counted(self) -> KernelCounts:
-        """Return what the kernel does."""
+        """Return the symbolic counts of the kernel."""
         return count_at(self.program, CountingOptions("executed", self.typical), self.sizes)
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """Return property -> how many units of it a run has."""
+        """Return property -> count in one run."""
         properties = self.counted.properties()
         return dict(zip(properties, properties.totals.at(self.sizes), strict=True))
 
     @cached_property
     def profile(self) -> KernelProfile:
-        """Return what the kernel's warps do."""
+        """Return the instruction graphs and memory accesses of the kernel's warps."""
         lanes = completed(self.device).needed("warp_size") if self.device else LANES
         return kernel_profile(self.program, warp_size=lanes, typical=self.typical, parameters=self.sizes)
 
     @cached_property
     def stages(self) -> Stages | None:
-        """Return what becomes of the kernel on its device; None where that is not described."""
+        """Return the analysis of the kernel on its device; None without device parameters."""
         return staged(self.profile, self.device) if self.device else None
 
     @property
     def timed(self) -> TimedProgram | None:
-        """Return the kernel on its device; None where that is not described."""
+        """Return the timed program on its device; None without device parameters."""
         return None if self.stages is None else self.stages.timed
 
     @cached_property
     def features(self) -> Features:
-        """Return the features: of samples too, where there are any."""
+        """Return the features, including those of samples if there are any."""
         groups = sum(launch.groups * launch.times for launch in self.profile.launches)
         found = self._of_graphs() | counted_features(self.counts, groups)
         if self.samples:
@@ -96,7 +96,7 @@ class SeenKernel:
         return found.rounded()
 
     def _of_graphs(self) -> Features:
-        """Return what the graphs tell, as much as the device's description has numbers for."""
+        """Return the features of the graphs; those of the device only if its parameters suffice."""
         try:
             return static_features(self.timed) if self.timed else graph_features(lowered_launches(self.profile))
         except MissingNumberError:
@@ -104,90 +104,90 @@ class SeenKernel:
 
 
 def chosen_residual_model(
-    device: Device | str | None, choice: LearnedChoice | None, meant: str = "", backend: str = ""
+    device: Device | str | None, choice: LearnedChoice | None, default: str = "", backend: str = ""
 ) -> ResidualModel:
-    """Return *choice* (read, if it is a path), else a person's own learned model of *device*, else of the one *meant*.
+    """Return *choice* (read from its file if it is a path), else the user's own residual model for a device.
 
-    Of several of a device, under whichever of its names they were trained, that of *backend* is taken. Raises
-    :class:`FitFileError` for a file that is not a learned model, and for a model of another device than was asked for.
+    The device is *device*, else the one named *default*. If there are models for several backends, that of *backend*
+    is used. Raises :class:`FitFileError` for a file that is not a residual model, and for a model of another device.
     """
     slug = device.slug if isinstance(device, Device) else None if device is None else slug_of(device)
     if choice is None:
-        return find_residual_model(slug or meant, backend)
+        return find_residual_model(slug or default, backend)
     learned = choice if isinstance(choice, ResidualModel) else load_residual_model(choice)
     if slug is not None and not is_one_device(slug, learned.record.slug):
         raise FitFileError(
-            f"the learned model was trained on the device {learned.record.slug!r} and knows nothing of {slug!r}, which "
-            "was asked for; train one there, or name the device that it is of"
+            f"the residual model was trained on device {learned.record.slug!r}, not on {slug!r}; train one for "
+            f"{slug!r}, or select device {learned.record.slug!r}"
         )
     return learned
 
 
 @dataclass(frozen=True, eq=False)
 class CorrectedPredictor(Predictor):
-    """A learned model: its base answers, and what was learned from measurements corrects that.
+    """A residual model: its base model predicts, and a regression corrects the prediction.
 
-    A model that corrects the sampled one executes a part of the kernel.
+    A residual model of the sampled model executes part of the kernel.
     """
 
     learned: ResidualModel = field(kw_only=True)
     machine: RunsParts | None = field(default=None, kw_only=True)
-    """the backend that takes samples"""
+    """backend that takes the samples"""
     arguments: Mapping[str, Any] | None = field(default=None, kw_only=True)
-    """of the kernel, by name, for samples; others are made up"""
+    """kernel arguments by name, for samples; missing ones are generated"""
 
     def predict(self, case: Case) -> Estimate:
-        """Return how long *case* takes; see :func:`loopyperf.estimate`.
+        """Return the predicted run time of *case*; see :func:`loopyperf.estimate`.
 
-        Raises :class:`ModelInputError` where a feature is missing that the model was trained with, and
-        :class:`ParameterError` where there is no backend that takes the samples that it corrects.
+        Raises :class:`ModelInputError` if the kernel lacks a feature that the model was trained with, and
+        :class:`ParameterError` if the base model needs samples and there is no backend.
         """
         if self.learned.record.base == SAMPLED and self.machine is None:
             raise ParameterError(
-                f"this learned model of {self.device} corrects the sampled model, which executes a part of the kernel: "
-                "give backend=...; without the device, train a model from rows without samples"
+                f"the residual model of {self.device} corrects {SAMPLED!r}, which executes part of the kernel; pass a "
+                "backend, or train a model without samples"
             )
         return device_estimate(self, case, *answered_at(case, self._answer))
 
     def _answer(self, case: Case) -> Answer:
-        """Return the kernel's name and the answer at one size; it is cached unless a part of the kernel is executed."""
+        """Return the kernel's name and the answer at one size, from the cache unless the kernel is sampled."""
         device = requested_device(self.learned.record)
         if self.machine is None or self.learned.record.base != SAMPLED:
-            asked = (structs.replace(self.learned.record, created=None), device, case.typical, case.sizes)
-            return found_once(ANSWERS, case.kernel, asked, lambda: self._of_graphs(case, device))
-        taken = samples_of(case, self._checked(self.machine), self.arguments)
-        kernel = SeenKernel(case.kernel, case.sizes, device, case.typical, taken.programs, taken.launching)
+            key = (structs.replace(self.learned.record, created=None), device, case.typical, case.sizes)
+            return found_once(ANSWERS, case.kernel, key, lambda: self._of_graphs(case, device))
+        sampled = samples_of(case, self._checked(self.machine), self.arguments)
+        kernel = SeenKernel(case.kernel, case.sizes, device, case.typical, sampled.programs, sampled.launching)
         answer = corrected_time(self.learned, kernel)
-        return kernel.profile.kernel, replace(answer, notes=(*answer.notes, *taken.notes(float(answer.seconds))))
+        return kernel.profile.kernel, replace(answer, notes=(*answer.notes, *sampled.notes(float(answer.seconds))))
 
     def _of_graphs(self, case: Case, device: Device | None) -> Answer:
         kernel = SeenKernel(case.kernel, case.sizes, device, case.typical)
         return kernel.profile.kernel, corrected_time(self.learned, kernel)
 
     def _checked(self, machine: RunsParts) -> RunsParts:
-        """Return *machine*; raises :class:`FitFileError` if it is another device than the model was trained on."""
+        """Return *machine*; raises :class:`FitFileError` if the model was trained on another device."""
         if not is_one_device(machine.environment.slug, self.device):
             raise FitFileError(
-                f"the learned model was trained on the device {self.device!r}, and samples would be taken on "
-                f"{machine.environment.slug!r}; train one there, or open a backend of the device that it is of"
+                f"the residual model was trained on device {self.device!r}, but the backend runs on "
+                f"{machine.environment.slug!r}; train one for it, or use a backend on {self.device!r}"
             )
         return machine
 
 
 def corrected_time(learned: ResidualModel, kernel: SeenKernel) -> ModelTime:
-    """Return the time of *kernel* with its interval: what the base says, corrected."""
+    """Return the corrected time of *kernel*, with its interval."""
     base = _base(learned, kernel)
     if kernel.samples and all(each.samples.is_whole for each in kernel.samples):
-        return base  # it was run
+        return base  # the whole kernel was measured
     answer = corrected(base, learned.correction(kernel.features))
-    if base.left_out:  # which may take any time, corrected or not
+    if base.left_out:  # the cost of the omitted part is unknown, so there is no interval
         return replace(answer, interval=None, notes=(*base.notes, *learned.doubts(kernel.features)))
     seconds, factor = float(answer.seconds), learned.half_width
     is_known = isfinite(factor)
     spread = (seconds / exp(factor), seconds * exp(factor)) if is_known else None
-    why = () if is_known else (f"{NO_INTERVAL}the model was tried on too few kernels that it had not seen",)
-    said = (note for note in base.notes if not note.startswith(NO_INTERVAL))
-    return replace(answer, interval=spread, notes=(*said, *learned.doubts(kernel.features), *why))
+    why = () if is_known else (f"{NO_INTERVAL}the model was validated on too few held-out kernels",)
+    notes = (note for note in base.notes if not note.startswith(NO_INTERVAL))
+    return replace(answer, interval=spread, notes=(*notes, *learned.doubts(kernel.features), *why))
 
 
 def _base(learned: ResidualModel, kernel: SeenKernel) -> ModelTime:
@@ -199,8 +199,8 @@ def _base(learned: ResidualModel, kernel: SeenKernel) -> ModelTime:
         return time_by_counts(kernel.counted, fit, kernel.sizes)
     if kernel.timed is None:
         raise ParameterError(
-            f"this learned model corrects {record.base!r}, which needs the description of the device {record.slug!r}; "
-            "it is missing: restore it to where it was when the model was trained"
+            f"the residual model corrects {record.base!r}, which needs the device file of {record.slug!r}; restore the "
+            "file that was used in training"
         )
     if fit is not None:
         return time_by_pipelines(fit, kernel.timed)

@@ -1,10 +1,10 @@
-"""What would a profiler count while a kernel runs on a device? The public function :func:`counters`.
+"""Prediction of profiler metrics (:func:`counters`), and their comparison with profiles (:func:`compare_counters`).
 
-Files that profilers write: Nsight Compute's ``--csv``, by metric or by launch, and the JSON of KTT, a tuner.
+Supported files are the output of Nsight Compute with ``--csv``, and the JSON of the autotuner KTT.
 
-Nsight Compute's pages ``details`` and ``raw`` differ: the first has a line for each metric of a launch, the second one
-for each launch, below a line of units. Lines of the program that was profiled may stand before either. KTT writes its
-own form, or that of benchmark_hub (T4), which does not name the kernel.
+Nsight Compute's pages ``details`` and ``raw`` differ: the first has a line for each metric of a launch, the second has
+a line for each launch, below a line of units. Output of the profiled program may precede either. KTT writes its own
+format, or that of benchmark_hub (T4), which does not name the kernel.
 """
 
 import csv
@@ -42,20 +42,64 @@ def counters(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> Counters:
-    """Return what Nsight Compute is expected to count in each launch of *program*, by the names of its metrics.
+    """Predict the Nsight Compute metrics of each launch of *program*.
 
-    Sizes are single integers; *device*, *typical*, *compiler* and *parameters* are those of :func:`loopyperf.estimate`
-    with a model of a device, which raises the same errors. Rates per cycle use the time of the model ``"pipeline"``.
-    Raises :class:`ParameterError` for a device that is not NVIDIA's: others have no such metrics.
+    Rates per cycle use the run time that the model ``"pipeline"`` predicts.
+
+    Parameters
+    ----------
+    program : loopy.TranslationUnit or loopy.LoopKernel
+        The kernel.
+    device : str, os.PathLike or Device, optional
+        An NVIDIA device, as in :func:`loopyperf.estimate`.
+    typical, compiler, parameters, **sizes
+        As in :func:`loopyperf.estimate`; each size is one integer.
+
+    Returns
+    -------
+    Counters
+        Metric values by launch and by Nsight Compute's metric names, in Nsight Compute's units.
+
+    Raises
+    ------
+    ParameterError
+        The device is not from NVIDIA, or a size or option is invalid.
+    UnknownDeviceError, DeviceFileError, MissingNumberError, OccupancyError
+        As in :func:`loopyperf.estimate`.
+    KernelError, UncountableError, CompilerError
+        As in :func:`loopyperf.estimate`.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...     assumptions="n >= 1",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> predicted = lpp.counters(knl, n=2**20, device="nvidia-titan-v")
+
+    2²⁰ floats of 4 bytes are 2¹⁷ sectors of 32 bytes:
+
+    >>> predicted["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == 2**17
+    True
     """
     return counters_at(Case(program, merged_sizes(parameters, sizes), typical), chosen_device(device), compiler)
 
 
 def counters_at(case: Case, device: Device, compiler: Compiler = "model") -> Counters:
-    """Return what a profiler counts of *case* on *device*; see :func:`counters`."""
+    """Return the predicted metrics of *case* on *device*; see :func:`counters`."""
     if device.vendor != "NVIDIA":
-        raise ParameterError(f"counters are those of NVIDIA's Nsight Compute; {device.slug!r} is {device.vendor}'s")
-    profile = replace(cached_profile(case, device), is_opencl=False)  # Nsight Compute profiles CUDA alone
+        raise ParameterError(
+            f"counters are Nsight Compute metrics, which exist for NVIDIA devices only; {device.slug!r} is from "
+            f"{device.vendor}"
+        )
+    profile = replace(cached_profile(case, device), is_opencl=False)  # Nsight Compute profiles CUDA only
     machine, _, notes = compiled_machine(case, profile, device, compiler)
     timed = timed_of(machine, device)
     return Counters(
@@ -69,9 +113,9 @@ def counters_at(case: Case, device: Device, compiler: Compiler = "model") -> Cou
 
 
 MOST = 512 * 2**20
-"""bytes of a file, at most: the tuner's with thousands of configurations has a hundred million"""
+"""largest size of a profile, in bytes; a KTT file with thousands of configurations has about 10⁸"""
 KERNEL, METRIC, UNIT, VALUE = "Kernel Name", "Metric Name", "Metric Unit", "Metric Value"
-"""columns of Nsight Compute"""
+"""columns of Nsight Compute's CSV"""
 LAUNCH, CAPABILITY, GROUP, GRID = "ID", "CC", "Block Size", "Grid Size"
 NAME_OF_DEVICE = "device__attribute_display_name"
 CALLED: Mapping[str, str] = {
@@ -80,60 +124,58 @@ CALLED: Mapping[str, str] = {
     "Achieved Occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
     "Waves Per SM": "launch__waves_per_multiprocessor",
 }
-"""what the page ``details`` calls metrics that are predicted"""
+"""label on the page ``details`` -> metric, for the predicted metrics"""
 PREFIXES: Mapping[str, float] = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 SCALED = re.compile(r"([KMGT])(?:sector|inst|request|warp|cycle|thread|wavefront)s?\b")
-"""a unit that says that its number is so many thousands"""
+"""a unit with an SI prefix"""
 
 
 @dataclass(frozen=True)
 class Profiled:
-    """What a profiler counted in one launch."""
+    """The profiler's metrics of one launch."""
 
     kernel: str
-    """name of the device function; empty where the file does not tell"""
+    """name of the device function; empty if the file does not name it"""
     values: Mapping[str, float]
-    """by the name of the metric"""
+    """metric -> value"""
     groups: int | None = None
-    """of the launch; None if unknown"""
+    """number of groups of the launch; None if unknown"""
     work_items: int | None = None
-    """of a group"""
+    """work-items per group; None if unknown"""
     device: str = ""
-    """its name; empty if unknown"""
+    """name of the device; empty if unknown"""
     capability: str = ""
     """compute capability of the device, e.g. ``"7.5"``"""
 
 
 def read_profile(path: str | PathLike[str]) -> tuple[Profiled, ...]:
-    """Return what the file of a profiler at *path* tells, launch by launch.
+    """Read the profiler output at *path*; return the metrics of each launch.
 
-    Raises :class:`MeasurementError` for a file that cannot be read, and one that is no profiler's.
+    Raises :class:`MeasurementError` for a file that is unreadable or is not a profile.
     """
     try:
         content = read_bytes(path, MOST)
     except OSError as error:
-        raise MeasurementError(
-            f"cannot read the profile {path}: {os_reason(error)}; give the path of another"
-        ) from error
+        raise MeasurementError(f"cannot read the profile {path}: {os_reason(error)}; check the path") from error
     try:
         text = content.decode("utf-8-sig")
         found = tuple(_of_tuner(text) if text.lstrip().startswith("{") else _of_nsight(text))
     except (ValueError, TypeError, KeyError, RecursionError, csv.Error) as error:
-        raise _is_none(path) from error
+        raise _not_a_profile(path) from error
     if not found:
-        raise _is_none(path)
+        raise _not_a_profile(path)
     return found
 
 
-def _is_none(path: str | PathLike[str]) -> MeasurementError:
+def _not_a_profile(path: str | PathLike[str]) -> MeasurementError:
     return MeasurementError(
-        f"{path} is no profile: neither Nsight Compute's (write one by ncu --csv, with --page raw or without) nor "
-        "KTT's JSON with counters"
+        f"{path} is not a profile; give the output of `ncu --csv` (with or without `--page raw`), or KTT's JSON with "
+        "counters"
     )
 
 
 def _number(text: str, unit: str = "") -> float | None:
-    """Return the number that *text* is, with commas between thousands; None for ``"n/a"`` and other words."""
+    """Parse *text*, which may have commas between thousands; return None for ``"n/a"`` and other words."""
     try:
         value = float(text.replace(",", ""))
     except ValueError:
@@ -169,7 +211,7 @@ def _by_launch(rows: Sequence[Mapping[str, str]]) -> Iterator[Profiled]:
 
 
 def _profiled(row: Mapping[str, str], metrics: Mapping[str, tuple[str, str]]) -> Profiled:
-    numbers = {CALLED.get(name, name): _number(*told) for name, told in metrics.items()}
+    numbers = {CALLED.get(name, name): _number(*value_and_unit) for name, value_and_unit in metrics.items()}
     return Profiled(
         function_in(row[KERNEL]),
         {name: number for name, number in numbers.items() if number is not None},
@@ -181,7 +223,7 @@ def _profiled(row: Mapping[str, str], metrics: Mapping[str, tuple[str, str]]) ->
 
 
 def function_in(name: str) -> str:
-    """Return the name of the function in the *name* of a kernel, which may have its type and its parameters."""
+    """Return the function name in the *name* of a kernel, without return type, template and parameters."""
     return re.sub(r"[<(].*", "", name.removeprefix("void ")).strip()
 
 
@@ -219,11 +261,11 @@ def _own_form(document: Mapping[str, Any]) -> Iterator[Profiled]:
 def _form_of_hub(document: Mapping[str, Any]) -> Iterator[Profiled]:
     device = document.get("metadata", {}).get("device", "")
     for result in document["results"]:
-        told = result.get("compilation_data", {})
+        compiled = result.get("compilation_data", {})
         values = {each["name"]: float(each["value"]) for each in result["measurements"] if "__" in each["name"]}
-        if values and told:
-            values["launch__registers_per_thread"] = float(told["registers"])
-        groups, work_items = (_volume(told[size]) if told else None for size in ("global_size", "local_size"))
+        if values and compiled:
+            values["launch__registers_per_thread"] = float(compiled["registers"])
+        groups, work_items = (_volume(compiled[size]) if compiled else None for size in ("global_size", "local_size"))
         if values:
             yield Profiled("", values, groups, work_items, device)
 
@@ -236,25 +278,25 @@ def _volume(sizes: Mapping[str, Any]) -> int:
 
 
 NAMED = 3
-"""kernels that a sentence names, at most"""
+"""largest number of names in a sentence"""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedCounter:
-    """A metric of a launch, predicted and counted."""
+    """A predicted and a measured metric of a launch."""
 
     launch: str
-    """name of the device program"""
+    """name of the device function"""
     metric: str
-    """as Nsight Compute calls it"""
+    """Nsight Compute's name of the metric"""
     predicted: float
-    """in one execution of the launch"""
+    """predicted value in one execution of the launch"""
     counted: float
-    """the median, where a file tells of several launches of that name"""
+    """measured value; the median if the profile has several launches of that name"""
 
     @property
     def error(self) -> float | None:
-        """Return by which part of what is counted the prediction is more; None where that is zero and this is not."""
+        """Return the relative error predicted / measured − 1; None if only the measured value is zero."""
         if self.counted:
             return self.predicted / self.counted - 1
         return None if self.predicted else 0.0
@@ -262,17 +304,24 @@ class ComparedCounter:
 
 @dataclass(frozen=True, repr=False)
 class CountersComparison(Tabular):
-    """What was predicted of a kernel, beside what a profiler has counted."""
+    """The predicted metrics of a kernel beside those of a profile; :func:`loopyperf.compare_counters` returns it.
+
+    Examples
+    --------
+    >>> import loopyperf as lpp
+    >>> comparison = lpp.compare_counters(predicted, "profile.csv")     # doctest: +SKIP
+    >>> {row.metric: row.error for row in comparison.rows}              # doctest: +SKIP
+    """
 
     counters: Counters
-    """all that is predicted"""
+    """all predicted metrics"""
     rows: tuple[ComparedCounter, ...]
-    """metrics that are both predicted and counted"""
+    """metrics that are both predicted and measured"""
     notes: tuple[str, ...]
-    """what was counted several times, and what is not predicted, in sentences"""
+    """notes on launches that were profiled several times, and on metrics without a prediction"""
 
     def report_text(self) -> ReportText:
-        """Return both numbers of each metric, and by how much the predicted one is off."""
+        """Return a table of predicted and measured values, with relative errors."""
         several = len({each.launch for each in self.rows}) > 1
         rows = [
             (
@@ -285,17 +334,17 @@ class CountersComparison(Tabular):
             )
             for each in self.rows
         ]
-        headings = ("metric", "predicted", "counted", "error", "unit", *(["launch"] if several else []))
+        headings = ("metric", "predicted", "measured", "error", "unit", *(["launch"] if several else []))
         about = self.counters
         return ReportText(
             question=f"{called(about.kernel, about.sizes, about.typical)} on {about.device}",
-            answer=f"{number_of(len(rows), 'metric')}, predicted and counted",
+            answer=f"{number_of(len(rows), 'metric')}, predicted and measured",
             tables=[Table(headings, rows, last=len(headings) - 4)],
             notes=(*self.notes, *about.notes),
         )
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a row for each metric that is predicted and counted, in its unit; errors are relative."""
+        """Return a row for each compared metric, in its unit; errors are relative."""
         return [
             {
                 "launch": each.launch,
@@ -315,12 +364,57 @@ class CountersComparison(Tabular):
 def compare_counters(
     counters: Counters, profile: str | PathLike[str], /, *, device: DeviceChoice | None = None
 ) -> CountersComparison:
-    """Return *counters* beside those in the file *profile*: Nsight Compute's ``--csv``, or KTT's JSON.
+    """Compare predicted *counters* with the metrics in the file *profile*.
 
-    Launches are matched by the names of their device functions, or by groups and work-items if a file lacks names. Of
-    several launches of that name, medians are taken. *device* is the one that *counters* are of, where its description
-    has no name. Raises :class:`MeasurementError` for a file that is no profile, and for one of another kernel, another
-    device, or other sizes.
+    Launches are matched by the names of their device functions, or by numbers of groups and work-items if the file has
+    no names. If the profile has several launches of a name, their medians are compared.
+
+    Parameters
+    ----------
+    counters : Counters
+        The predicted metrics, from :func:`loopyperf.counters`.
+    profile : str or os.PathLike
+        Path of the output of ``ncu --csv``, or of KTT's JSON.
+    device : str, os.PathLike or Device, optional
+        The device of *counters*, needed if its device file is not in the library.
+
+    Returns
+    -------
+    CountersComparison
+        Predicted and measured values, with relative errors.
+
+    Raises
+    ------
+    MeasurementError
+        The file is not a profile, or is from another kernel, another device or other sizes.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...     assumptions="n >= 1",
+    ...     name="doubled",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> predicted = lpp.counters(knl, n=2**20, device="nvidia-titan-v")
+    >>> profile = '''
+    ... "ID","Kernel Name","Metric Name","Metric Unit","Metric Value"
+    ... "0","doubled","dram__sectors_read.sum","sector","131,072"
+    ... '''
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "profile.csv"
+    ...     _ = path.write_text(profile)
+    ...     comparison = lpp.compare_counters(predicted, path)
+    >>> [(row.metric, row.counted, row.error) for row in comparison.rows]
+    [('dram__sectors_read.sum', 131072.0, 0.0)]
     """
     found = read_profile(profile)
     _check_device(found, given_device(counters.device if device is None else device), profile)
@@ -329,7 +423,7 @@ def compare_counters(
     for launch in counters.launches:
         own = _of_launch(found, launch, profile)
         if len(own) > 1:
-            notes.append(f"{launch.name} was counted {len(own):,} times: medians")
+            notes.append(f"{launch.name} was profiled {len(own):,} times; medians are shown")
         metrics = dict.fromkeys(metric for each in own for metric in each.values)
         both = [metric for metric in launch.values if metric in metrics]
         rows += [ComparedCounter(launch.name, each, launch.values[each], _median(own, each)) for each in both]
@@ -348,30 +442,32 @@ def _left(metrics: Mapping[str, None], launch: LaunchCounters) -> Iterator[str]:
 
 
 def _check_device(found: Sequence[Profiled], device: Device, profile: str | PathLike[str]) -> None:
-    """Raise :class:`MeasurementError` for a profile of another device, as far as it tells."""
+    """Raise :class:`MeasurementError` for a profile of another device, as far as the profile identifies it."""
     for each in found:
         if each.device and without_brand(device_slug(each.device)) not in names_without_brand(device):
-            raise MeasurementError(f"{profile} is of {each.device}, the prediction of {device.slug}: name that device")
+            raise MeasurementError(
+                f"{profile} is from {each.device}, but the prediction is for {device.slug}; predict for that device"
+            )
         if each.capability and device.target and each.capability != device.target:
             raise MeasurementError(
-                f"{profile} is of a device of compute capability {each.capability}, {device.slug} has {device.target}: "
-                "name the device that was profiled"
+                f"{profile} is from compute capability {each.capability}, but {device.slug} has {device.target}; "
+                "predict for the profiled device"
             )
 
 
 def _of_launch(found: Sequence[Profiled], launch: LaunchCounters, profile: str | PathLike[str]) -> Sequence[Profiled]:
-    """Return what was counted of *launch*; raises :class:`MeasurementError` where nothing was."""
+    """Return the profiled launches that match *launch*; raises :class:`MeasurementError` if there are none."""
     named = [each for each in found if each.kernel in ("", launch.name)]
     if not named:
         others = listed(dict.fromkeys(each.kernel for each in found), NAMED)
-        raise MeasurementError(f"{profile} is of {others}, and has nothing of {launch.name}: give a profile of it")
+        raise MeasurementError(f"{profile} has no launch of {launch.name}, only of {others}; profile that kernel")
     own = [each for each in named if _is_of_size(each, launch)]
     if not own:
         sizes = dict.fromkeys((each.groups, each.work_items) for each in named)
         shown = listed((f"{groups:,} groups of {items:,}" for groups, items in sizes if groups and items), NAMED)
         raise MeasurementError(
-            f"{profile} is of {shown} work-items, {launch.name} has {launch.groups:,} groups of {launch.work_items:,}: "
-            "state the sizes that were profiled"
+            f"{profile} has {shown} work-items, but {launch.name} has {launch.groups:,} groups of "
+            f"{launch.work_items:,}; predict for the profiled sizes"
         )
     return own
 

@@ -1,4 +1,4 @@
-"""How long does a kernel take? :func:`predictor` resolves names, once; :func:`estimate` does that and predicts."""
+"""The functions :func:`predictor`, which binds a model to a device or a fit, and :func:`estimate`."""
 
 import os
 from collections.abc import Callable, Hashable, Mapping
@@ -60,57 +60,121 @@ def estimate(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> Estimate:
-    """Return how long *program* runs at *sizes*, in seconds, with the reason why, without running it.
+    """Predict the run time of *program* at *sizes*, in seconds, without running the whole kernel.
 
-    Sizes are the kernel's integer parameters as keywords. Arrays of sizes broadcast together and give arrays of
-    seconds. ``interval`` holds the run time with a probability of 80 %, if the fit has what that takes. What was
-    assumed or left out is in the ``notes`` of the answer. Three kinds of models answer:
+    There are three kinds of models:
 
-    - A fitted model answers by a fit. For a device that is named, is described and has no fit, ``"pipeline"`` answers,
-      and the notes say so.
-    - A model that knows the device, such as ``"pipeline"``, takes no fit, and counts what is executed. Where such a
-      model, or a fit of pipelines, is unsure whether private arrays are registers, ``unsure`` names them,
-      ``alternatives`` has the time that it is otherwise, and the interval holds both.
-    - ``"sampled"``, and a ``"learned"`` model that corrects it, run the kernel's first groups on *backend*; the
-      interval of ``"sampled"`` is the scatter of the samples alone.
+    - A fitted model uses a fit. If the named device has parameters but no fit, ``"pipeline"`` is the default, and a
+      note says so.
+    - A model of the device, such as ``"pipeline"``, takes no fit and counts executed instructions. Such a model, or a
+      fit of pipelines, may be unsure whether the compiler keeps a private array in registers. Then ``unsure`` names
+      the array, ``alternatives`` has the time for the other placement, and the interval covers both times.
+    - ``"sampled"``, and a ``"learned"`` model that corrects it, run the first work-groups of the kernel on *backend*.
+      The interval of ``"sampled"`` covers only the scatter of the samples.
 
-    Options:
+    Parameters
+    ----------
+    program : loopy.TranslationUnit or loopy.LoopKernel
+        The kernel.
+    device : str, os.PathLike or Device, optional
+        Device name; for a model of the device also the path of a device file or a loaded device (see
+        :func:`loopyperf.load_device`). Default: the device that ``LOOPYPERF_DEVICE`` names, else this machine's OpenCL
+        device.
+    model : str, optional
+        Name of a model in :data:`loopyperf.MODELS`. Default: the model of the fit that generalizes best, else
+        ``"pipeline"``.
+    fit : Fit, ResidualModel, str or os.PathLike, optional
+        A fit, or the path of its file. Default: the fit of *model* for *device*. For ``"learned"``, a residual model
+        (see :func:`loopyperf.train`) or the path of its file; default: your own residual model for *device*.
+    counting : {"executed", "paper"}, optional
+        How work is counted (see :func:`loopyperf.count`). Default: as in the fit.
+    typical : Mapping, optional
+        Values that depend on data, e.g. trip counts, by name (see :func:`loopyperf.count`).
+    on_unknown : {"refuse", "report"}
+        Whether to raise an error for instructions without an exact count, or to leave them out and list them in
+        ``left_out``.
+    alternatives : bool
+        Whether to predict the times for other placements of private arrays. False saves up to half of the time;
+        ``unsure`` still names the arrays.
+    compiler : {"model", "nvrtc", "auto"}
+        Source of register counts, spills and the placement of private arrays, for a model of the device: the compiler
+        model; NVRTC, which compiles the kernel for an NVIDIA GPU and needs no GPU (the extra ``cuda-compiler``); or
+        NVRTC if available. Notes give its cost and its effect.
+    backend : str or Backend, optional
+        Backend that the fit was measured with; if there are fits for several backends, the default is OpenCL, and a
+        note says so. For a model that runs the kernel: ``"opencl"``, ``"cuda"`` or an open backend.
+    arguments : Mapping, optional
+        Kernel arguments by name, for a model that runs the kernel; missing ones are generated.
+    parameters : Mapping, optional
+        Sizes by name, for sizes that have the name of an option.
+    **sizes : int or array
+        The kernel's integer parameters. Arrays broadcast together and give arrays of seconds.
 
-    - *device*: its name; for a model that knows the device also the path of a description, or one that was loaded (see
-      :func:`loopyperf.load_device`). By default what ``LOOPYPERF_DEVICE`` names, else this machine's OpenCL device.
-    - *model*: a name in :data:`loopyperf.MODELS`; by default that of the fit that generalises best.
-    - *fit*: a fit or the path of one; by default that of *model* for *device*. For ``"learned"`` it is what
-      :func:`loopyperf.train` returns, or the path of its file; by default a person's own for *device*.
-    - *counting*: how work is counted (see :func:`loopyperf.count`); by default as in the fit.
-    - *typical* and *on_unknown*: what to do about what the source does not tell (see :func:`loopyperf.count`).
-    - *alternatives*: False saves the time that they take, up to as long again; ``unsure`` is told all the same.
-    - *compiler*: what tells registers, spills and where private arrays live, for a model that knows the device: the
-      compiler ``"model"``; ``"nvrtc"``, which compiles the kernel for an NVIDIA GPU, without one (the extra
-      ``cuda-compiler``); or ``"auto"``, NVRTC where it can. The notes say what that cost and changed.
-    - *backend*: what the fit was measured through, by default OpenCL where there are several, as the notes then say; or
-      what a model runs the kernel on: ``"opencl"``, ``"cuda"`` or an open one.
-    - *arguments*: the kernel's, by name, for a model that runs it; others are made up.
-    - *parameters*: sizes by name, for those that are called like an option.
+    Returns
+    -------
+    Estimate
+        The run time in seconds with its breakdown. ``interval`` contains the run time with a probability of 80 % if
+        the fit was validated on enough kernels. ``notes`` lists assumptions and omissions.
 
-    Errors, each saying what to do:
+    Raises
+    ------
+    UnknownModelError
+        *model* is unknown.
+    UnknownDeviceError
+        *device* is unknown, or has neither a fit nor parameters.
+    FitFileError
+        The file is not a fit, or the fit is for another model, device or backend.
+    DeviceFileError
+        The file is not a device file.
+    KernelError
+        Loopy cannot preprocess the kernel.
+    UncountableError
+        A construct in the kernel has no exact count.
+    ParameterError
+        A size or an option is invalid.
+    EngineError
+        A size is an array, and islpy lacks barvinok.
+    MissingNumberError
+        The model needs a number that the device parameters lack.
+    OccupancyError
+        A work-group is too large for the device.
+    CompilerError
+        ``compiler="nvrtc"`` was given, and NVRTC is not installed or rejects the kernel or the device.
+    BackendError
+        The model runs the kernel, and the backend has no device.
+    MeasurementError
+        The model runs the kernel, and the measurement fails.
+    ModelInputError
+        The residual model was trained with features that the kernel lacks.
+    LoopyperfError
+        A residual model is used, and scikit-learn is not installed.
 
-    - Raises :class:`UnknownModelError` and :class:`UnknownDeviceError` for names that are not known.
-    - Raises :class:`FitFileError` for a file that is not a fit, or a fit of another model, device or backend, and
-      :class:`DeviceFileError` for a file that is not a description.
-    - Raises :class:`KernelError` for a kernel that Loopy cannot prepare, and :class:`UncountableError` for a construct
-      that has no exact count.
-    - Raises :class:`ParameterError` for sizes and options that make no sense, and :class:`EngineError` for arrays of
-      sizes where islpy cannot count.
-    - A model that knows the device raises :class:`MissingNumberError` for what its description lacks, and
-      :class:`OccupancyError` for groups that are too large.
-    - With ``compiler="nvrtc"``, raises :class:`CompilerError` where that is not installed, or refuses kernel or device.
-    - A model that runs the kernel raises :class:`BackendError` without a device, and :class:`MeasurementError`.
-    - A learned model raises :class:`ModelInputError` for features that it was not taught, and :class:`LoopyperfError`
-      without scikit-learn.
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...     assumptions="n >= 1",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> estimate = lpp.estimate(knl, n=2**24, device="nvidia-titan-v", model="roofline")
+    >>> f"{estimate.seconds:.1e} s, bound by {estimate.bound}"
+    '2.4e-04 s, bound by DRAM'
+
+    Several sizes at once:
+
+    >>> sizes = np.array([2**20, 2**24])
+    >>> lpp.estimate(knl, n=sizes, device="nvidia-titan-v", model="roofline").seconds.shape
+    (2,)
     """
     case = Case(program, merged_sizes(parameters, sizes), typical)
-    given = _Given(device, fit, backend, counting, on_unknown, alternatives, arguments, compiler)
-    return _latest_predictor(model, given).predict(case)
+    options = _Options(device, fit, backend, counting, on_unknown, alternatives, arguments, compiler)
+    return _latest_predictor(model, options).predict(case)
 
 
 def predictor(
@@ -125,17 +189,48 @@ def predictor(
     compiler: Compiler = "model",
     arguments: Mapping[str, Any] | None = None,
 ) -> Predictor:
-    """Return a model bound to its fit or device, to be called with kernels and sizes.
+    """Bind a model to its device or fit; the predictor takes kernels and sizes.
 
-        >>> predict = lpp.predictor(device="nvidia-v100", model="pipeline")     # doctest: +SKIP
-        >>> predict(knl, n=4096).seconds                                        # doctest: +SKIP
+    Names, files and backends are resolved once. :func:`loopyperf.estimate` with the same options predicts the same.
 
-    Names, files and backends are resolved here, once; the options are those of :func:`loopyperf.estimate`, which
-    raises the same errors for them.
+    Parameters
+    ----------
+    device, model, fit, backend, counting, on_unknown, alternatives, compiler, arguments
+        As in :func:`loopyperf.estimate`.
+
+    Returns
+    -------
+    Predictor
+        Call it with a kernel and sizes; it returns an :class:`Estimate`. It is picklable unless the model executes
+        kernels.
+
+    Raises
+    ------
+    UnknownModelError, UnknownDeviceError, FitFileError, DeviceFileError, ParameterError, BackendError
+        As in :func:`loopyperf.estimate`.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...     assumptions="n >= 1",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> predict = lpp.predictor(device="nvidia-titan-v", model="roofline")
+    >>> for group in (32, 256):
+    ...     variant = lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
+    ...     print(group, f"{predict(variant, n=2**20).seconds:.1e}")
+    32 4.9e-05
+    256 1.5e-05
     """
-    given = _Given(device, fit, backend, counting, on_unknown, alternatives, arguments, compiler)
-    given.check_types(model)
-    return _bound(model, given)
+    options = _Options(device, fit, backend, counting, on_unknown, alternatives, arguments, compiler)
+    options.check_types(model)
+    return _bound(model, options)
 
 
 def given_or_named(
@@ -146,7 +241,7 @@ def given_or_named(
     fit: FitChoice | ResidualModel | None = None,
     alternatives: bool = True,
 ) -> Predictor:
-    """Return the predictor that is *given*, else the one of these names; raises :class:`ParameterError` for both."""
+    """Return the *given* predictor, else a new one; raises :class:`ParameterError` if both are requested."""
     if given is None:
         return predictor(device=device, model=model, fit=fit, alternatives=alternatives)
     if not (device is None and model is None and fit is None):
@@ -154,55 +249,55 @@ def given_or_named(
     return given
 
 
-def _bound(model: str | None, given: "_Given") -> Predictor:
-    fit = given.fit
+def _bound(model: str | None, options: "_Options") -> Predictor:
+    fit = options.fit
     if model is not None:
-        return _BINDERS[type(find_model(model))](model, given)
+        return _BINDERS[type(find_model(model))](model, options)
     if fit is None:
-        return _usual(given)
+        return _usual(options)
     record = record_of(fit)
-    found = replace(given, fit=record)
+    found = replace(options, fit=record)
     return _corrected(LEARNED, found) if isinstance(record, ResidualModel) else _fitted(None, found)
 
 
 def record_of(fit: FitChoice | ResidualModel) -> Fit | ResidualModel:
-    """Return *fit*, or the fit or the learned model in the file at that path; raises :class:`FitFileError`."""
+    """Return *fit*, read from its file if it is a path; raises :class:`FitFileError` for an invalid file."""
     if isinstance(fit, Fit | ResidualModel):
         return fit
     path = path_of(fit)
-    document = read_document(Path(path), "fit", "give the path of a fit or of a learned model")
+    document = read_document(Path(path), "fit", "give the path of a fit or residual model")
     model = cast("dict[str, object]", document).get("model") if isinstance(document, dict) else None
     return load_residual_model(path) if isinstance(MODELS.get(str(model)), RegressionModel) else find_fit("", path=path)
 
 
-def _latest_predictor(model: str | None, given: "_Given") -> Predictor:
-    """Return the predictor for names that are looked up in files: a recent one, while these files are as they were."""
-    given.check_types(model)
-    device = os.environ.get(DEVICE_VARIABLE, "") if given.device is None else given.device
+def _latest_predictor(model: str | None, options: "_Options") -> Predictor:
+    """Return the predictor for these options; a recent one is reused while the user's data files are unchanged."""
+    options.check_types(model)
+    device = os.environ.get(DEVICE_VARIABLE, "") if options.device is None else options.device
     is_named = isinstance(device, str) and not is_path(device)
-    stamp = user_data_stamp() if is_named and given.fit is given.backend is given.arguments is None else None
+    stamp = user_data_stamp() if is_named and options.fit is options.backend is options.arguments is None else None
     if stamp is None:
-        return _bound(model, given)
-    asked = (model, given, device, os.environ.get("PYOPENCL_CTX"), stamp)
-    if asked not in _latest:
-        found = _bound(model, given)
+        return _bound(model, options)
+    key = (model, options, device, os.environ.get("PYOPENCL_CTX"), stamp)
+    if key not in _latest:
+        found = _bound(model, options)
         if len(_latest) >= LATEST:
             _latest.clear()
-        _latest[asked] = found
-    return _latest[asked]
+        _latest[key] = found
+    return _latest[key]
 
 
 LATEST = 64
-"""predictors that are kept"""
+"""largest number of cached predictors"""
 _latest: dict[Hashable, Predictor] = {}
 
 
-# {{{ what is given
+# {{{ options
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
-    """The options of :func:`predictor` beside the model."""
+class _Options:
+    """The options of :func:`predictor` except the model."""
 
     device: DeviceChoice | None
     fit: FitChoice | ResidualModel | None
@@ -214,31 +309,31 @@ class _Given:
     compiler: Compiler = "model"
 
     def check_types(self, model: object) -> None:
-        """Raise :class:`ParameterError` for an option of the wrong type or value, perhaps meant as a kernel's size."""
+        """Raise :class:`ParameterError` for an option of the wrong type, which may be a kernel's size of that name."""
         for option, value, what, types in (
             ("device", self.device, "a name", (str, os.PathLike, Device)),
             ("model", model, "a name", str),
-            ("fit", self.fit, "a fit, a learned model, or the path of one", (str, os.PathLike, Fit, ResidualModel)),
+            ("fit", self.fit, "a fit, a residual model, or a path", (str, os.PathLike, Fit, ResidualModel)),
             ("alternatives", self.alternatives, "True or False", bool),
         ):
             _check_type(option, value, what, types)
         if self.compiler not in COMPILERS:
             raise ParameterError(
-                f"compiler is one of {', '.join(map(repr, COMPILERS))}; received {self.compiler!r:.80}"
+                f"compiler must be one of {', '.join(map(repr, COMPILERS))}; got {self.compiler!r:.80}"
             )
         check_options("executed" if self.counting is None else self.counting, None, self.on_unknown)
 
-    def check_unused(self, who: str, *unused: str) -> None:
-        """Raise :class:`ParameterError` if one of the options *unused* by the model that *who* names is given."""
+    def check_unused(self, subject: str, *unused: str) -> None:
+        """Raise :class:`ParameterError`, a sentence about *subject*, if one of the *unused* options is given."""
         for option in unused:
             if getattr(self, option) not in _NEUTRAL[option]:
-                raise ParameterError(f"{who} {_UNUSED[option]}")
+                raise ParameterError(f"{subject} {_UNUSED[option]}")
 
 
 def _check_type(option: str, value: object, what: str, types: type | tuple[type, ...]) -> None:
     if value is not None and not isinstance(value, types):
         raise ParameterError(
-            f"{option} is {what}, received {value!r:.80}; pass a kernel's size called {option} through "
+            f"{option} must be {what}, got {value!r:.80}; pass a kernel size of that name through "
             f"parameters={{{option!r}: ...}}"
         )
 
@@ -247,11 +342,11 @@ _UNUSED = {
     "fit": "is not fitted; drop fit=",
     "backend": "does not execute the kernel; drop backend=, or use model='sampled'",
     "arguments": "does not execute the kernel; drop arguments=, or use model='sampled'",
-    "counting": "models what is executed; drop counting=",
-    "compiler": "does not ask about registers; drop compiler=",
-    "on_unknown": "leaves nothing out; drop on_unknown=, and specify in typical= what depends on data",
+    "counting": "counts executed work; drop counting=",
+    "compiler": "does not use register counts; drop compiler=",
+    "on_unknown": "needs the whole kernel; drop on_unknown=, and specify data-dependent values in typical=",
 }
-"""option -> what to do about it, where a model has no use for it"""
+"""option -> rest of the error for a model that does not use it"""
 _NEUTRAL: Mapping[str, tuple[object, ...]] = {
     "fit": (None,),
     "backend": (None,),
@@ -260,97 +355,96 @@ _NEUTRAL: Mapping[str, tuple[object, ...]] = {
     "compiler": ("model",),
     "on_unknown": ("refuse",),
 }
-"""option -> values that any model takes"""
+"""option -> values that every model accepts"""
 
 # }}}
 
-# {{{ binding a model to what it needs
+# {{{ binding of models to devices and fits
 
 
-def _usual(given: "_Given") -> Predictor:
-    """Return the predictor where neither a model nor a fit is named: the best fit, else the device's parameters."""
-    record, notes = usual_answer(given.device, _of_fit(given))
+def _usual(options: "_Options") -> Predictor:
+    """Return the predictor if neither model nor fit is given: the best fit, else the model for device parameters."""
+    record, notes = usual_answer(options.device, _of_fit(options))
     if isinstance(record, Fit):
-        return _by_fit(record, notes, given)
-    given.check_unused(repr(WITHOUT_FIT), "arguments", "counting", "on_unknown")
+        return _by_fit(record, notes, options)
+    options.check_unused(repr(WITHOUT_FIT), "arguments", "counting", "on_unknown")
     return DevicePredictor(
-        WITHOUT_FIT, record.slug, notes, parameters=record, alternatives=given.alternatives, compiler=given.compiler
+        WITHOUT_FIT, record.slug, notes, parameters=record, alternatives=options.alternatives, compiler=options.compiler
     )
 
 
-def _fitted(model: str | None, given: "_Given") -> Predictor:
-    """Return the predictor by the fit that is given, or that there is of *model* for the device."""
-    backend, device = _of_fit(given), given.device
-    if isinstance(given.fit, ResidualModel):
-        raise ParameterError(f"a learned model needs model={LEARNED!r}, received {model!r}")
+def _fitted(model: str | None, options: "_Options") -> Predictor:
+    """Return the predictor for the given fit, or for the fit of *model* for the device."""
+    backend, device = _of_fit(options), options.device
+    if isinstance(options.fit, ResidualModel):
+        raise ParameterError(f"a residual model needs model={LEARNED!r}, got model={model!r}")
     if device is not None and not isinstance(device, str):
         raise ParameterError(
-            "a fitted model needs a fit, which is looked up by the device's name; give that name, or the path of a fit "
-            f"by fit=..., in place of {device!r}"
+            f"a fitted model needs the name of the device or a fit, got device {device!r:.80}; give its name"
         )
-    if given.fit is None:
-        return _by_fit(*fit_with_notes(model, device, backend), given)
-    return _by_fit(chosen_fit(model, device, given.fit, backend), (), given)
+    if options.fit is None:
+        return _by_fit(*fit_with_notes(model, device, backend), options)
+    return _by_fit(chosen_fit(model, device, options.fit, backend), (), options)
 
 
-def _by_fit(fit: Fit, notes: tuple[str, ...], given: "_Given") -> Predictor:
+def _by_fit(fit: Fit, notes: tuple[str, ...], options: "_Options") -> Predictor:
     slim = structs.replace(fit, residuals=(), coverage=(), cross_validation=None)
-    given.check_unused(repr(fit.model), "arguments")
+    options.check_unused(repr(fit.model), "arguments")
     if fit.basis == "counts":
-        given.check_unused(f"a fit of {fit.model!r}", "compiler")
-        counting = given.counting or fit.counting
-        return CountsPredictor(fit.model, fit.slug, notes, fit=slim, counting=counting, on_unknown=given.on_unknown)
-    given.check_unused("a fit of pipelines", "counting", "on_unknown")
-    parameters = requested_device(fit) or load_device(fit.described_as or fit.slug)  # which says what is missing
+        options.check_unused(f"a fit of {fit.model!r}", "compiler")
+        counting = options.counting or fit.counting
+        return CountsPredictor(fit.model, fit.slug, notes, fit=slim, counting=counting, on_unknown=options.on_unknown)
+    options.check_unused("a fit of pipelines", "counting", "on_unknown")
+    parameters = requested_device(fit) or load_device(fit.described_as or fit.slug)  # raises an error with the reason
     return DevicePredictor(
         fit.model,
         fit.slug,
         notes,
         parameters=parameters,
         fit=slim,
-        alternatives=given.alternatives,
-        compiler=given.compiler,
+        alternatives=options.alternatives,
+        compiler=options.compiler,
     )
 
 
-def _on_device(model: str, given: "_Given") -> Predictor:
-    given.check_unused(repr(model), "fit", "backend", "arguments", "counting", "on_unknown")
-    parameters = chosen_device(given.device)
+def _on_device(model: str, options: "_Options") -> Predictor:
+    options.check_unused(repr(model), "fit", "backend", "arguments", "counting", "on_unknown")
+    parameters = chosen_device(options.device)
     return DevicePredictor(
-        model, parameters.slug, parameters=parameters, alternatives=given.alternatives, compiler=given.compiler
+        model, parameters.slug, parameters=parameters, alternatives=options.alternatives, compiler=options.compiler
     )
 
 
-def _sampled(model: str, given: "_Given") -> Predictor:
-    given.check_unused(repr(model), "fit", "counting", "on_unknown", "compiler")
-    machine = opened_for_parts(given.backend, given.device)
-    return SampledPredictor(model, machine.environment.slug, machine=machine, arguments=given.arguments)
+def _sampled(model: str, options: "_Options") -> Predictor:
+    options.check_unused(repr(model), "fit", "counting", "on_unknown", "compiler")
+    machine = opened_for_parts(options.backend, options.device)
+    return SampledPredictor(model, machine.environment.slug, machine=machine, arguments=options.arguments)
 
 
-def _corrected(model: str, given: "_Given") -> Predictor:
-    given.check_unused("a learned model", "counting", "on_unknown", "compiler")
-    fit, device = given.fit, given.device
+def _corrected(model: str, options: "_Options") -> Predictor:
+    options.check_unused("a residual model", "counting", "on_unknown", "compiler")
+    fit, device = options.fit, options.device
     if isinstance(fit, Fit):
-        raise ParameterError(f"model={model!r} needs a learned model, received a fit of {fit.model!r}")
-    machine = None if given.backend is None else opened_for_parts(given.backend)
+        raise ParameterError(f"model={model!r} needs a residual model, got a fit of {fit.model!r}")
+    machine = None if options.backend is None else opened_for_parts(options.backend)
     name = device if isinstance(device, Device | None) else os.fspath(device)
     if machine is not None:
         learned = chosen_residual_model(name, fit, machine.environment.slug, machine.environment.backend)
     else:
         learned = chosen_residual_model(name, fit, "" if name or fit else resolved_device())
-    return CorrectedPredictor(model, learned.slug, learned=learned, machine=machine, arguments=given.arguments)
+    return CorrectedPredictor(model, learned.slug, learned=learned, machine=machine, arguments=options.arguments)
 
 
-def _of_fit(given: "_Given") -> str | None:
-    """Return the backend that a fit was measured through; raises :class:`ParameterError` for what is not one's name."""
-    _check_type("backend", given.backend, "a name", str)
-    if given.backend is None or given.backend in RUNNING:
-        return cast("str | None", given.backend)
+def _of_fit(options: "_Options") -> str | None:
+    """Return the backend that a fit must be measured with; raises :class:`ParameterError` for an invalid name."""
+    _check_type("backend", options.backend, "a name", str)
+    if options.backend is None or options.backend in RUNNING:
+        return cast("str | None", options.backend)
     known = " or ".join(map(repr, RUNNING))
-    raise ParameterError(f"a fit is measured through {known}; received backend={given.backend!r}")
+    raise ParameterError(f"the backend of a fit must be {known}, got {options.backend!r:.80}")
 
 
-_BINDERS: Mapping[type, Callable[[str, _Given], Predictor]] = {
+_BINDERS: Mapping[type, Callable[[str, _Options], Predictor]] = {
     FittedModel: _fitted,
     DeviceModel: _on_device,
     SampledModel: _sampled,

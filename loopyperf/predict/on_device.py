@@ -1,10 +1,10 @@
 """Predictions by models of a device: the kernel's graphs are built at each size, unless the answer is cached.
 
-What is cached is the answer at one size. It depends on the program, the size and what is stated, on all parameters of
-the device, and on the model, or all of the fit but when it was made.
+The cache holds answers at single sizes. Its key is the program, the size, typical values, all device parameters, and
+the model or the whole fit except its creation time.
 
-Where it is unsure which private arrays the compiler keeps in registers, there is a time for either place. A second
-analysis costs as much as the first one without the source graphs, and is made where something is unsure only.
+If it is unsure which private arrays the compiler keeps in registers, the kernel is analyzed again with the other
+placement. The second analysis reuses the source graphs; it is skipped if the placement is certain.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -53,31 +53,31 @@ Interval = tuple[Seconds, Seconds]
 SIMULATED = "pipeline"
 """the model that simulates"""
 NAMED = 3
-"""arrays that a sentence names, at most"""
+"""largest number of arrays that a sentence names"""
 ANSWERS = ResultKind[Answer]("answer", 4096, answer_as_json, read_answer)
-"""some kilobytes each in memory"""
+"""cached answers; each takes some kilobytes of memory"""
 COUNTING = "executed"
-"""graphs have what is executed"""
+"""how graphs count work"""
 NOT_FITTED = f"{NO_INTERVAL}the model is not calibrated on this device"
 
 
 @dataclass(frozen=True, eq=False)
 class DevicePredictor(Predictor):
-    """A model of a device, or a fit of its pipelines: arithmetic on the kernel's timed graphs, built at each size."""
+    """A model of a device, or a fit of its pipelines; it evaluates the kernel's timed graphs, built at each size."""
 
     parameters: Device = field(kw_only=True)
-    """of the device"""
+    """parameters of the device"""
     alternatives: bool = field(default=True, kw_only=True)
-    """whether to predict the time for the other placement of private arrays too, where the placement is unsure"""
+    """whether to also predict the time for the other placement of private arrays if the placement is unsure"""
     compiler: Compiler = field(default="model", kw_only=True)
-    """what tells registers, spills and where private arrays live"""
+    """source of register counts, spills and the placement of private arrays"""
 
     def predict(self, case: Case) -> Estimate:
-        """Return how long *case* takes; see :func:`loopyperf.estimate`."""
+        """Return the predicted run time of *case*; see :func:`loopyperf.estimate`."""
         return device_estimate(self, case, *answered_at(case, self._answer))
 
     def time(self, kernel: TimedProgram) -> ModelTime:
-        """Return how long *kernel* takes, in seconds, without alternatives."""
+        """Return the predicted run time of *kernel*, in seconds, without alternatives."""
         if self.fit is not None:
             return time_by_pipelines(self.fit, kernel)
         answer = DEVICE_MODELS[self.model].time(kernel)
@@ -90,47 +90,47 @@ class DevicePredictor(Predictor):
 
     @property
     def depends_on(self) -> tuple[object, ...]:
-        """Return all that times depend on beside the kernel and the device: the model, the fit, and the compiler."""
+        """Return what times depend on besides the kernel and the device: the model, the fit, and the compiler."""
         fit = None if self.fit is None else structs.replace(self.fit, created=None)
         by = () if self.compiler == "model" else (self.compiler, *installed_compilers())
         return self.model, fit, *by
 
     def timed(self, case: Case) -> tuple[TimedProgram, tuple[str, ...]]:
-        """Return what a core executes of *case*, and notes of what the compiler made of it."""
+        """Return the timed program of *case*, and notes on its compilation."""
         profile = cached_profile(case, self.parameters)
         machine, _, notes = compiled_machine(case, profile, self.parameters, self.compiler)
         return timed_of(machine, self.parameters), notes
 
     def _answer(self, case: Case) -> Answer:
-        """Return the kernel's name, and what the model says of it at one size; it is cached by all it depends on."""
+        """Return the kernel's name and the model's answer at one size, from the cache if it is there."""
         model, fit, *by = self.depends_on
-        asked = (model, fit, self.alternatives, self.parameters, case.typical, case.sizes, *by)
-        return found_once(ANSWERS, case.kernel, asked, lambda: self._through_all_stages(case))
+        key = (model, fit, self.alternatives, self.parameters, case.typical, case.sizes, *by)
+        return found_once(ANSWERS, case.kernel, key, lambda: self._through_all_stages(case))
 
     def _through_all_stages(self, case: Case) -> Answer:
         """Return the kernel's name and the model's answer: every stage of a prediction, in order."""
         device = self.parameters
-        profile = cached_profile(case, device)  # kernel/, idg/, memory/: what warps execute, what their accesses touch
-        # compiler/: which instructions and registers the compiler makes of it
+        profile = cached_profile(case, device)  # kernel/, idg/, memory/: instructions of warps and their accesses
+        # compiler/: the machine instructions and registers
         machine, compiled, notes = compiled_machine(case, profile, device, self.compiler)
-        timed = timed_of(machine, device)  # models/on_device/: how long each instruction takes, and on which pipeline
-        answer = self.time(timed)  # models/: the seconds that they take together, and which of them cost most
+        timed = timed_of(machine, device)  # models/on_device/: time and pipeline of each instruction
+        answer = self.time(timed)  # models/: the run time and its breakdown
         if self.alternatives:
             answer = with_alternatives(answer, Stages(profile, machine, timed), self.time, compiled)
         return profile.kernel, replace(answer, unsure=tuple(machine.unsure), notes=(*answer.notes, *notes))
 
 
 def time_by_pipelines(fit: Fit, kernel: TimedProgram) -> ModelTime:
-    """Return how long *kernel* takes by a *fit* of the pipelines of its device, with what there is to say of it."""
+    """Return the run time of *kernel* by a *fit* of the pipelines of its device, with interval and notes."""
     shares = pipeline_shares(kernel)
     answer = find_fitted_model(fit.model).time(fit, shares)
     spread, unlike = prediction_interval(fit, shares, answer.seconds)
-    free = (f"no weight for {name!r} in the fit: taken as described" for name in answer.unfitted)
+    free = (f"no weight for {name!r} in the fit; using the device parameters" for name in answer.unfitted)
     return replace(answer, interval=spread, notes=(*notes_of(kernel), *free, *extrapolations(fit, shares), *unlike))
 
 
 def device_estimate(predictor: Predictor, case: Case, kernel: str, answer: ModelTime) -> Estimate:
-    """Return the *answer* of a model of executed instructions about *case* as an estimate of *kernel*."""
+    """Return a model's *answer* for *case* as an estimate of *kernel*."""
     return Estimate(
         kernel=kernel,
         sizes=dict(case.sizes),
@@ -150,9 +150,9 @@ def device_estimate(predictor: Predictor, case: Case, kernel: str, answer: Model
 
 
 def answered_at(case: Case, answer: Callable[[Case], Answer]) -> Answer:
-    """Return what *answer* says of *case*; where any of its sizes is an array, of all sizes as one batch.
+    """Return what *answer* returns for *case*; if a size is an array, the answers at all sizes as one batch.
 
-    Costs are then by property alone.
+    The breakdown of a batch is by property only, not by source.
     """
     sizes = case.sizes
     arrays = {
@@ -198,16 +198,16 @@ def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime
     )
 
 
-# {{{ private arrays that may live elsewhere
+# {{{ other placements of private arrays
 
 
 def with_alternatives(
     answer: ModelTime, stages: Stages, time: Time, compiled: Mapping[str, Resources] | None = None
 ) -> ModelTime:
-    """Return the *answer* of *time* with the times that a kernel takes if unsure private arrays live elsewhere.
+    """Return the *answer* of *time* with the run times for other placements of unsure private arrays.
 
-    Where it is unsure of several, all of them are taken to be in registers, or in private memory. The interval, where
-    there is one, is from the lowest to the highest end of all. What has no answer for the other place is in the notes.
+    If several arrays are unsure, all of them are placed in registers, or all of them in local (stack) memory. An
+    interval spans the intervals of all placements. A placement without a time is mentioned in the notes.
     """
     machine, device = stages.machine, stages.timed.device
     found: list[Alternative] = []
@@ -233,7 +233,7 @@ def with_alternatives(
 
 
 def moved(machine: MachineProgram, placement: Placement) -> tuple[str, ...]:
-    """Return the private arrays that live in one place in *machine*, and in another one by *placement*."""
+    """Return the private arrays that *placement* places elsewhere than *machine* does."""
     return tuple(
         name
         for name, array in machine.unsure.items()
@@ -242,7 +242,7 @@ def moved(machine: MachineProgram, placement: Placement) -> tuple[str, ...]:
 
 
 def arrays_in_words(arrays: Sequence[str]) -> str:
-    """Return the subject of a sentence on *arrays*, with its verb."""
+    """Return subject and verb of a sentence on *arrays*, e.g. ``"the private array acc is"``."""
     if len(arrays) == 1:
         return f"the private array {arrays[0]} is"
     return f"the private arrays {listed(arrays, NAMED)} are"
@@ -256,9 +256,9 @@ def _from_lowest_to_highest(spreads: Sequence[Interval | None]) -> Interval | No
 
 
 def batched_alternatives(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> tuple[Alternative, ...]:
-    """Return the alternatives of *answers* at several sizes as those of one batch of a *shape*.
+    """Return the alternatives of *answers* at several sizes as alternatives of one batch of shape *shape*.
 
-    At a size without an alternative, its time is that of the answer.
+    A size that lacks an alternative gets the time of its answer.
     """
     every = [{each.assumption: each for each in answer.alternatives} for answer in answers]
     found: list[Alternative] = []
@@ -267,10 +267,10 @@ def batched_alternatives(answers: Sequence[ModelTime], shape: tuple[int, ...]) -
             of_size[assumption].seconds if assumption in of_size else answer.seconds
             for of_size, answer in zip(every, answers, strict=True)
         ]
-        told = [of_size[assumption] for of_size in every if assumption in of_size]
-        reasons = "; ".join(dict.fromkeys(each.reason for each in told))
+        known = [of_size[assumption] for of_size in every if assumption in of_size]
+        reasons = "; ".join(dict.fromkeys(each.reason for each in known))
         seconds = np.array(times, dtype=np.float64).reshape(shape)
-        found.append(Alternative(seconds, told[0].arrays, assumption, reasons))
+        found.append(Alternative(seconds, known[0].arrays, assumption, reasons))
     return tuple(found)
 
 

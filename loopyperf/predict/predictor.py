@@ -1,4 +1,4 @@
-"""The contract of all predictors: a :class:`loopyperf.Case` goes in, an :class:`loopyperf.Estimate` comes out."""
+"""The interface of all predictors: from a :class:`loopyperf.Case` to an :class:`loopyperf.Estimate`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -18,10 +18,30 @@ from loopyperf.stages.case import Case, merged_sizes, prepared_group
 
 @dataclass(frozen=True, eq=False)
 class Predictor(ABC):
-    """A model bound to its fit or its device; picklable, unless it executes kernels.
+    """A model bound to its fit or its device; picklable unless it executes kernels.
 
-    Call it with a kernel and sizes, or give :meth:`predict` a :class:`loopyperf.Case`. What is called like an option
-    of the call goes through ``parameters``.
+    :func:`loopyperf.predictor` creates one. Call it with a kernel and sizes, or call :meth:`predict` with a
+    :class:`loopyperf.Case`. Subclasses implement :meth:`predict`; :func:`loopyperf.testing.check_predictor` tests them.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...     assumptions="n >= 1",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> roofline = lpp.predictor(device="nvidia-titan-v", model="roofline")
+    >>> case = lpp.Case(knl, {"n": 2**24})
+    >>> f"{roofline.predict(case).seconds:.1e}"
+    '2.4e-04'
+    >>> roofline.executes_kernels
+    False
     """
 
     model: str
@@ -29,18 +49,18 @@ class Predictor(ABC):
     device: str
     """short name of the device, e.g. ``"nvidia-v100"``"""
     notes: tuple[str, ...] = ()
-    """about the choice of the model and the fit, in sentences; every estimate has them"""
+    """notes about the choice of the model and the fit, which every estimate repeats"""
     fit: Fit | None = field(default=None, kw_only=True)
-    """what it predicts by; None where it is not fitted"""
+    """the fit that it uses; None if it is not fitted"""
 
     executes_kernels: ClassVar[bool] = False
-    """whether it executes a part of the kernel to predict the whole"""
+    """whether it executes part of the kernel to predict the whole"""
 
     @abstractmethod
     def predict(self, case: Case) -> Estimate:
-        """Return how long *case* takes, in seconds; arrays of sizes give arrays of seconds.
+        """Return the predicted run time of *case* in seconds; arrays of sizes give arrays of seconds.
 
-        Raises :class:`LoopyperfError` with the reason where there is no answer (see :func:`loopyperf.estimate`).
+        Raises :class:`LoopyperfError` if there is no prediction (see :func:`loopyperf.estimate`).
         """
 
     def __call__(
@@ -52,24 +72,27 @@ class Predictor(ABC):
         parameters: Mapping[str, Any] | None = None,
         **sizes: Any,
     ) -> Estimate:
-        """Return how long *program* takes at *sizes*, in seconds; see :func:`loopyperf.estimate`."""
+        """Return the predicted run time of *program* at *sizes*, in seconds; see :func:`loopyperf.estimate`.
+
+        A size that has the name of an option goes into *parameters*.
+        """
         return self.predict(Case(program, merged_sizes(parameters, sizes), typical))
 
     @property
     def device_parameters(self) -> Device | None:
-        """Return the published parameters of the device; None where there are none."""
+        """Return the published parameters of the device; None if there are none."""
         return description_or_none(self.device)
 
     @property
     def uncertainty(self) -> Uncertainty | None:
-        """Return how far its fit was off on kernel classes that were held out; None where that is not known."""
+        """Return the errors of its fit on held-out kernel classes; None if unknown."""
         return None if self.fit is None else self.fit.uncertainty
 
     @property
     def limits(self) -> Device | None:
-        """Return whose limits the groups of a kernel must keep, PoCL's for processors; None where none are known."""
+        """Return the device parameters that limit work-groups (PoCL's limits for processors); None if unknown."""
         return self.device_parameters or (a_processor() if is_processor(self.device) else None)
 
     def group(self, case: Case) -> Group:
-        """Return what a group of *case* takes once Loopy has prepared the kernel."""
+        """Return the resources of a work-group of *case* after Loopy has preprocessed the kernel."""
         return prepared_group(case.kernel)

@@ -1,4 +1,4 @@
-"""Predictions by executing a part of a kernel: arguments are made, samples are taken, and the model extrapolates."""
+"""Predictions from samples: arguments are generated, part of the kernel is executed, and the model extrapolates."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -27,64 +27,64 @@ from loopyperf.stages.samples import SampledKernel, SamplingTask, saturation_not
 
 BackendChoice = str | Backend | RunsParts
 """the name of a backend, or an open one"""
-Stated = Mapping[str, Any] | None
+GivenArguments = Mapping[str, Any] | None
 
 
 def opened_for_parts(backend: BackendChoice | None, device: object = None) -> RunsParts:
-    """Return the backend that is meant, on the device in whose name *device* occurs.
+    """Return *backend*, opened on the device whose name contains *device*.
 
-    Raises :class:`ParameterError` for none, and for one that cannot run a part of a kernel; :class:`BackendError` where
-    there is no device.
+    Raises :class:`ParameterError` for None and for a backend that cannot run part of a kernel, and
+    :class:`BackendError` if there is no device.
     """
+    running = " or ".join(map(repr, RUNNING))
     if backend is None:
-        runnable = " or ".join(f"backend={name!r}" for name in RUNNING)
-        raise ParameterError(f"this model executes a part of the kernel: give {runnable}")
+        raise ParameterError(f"this model executes part of the kernel; pass a backend: {running}")
     found = opened(backend, device)
     if not isinstance(found, RunsParts):
-        raise ParameterError(f"a backend that runs kernels is needed, 'opencl' or 'cuda'; received {backend!r}")
+        raise ParameterError(f"the backend must be {running} or an open backend that runs kernels, got {backend!r:.80}")
     return found
 
 
 @dataclass(frozen=True, eq=False)
 class SampledPredictor(Predictor):
-    """The sampled model: the first groups of a kernel are executed, the others take as long for as much work."""
+    """The sampled model: the first work-groups are executed; others are assumed to take as long per unit of work."""
 
     machine: RunsParts = field(kw_only=True)
-    """the backend that executes them"""
-    arguments: Stated = field(default=None, kw_only=True)
-    """of the kernel, by name; others are made up"""
+    """backend that executes them"""
+    arguments: GivenArguments = field(default=None, kw_only=True)
+    """kernel arguments by name; missing ones are generated"""
 
     executes_kernels: ClassVar[bool] = True
 
     def predict(self, case: Case) -> Estimate:
-        """Return how long *case* takes; raises what :func:`samples_of` raises."""
+        """Return the predicted run time of *case*; raises what :func:`samples_of` raises."""
         return device_estimate(self, case, *answered_at(case, self._answer))
 
     def _answer(self, case: Case) -> tuple[str, ModelTime]:
-        taken = samples_of(case, self.machine, self.arguments)
-        answer = sampled_time(taken.programs, taken.launching)
-        notes = (*answer.notes, *taken.notes(float(answer.seconds)))
+        sampled = samples_of(case, self.machine, self.arguments)
+        answer = sampled_time(sampled.programs, sampled.launching)
+        notes = (*answer.notes, *sampled.notes(float(answer.seconds)))
         return prepared(case.kernel).name, replace(answer, notes=notes)
 
 
-def samples_of(case: Case, backend: RunsParts, arguments: Stated) -> SampledKernel:
-    """Return the samples of *case* on *backend*, with *arguments*, and others that are made up.
+def samples_of(case: Case, backend: RunsParts, arguments: GivenArguments) -> SampledKernel:
+    """Return the samples of *case* on *backend*, with *arguments*; missing arguments are generated.
 
     Raises :class:`ParameterError` for sizes and arguments that the kernel does not take, :class:`MeasurementError` for
-    a kernel that cannot be run, or launches nothing, and :class:`KernelError` for one that Loopy cannot prepare.
+    a kernel that cannot run or launches no groups, and :class:`KernelError` for one that Loopy cannot preprocess.
     """
     run = made_case(case.kernel, case.sizes, arguments)
     kernel = prepared(case.kernel, run.sizes)
     task = SamplingTask(backend, run, kernel, run.sizes, Typical(case.typical or {}, item_named))
     found = take_samples(task, described=saturation_notes(case.kernel, backend, case.typical, run.sizes))
     if not found.programs:
-        raise ParameterError(f"at {dict(run.sizes)} {kernel.name} launches no groups: there is nothing to sample")
+        raise ParameterError(f"kernel {kernel.name!r} launches no groups at {dict(run.sizes)}; nothing to sample")
     zeros = indices_made_up(kernel.loopy_kernel, arguments or {})
-    made_up = (f"no arguments were given for {', '.join(zeros)}: taken as zeros",) if zeros else ()
-    return replace(found, doubts=(*prepared(case.kernel, case.sizes).assumed, *found.doubts, *made_up))
+    generated = (f"no arguments given for {', '.join(zeros)}; assumed 0",) if zeros else ()
+    return replace(found, doubts=(*prepared(case.kernel, case.sizes).assumed, *found.doubts, *generated))
 
 
-# {{{ a program as a backend runs it
+# {{{ programs for a backend
 
 
 def made_case(
@@ -94,17 +94,17 @@ def made_case(
     label: str = "",
     check: Callable[[Mapping[str, Array]], None] | None = None,
 ) -> BenchmarkCase:
-    """Return *program* at *sizes* with *arguments*, and others that are made up, to be run on a backend.
+    """Return *program* at *sizes* with *arguments*, for execution on a backend; missing arguments are generated.
 
-    What it writes is given to *check*; without one, it can only be run in parts, whose results nobody knows.
+    *check* receives the results. Without it, the program can only run in parts, whose results cannot be checked.
 
     Raises :class:`ParameterError` for sizes and arguments that the kernel does not take, and :class:`KernelError` for
-    one that Loopy cannot prepare.
+    a kernel that Loopy cannot preprocess.
     """
     kernel = prepared(program, sizes)
     admitted = kernel.with_contiguous(admitted_sizes(kernel, sizes))
     made = cache(lambda: made_arguments(kernel.loopy_kernel, admitted, arguments or {}))
-    made()  # refused before anything is compiled
+    made()  # raises errors before compilation
     unit = _typed(as_translation_unit(program), kernel)
 
     def arguments_of(_: np.random.Generator, __: Sizes) -> Arguments:
@@ -125,10 +125,10 @@ def made_case(
 
 
 def _typed(unit: TranslationUnit, kernel: Kernel) -> TranslationUnit:
-    """Return *unit* with the types that Loopy's passes have found for arguments that state none, as sizes often do."""
-    found = {each.name: each.dtype for each in kernel.loopy_kernel.args}
-    unstated = [each.name for each in unit.default_entrypoint.args if not isinstance(each.dtype, LoopyType)]
-    return lp.add_dtypes(unit, {name: found[name] for name in unstated if name in found})
+    """Return *unit* with the types that Loopy has inferred for arguments without a type, as sizes often are."""
+    inferred = {each.name: each.dtype for each in kernel.loopy_kernel.args}
+    untyped = [each.name for each in unit.default_entrypoint.args if not isinstance(each.dtype, LoopyType)]
+    return lp.add_dtypes(unit, {name: inferred[name] for name in untyped if name in inferred})
 
 
 # }}}

@@ -1,24 +1,25 @@
-"""At which size does another subsystem decide? Bounds of throughput, symbolic in the sizes of a kernel.
+"""Throughput bounds, symbolic in the sizes of a kernel: the least time that each subsystem is busy.
 
-Bounds of throughput, symbolic in a kernel's sizes: how long each subsystem is busy at least.
+    T ≥ Ts(n) = Σi countᵢ(n) · λᵢ / (cores · clock)          for each subsystem s, over its instructions i (roofline)
 
-    T ≥ Ts(n) = Σi countᵢ(n) · λᵢ / (cores · clock)          for each subsystem s, of what runs on it (roofline)
+Counts are exact quasi-polynomials of the source, in warp instructions; the issue latencies λ are device parameters.
+The bounds ignore what depends on machine code and caches:
 
-Counts are exact quasi-polynomials of the source, in warp instructions; λ comes from the device's description. They are
-bounds, and leave out what only machine code and caches tell: an addition and a multiplication may be one instruction,
-so that each counts as half of one; factors of 1, as of ``loopy.make_einsum``, and index arithmetic are free; device
-memory moves each distinct element once, or twice where it is known to be loaded before it is stored, and caches cost
-nothing. Accesses of local memory are those of the source; conditions on data are taken to hold, and loads whose values
-are unused to be made. The model ``roofline`` uses machine code and caches, at one size at a time.
+- An addition and a multiplication may be one instruction, so each counts as half an instruction.
+- Factors of 1 (from ``loopy.make_einsum``) and index arithmetic are free.
+- Device memory moves each distinct element once, or twice if it is known to be loaded before it is stored. Caches cost
+  nothing.
+- Local memory has the accesses of the source.
+- Conditions on data are assumed true, and loads of unused values are counted.
 
-Lemeire, section 2.1.
+The model ``roofline`` uses machine code and caches, at one size at a time.
 
-How many distinct elements of each global array a kernel touches, as functions of its sizes.
+Source: Lemeire, section 2.1.
 
-The union, over all loads and stores, of the elements that their loops reach: what has to be moved at least once. What
-is stored after it was loaded has to be moved twice: that is told where each store has a load of the same element, in
-its own instruction or in one that this depends on. Of other arrays that are loaded and stored, it is not known what
-comes first.
+The number of distinct elements of a global array is that of the union, over all loads and stores, of the elements that
+their loops access; these move at least once. Elements that are loaded and then stored move twice. This is known if each
+store has a load of the same element in its own instruction, or in one on which that depends. For other arrays that are
+both loaded and stored, the order is unknown.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -61,23 +62,23 @@ from loopyperf.stages.case import Case, CountingOptions, count, merged_sizes, pr
 
 @dataclass(frozen=True)
 class TouchedCells:
-    """What a kernel touches of one array."""
+    """The elements of one array that a kernel accesses."""
 
     cells: QuasiPolynomial
-    """distinct elements that affine accesses reach"""
+    """number of distinct elements that affine accesses reach"""
     stored_after_loads: QuasiPolynomial
-    """those of them that are stored, where each is loaded before; none where it is not known that they are"""
+    """number of those that are stored after they are loaded; 0 if the order is unknown"""
     bits: int
-    """of an element"""
+    """bits of an element"""
     is_complete: bool
-    """whether these are all: the addresses of none are data"""
+    """whether *cells* has all elements: there are no indirect accesses"""
 
 
 def touched_cells(kernel: Kernel, typical: Typical) -> dict[str, TouchedCells]:
-    """Return array -> what *kernel* touches of it, of the arrays in global memory.
+    """Return array -> accessed elements, for the arrays of *kernel* in global memory.
 
-    Conditions on data are taken to hold. Raises :class:`UncountableError` for loops bounded by data of which nothing is
-    stated.
+    Conditions on data are assumed true. Raises :class:`UncountableError` for loops bounded by data without a typical
+    value.
     """
     counter = ExecutionCounter(kernel, typical)
     by_array: dict[str, list[tuple[Site, Reference]]] = {}
@@ -88,7 +89,7 @@ def touched_cells(kernel: Kernel, typical: Typical) -> dict[str, TouchedCells]:
 
 
 def _touched(counter: ExecutionCounter, references: list[tuple[Site, Reference]]) -> TouchedCells:
-    """Return what *references*, which are of one array, touch."""
+    """Return the elements that *references*, all to one array, access."""
     forms = {(len(ref.index), ref.is_linear) for _, ref in references}
     cells = [_cells_of(counter, site, ref) for site, ref in references]
     is_complete = len(forms) == 1 and all(each is not None for each in cells)
@@ -103,7 +104,7 @@ def _touched(counter: ExecutionCounter, references: list[tuple[Site, Reference]]
 
 
 def _number(counter: ExecutionCounter, cells: list[isl.Set | None]) -> QuasiPolynomial:
-    """Return how many distinct elements *cells* have, of those that are known."""
+    """Return the number of distinct elements in the known *cells*."""
     known = [each for each in cells if each is not None]
     if not known:
         return QuasiPolynomial.constant(0, counter.kernel.assumptions)
@@ -111,7 +112,7 @@ def _number(counter: ExecutionCounter, cells: list[isl.Set | None]) -> QuasiPoly
 
 
 def _is_loaded_before(kernel: Kernel, store: tuple[Site, Reference], references: list[tuple[Site, Reference]]) -> bool:
-    """Return whether each pass of *store* comes after one that loads what it stores, of *references* to its array."""
+    """Return whether each execution of *store* follows a load of the same element, among *references* to its array."""
     site, stored = store
     needed = cast("Mapping[str, frozenset[str]]", kernel.loopy_kernel.recursive_insn_dep_map())
     before = needed[site.source] | {site.source}
@@ -125,9 +126,9 @@ def _is_loaded_before(kernel: Kernel, store: tuple[Site, Reference], references:
 
 
 def _cells_of(counter: ExecutionCounter, site: Site, ref: Reference) -> isl.Set | None:
-    """Return the elements that *ref* reaches at *site*; None where they are no affine function of its loops.
+    """Return the elements that *ref* accesses at *site*; None if the index is not affine in the loop variables.
 
-    Of a loop that starts from data, only the number of passes is known, and not where they are.
+    For a loop that starts at a loaded value, only the number of iterations is known.
     """
     if not counter.loops(site.inames).starts.keys().isdisjoint(get_dependencies(ref.index)):
         return None
@@ -139,34 +140,34 @@ def _cells_of(counter: ExecutionCounter, site: Site, ref: Reference) -> isl.Set 
 
 
 PARTS = 10_000
-"""of a cycle, whole numbers of which every count takes: so sums are exact"""
+"""units of a cycle; costs are whole numbers of them, so that sums are exact"""
 SAMPLES = 4096
-"""sizes at which bounds are compared, at most, before the place of a change is searched for"""
+"""largest number of sizes at which bounds are compared before a bisection finds each change"""
 
 
 @dataclass(frozen=True, slots=True)
 class Crossover:
-    """Where another subsystem becomes the one that is busy longest."""
+    """A size at which another subsystem becomes the one with the largest bound."""
 
     size: int
-    """the first one at which it is"""
+    """the first size with the new largest bound"""
     before: str
-    """subsystem"""
+    """subsystem with the largest bound below this size"""
     after: str
-    """subsystem"""
+    """subsystem with the largest bound from this size"""
 
 
 class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
-    """Subsystem -> the cycles that it is busy at least, those of all cores added up, as a function of the sizes."""
+    """Subsystem -> lower bound of its busy cycles, summed over all cores, as a function of the sizes."""
 
     def __init__(self, counted: KernelTallies, touched: Mapping[str, TouchedCells], device: Device) -> None:
-        """Take what a kernel does, counted in warps of the device, and what it touches of global arrays.
+        """Compute the bounds from counts in warp instructions and from the accessed elements of global arrays.
 
-        Raises :class:`MissingNumberError` for a throughput or bandwidth that the device's description does not state.
+        Raises :class:`MissingNumberError` if the device parameters lack a throughput or bandwidth.
         """
         self.device = completed(device)
         self.left_out: dict[str, None] = {}
-        """sentences on what is in no bound, and on what was assumed"""
+        """notes on parts that no bound includes, and on assumptions"""
         self.assumptions = counted.kernel.assumptions
         terms = _Terms(self.device, self.left_out).by_subsystem(counted, touched)
         self._totals = Totals(counted.kernel, terms, {})
@@ -181,20 +182,20 @@ class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
         return len(self._totals.sums)
 
     def report_text(self) -> ReportText:
-        """Return the bound of each subsystem as a formula, and what is in none."""
+        """Return the bound of each subsystem as a formula, and the parts that no bound includes."""
         rows = [(name, Formula(str(bound), bound.latex())) for name, bound in self.items()]
         clock = self.device.needed("cores") * self.device.needed("clock")
         return ReportText(
-            question=f"cycles of all {self.device.cores} cores of {self.device.slug} together",
-            answer=f"{clock:.4g} in a second",
-            tables=[Table(("subsystem", "busy at least"), rows, text=2)],
+            question=f"busy cycles, summed over the {self.device.cores} cores of {self.device.slug}",
+            answer=f"{clock:.4g} cycles per second",
+            tables=[Table(("subsystem", "lower bound of busy cycles"), rows, text=2)],
             remarks=list(self.left_out),
         )
 
     # {{{ at sizes
 
     def seconds(self, /, **sizes: int | IntegerArray) -> dict[str, float | NDArray[np.float64]]:
-        """Return subsystem -> the time in seconds that it is busy at least; arrays of sizes give arrays.
+        """Return subsystem -> lower bound of its busy time in seconds; arrays of sizes give arrays.
 
         Raises :class:`ParameterError` for sizes that are missing or outside the kernel's assumptions.
         """
@@ -205,39 +206,39 @@ class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
             return {name: each / per_second for name, each in zip(self, cycles, strict=True)}
 
     def bound(self, /, **sizes: int) -> str:
-        """Return the subsystem that is busy longest at one size."""
+        """Return the subsystem with the largest bound at one size."""
         seconds = self.seconds(**sizes)
         return max(seconds, key=lambda name: float(np.max(seconds[name])))
 
     def at_least(self, /, **sizes: int) -> float:
-        """Return the seconds that the kernel takes at least at one size, whatever the compiler makes of it.
+        """Return a lower bound of the run time at one size, in seconds, for any compiler.
 
-        That is the bound without local memory: of accesses of the source, machine code may have fewer, since loads of
-        unrolled loops that are alike are one. Raises what :meth:`seconds` raises.
+        It excludes the bound of local memory, since the compiler may merge equal loads of unrolled loops. Raises what
+        :meth:`seconds` raises.
         """
         merged = InstructionTimes(self.device).pipeline_of("local")
         return max((float(each) for name, each in self.seconds(**sizes).items() if name != merged), default=0.0)
 
     # }}}
 
-    # {{{ where the bound changes
+    # {{{ crossovers
 
     def crossovers(
         self, size: str, at_least: int = 1, at_most: int = 2**20, others: Mapping[str, int] | None = None
     ) -> tuple[Crossover, ...]:
-        """Return at which values of *size*, from *at_least* to *at_most*, another subsystem is busy longest.
+        """Return the values of *size* in [*at_least*, *at_most*] at which the subsystem with the largest bound changes.
 
-        The kernel's other sizes are *others*. Where there are too many values to look at each, a change back and forth
-        between two of some thousands that are looked at is not seen. Raises :class:`ParameterError` for a size that the
-        kernel does not have, and where none of these values is admitted.
+        *others* are the kernel's other sizes. If there are more than some thousand values, they are sampled, and a
+        change back and forth between two samples is missed. Raises :class:`ParameterError` for a size that the kernel
+        does not have, and if the kernel admits none of these values.
         """
         fixed = dict(others or {})
         values = admitted_values(self.assumptions, size, at_least, at_most, fixed)
         names = list(self)
 
         def longest(places: Sequence[int]) -> list[str]:
-            asked = np.array([values[place] for place in places], dtype=np.int64)
-            cycles = self._totals.at_arrays({**fixed, size: asked})
+            sampled = np.array([values[place] for place in places], dtype=np.int64)
+            cycles = self._totals.at_arrays({**fixed, size: sampled})
             return [names[place] for place in np.argmax(np.broadcast_arrays(*cycles), axis=0)]
 
         spread = np.geomspace(1, len(values), min(len(values), SAMPLES)).round().astype(np.int64) - 1
@@ -255,7 +256,7 @@ class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
 
 
 def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """Return a place after *low*, up to *high*, at which *holds* is true and before which it is not."""
+    """Return, by bisection, a place in (*low*, *high*] at which *holds* becomes true."""
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
@@ -264,7 +265,7 @@ def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
 
 @dataclass(frozen=True)
 class _Terms:
-    """The cycles of each subsystem, in terms of counts."""
+    """Computes the cycles of each subsystem from counts."""
 
     device: Device
     left_out: dict[str, None]
@@ -272,7 +273,7 @@ class _Terms:
     def by_subsystem(
         self, counted: KernelTallies, touched: Mapping[str, TouchedCells]
     ) -> dict[str, list[tuple[QuasiPolynomial, int]]]:
-        """Return subsystem -> counts, each with the parts of cycles that one of it takes."""
+        """Return subsystem -> list of (count, cost of one), with costs in 1/PARTS cycles."""
         found: dict[str, list[tuple[QuasiPolynomial, int]]] = {}
         for tally in counted.tallies:
             for subsystem, cycles in self._of_item(tally.item):
@@ -282,11 +283,11 @@ class _Terms:
             moved = each.cells + each.stored_after_loads
             found.setdefault(DRAM, []).append((moved, _parts(cycles_per_byte * each.bits / 8)))
             if not each.is_complete:
-                self.left_out[f"elements of {array} whose addresses are data are not among those moved"] = None
+                self.left_out[f"traffic of {array}: indirect accesses are not included"] = None
         return found
 
     def _of_item(self, item: Item) -> Iterator[tuple[str, float]]:
-        """Yield the subsystems that one of *item* takes in a warp, and for how many cycles."""
+        """Yield the subsystems that one *item* of a warp uses, and the cycles."""
         match item:
             case Operation(kind="add" | "mul", dtype="f32" | "f64"):
                 subsystem = "alu" if item.dtype == "f32" else "fp64"
@@ -296,7 +297,7 @@ class _Terms:
             case Operation(kind="div", dtype="f64") if self._is_measured("div f64"):
                 yield self.device.pipeline("fp64"), self.device.issue_latency("div", "f64")
             case Operation(kind="add" | "mul" | "div" | "pow" | "special", dtype=dtype) if dtype.startswith("f"):
-                self.left_out[f"{dtype} {item.kind} is in no bound"] = None
+                self.left_out[f"{dtype} {item.kind} is not included in any bound"] = None
             case Access(space=MemorySpace.LOCAL):
                 timing = InstructionTimes(self.device)
                 cycles = timing.wavefront * max(1, item.bits // 32)
@@ -306,14 +307,14 @@ class _Terms:
                 return
 
     def _issue(self, kind: str, dtype: str) -> float:
-        """Return λ of an instruction, which is said to be assumed where it is."""
+        """Return λ of an instruction, and add a note if it is assumed."""
         number = self.device.resting_on("issue", kind, dtype)
         if isinstance(number, Substitute):
             self._assume([Substitution.made("throughput", f"{kind} {dtype}", number)])
         return self.device.issue_latency(kind, dtype)
 
     def _assume(self, substitutions: Iterable[Substitution]) -> None:
-        self.left_out.update({f"assumed, which the description lacks: {each}": None for each in substitutions})
+        self.left_out.update({f"assumed, since the device file lacks it: {each}": None for each in substitutions})
 
     def _is_measured(self, instruction: str) -> bool:
         return any(each.name == instruction and each.issue is not None for each in self.device.instructions)
@@ -324,18 +325,18 @@ def _parts(cycles: float | Fraction) -> int:
 
 
 THROUGHPUT = "throughput"
-"""the bound that only counts"""
+"""name of the bound that uses only counts"""
 
 
 @dataclass(frozen=True, eq=False)
 class ThroughputPredictor(Predictor):
-    """The time that a kernel takes at least by its counts alone, whatever the compiler makes of it."""
+    """A lower bound of a kernel's run time from its counts, for any compiler."""
 
     parameters: Device = field(kw_only=True)
-    """of the device"""
+    """parameters of the device"""
 
     def predict(self, case: Case) -> Estimate:
-        """Return the least time of *case*, in seconds; see :meth:`ThroughputBounds.at_least`."""
+        """Return the lower bound for *case*, in seconds; see :meth:`ThroughputBounds.at_least`."""
         bounds = throughput_bounds(case.kernel, device=self.parameters, typical=case.typical)
         seconds = bounds.at_least(**case.sizes)
         answer = ModelTime(seconds, Breakdown((BreakdownRow(THROUGHPUT, "", 1, seconds, seconds),)), left_out=())
@@ -345,29 +346,69 @@ class ThroughputPredictor(Predictor):
 def throughput_bounds(
     program: Program, /, *, device: DeviceChoice | None = None, typical: Mapping[str, Any] | None = None
 ) -> ThroughputBounds:
-    """Return subsystem -> the cycles that *program* keeps it busy at least, all cores together, by the kernel's sizes.
+    """Return lower bounds of the busy cycles of each subsystem, as exact functions of the kernel's sizes.
 
-    They are exact functions of the sizes; :meth:`ThroughputBounds.seconds` turns them into seconds at one size or at
-    arrays of sizes. *device* is a name, the path of a description, or a loaded one; by default what
-    ``LOOPYPERF_DEVICE`` names, else this machine's OpenCL device. *typical* states what the source does not tell (see
-    :func:`loopyperf.count`).
+    Source: Lemeire, section 2.1.
 
-    Raises what :func:`loopyperf.count` raises, :class:`UnknownDeviceError` for a device that is not described, and
-    :class:`MissingNumberError` for a throughput that its description does not state. Source: Lemeire, section 2.1.
+    Parameters
+    ----------
+    program : loopy.TranslationUnit or loopy.LoopKernel
+        The kernel.
+    device : str, os.PathLike or Device, optional
+        Device name, path of a device file, or loaded device. Default: the device that ``LOOPYPERF_DEVICE`` names, else
+        this machine's OpenCL device.
+    typical : Mapping, optional
+        Values that depend on data, e.g. trip counts, by name (see :func:`loopyperf.count`).
+
+    Returns
+    -------
+    ThroughputBounds
+        Subsystem -> quasi-polynomial in the sizes, in cycles summed over all cores. Its method ``seconds`` gives
+        seconds at one size or at arrays of sizes.
+
+    Raises
+    ------
+    KernelError, UncountableError, ParameterError
+        As in :func:`loopyperf.count`.
+    UnknownDeviceError
+        *device* is unknown or has no parameters.
+    MissingNumberError
+        The device parameters lack a throughput or bandwidth.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...     assumptions="n >= 1",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> bounds = lpp.throughput_bounds(knl, device="nvidia-titan-v")
+    >>> list(bounds)
+    ['alu', 'DRAM']
+    >>> print(bounds["alu"])
+    floor((n + 31)/32)/4
+    >>> f"{bounds.seconds(n=2**24)['DRAM']:.1e}"
+    '2.4e-04'
     """
-    described = completed(chosen_device(device))
+    chosen = completed(chosen_device(device))
     kernel = prepared(program)
     changed = _without_ones(kernel)
     if changed is kernel:
-        counted: KernelTallies = count(program, typical=typical, sub_group_size=described.needed("warp_size"))
+        counted: KernelTallies = count(program, typical=typical, sub_group_size=chosen.needed("warp_size"))
     else:
-        counted = CountingOptions(typical=typical, sub_group_size=described.needed("warp_size")).count(changed)
+        counted = CountingOptions(typical=typical, sub_group_size=chosen.needed("warp_size")).count(changed)
     touched = touched_cells(kernel, Typical(typical or {}, item_named))
-    return ThroughputBounds(counted, touched, described)
+    return ThroughputBounds(counted, touched, chosen)
 
 
 class _WithoutOnes(IdentityMapper[[]]):
-    """Drops factors of 1, as of ``1*x``, which ``loopy.make_einsum`` writes and no compiler multiplies by."""
+    """Removes factors of 1, as in ``1*x``, which ``loopy.make_einsum`` writes and every compiler removes."""
 
     def map_product(self, expr: prim.Product) -> Any:
         factors: list[Any] = [self.rec(each) for each in expr.children if not (isinstance(each, int) and each == 1)]
@@ -375,7 +416,7 @@ class _WithoutOnes(IdentityMapper[[]]):
 
 
 def _without_ones(kernel: Kernel) -> Kernel:
-    """Return *kernel* without factors of 1; itself, if it has none."""
+    """Return *kernel* without factors of 1; the same object if it has none."""
     drop = _WithoutOnes()
     launches = tuple(
         replace(launch, instructions=tuple(each.with_transformed_expressions(drop) for each in launch.instructions))
@@ -396,14 +437,54 @@ def crossover(
     parameters: Mapping[str, int] | None = None,
     **others: int,
 ) -> tuple[Crossover, ...]:
-    """Return the values of *size*, in ascending order, from which another subsystem of *device* is busy longest.
+    """Return the values of *size* at which another subsystem of *device* has the largest throughput bound.
 
-    There is a :class:`Crossover` for each such value, with the name of the subsystem ``before`` and ``after`` it. The
-    tuple is empty where one subsystem is busy longest at all values from *at_least* to *at_most*. The other sizes of
-    the kernel are *others*; one that is called like an option goes through *parameters*.
+    Parameters
+    ----------
+    program : loopy.TranslationUnit or loopy.LoopKernel
+        The kernel.
+    size : str
+        Name of the size that varies.
+    device, typical
+        As in :func:`loopyperf.throughput_bounds`.
+    at_least, at_most : int
+        Range of *size*, inclusive.
+    parameters : Mapping, optional
+        Other sizes by name, for sizes that have the name of an option.
+    **others : int
+        The kernel's other sizes.
 
-    Raises what :func:`throughput_bounds` raises, and :class:`ParameterError` for a size that the kernel does not have,
-    and where it admits no value from *at_least* to *at_most*.
+    Returns
+    -------
+    tuple of Crossover
+        Crossovers in ascending order; each has the first ``size`` after the change, and the subsystems ``before`` and
+        ``after`` it. Empty if one subsystem has the largest bound in the whole range.
+
+    Raises
+    ------
+    ParameterError
+        The kernel has no such size, or admits no value in the range.
+    KernelError, UncountableError, UnknownDeviceError, MissingNumberError
+        As in :func:`loopyperf.throughput_bounds`.
+
+    Examples
+    --------
+    A product of n × n matrices is bound by memory for small n, and by arithmetic for large n:
+
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i, j, k]: 0 <= i, j, k < n}",
+    ...     "c[i, j] = sum(k, a[i, k]*b[k, j])",
+    ...     [lp.GlobalArg("a, b, c", np.float32, shape="n, n"), lp.ValueArg("n", np.int32)],
+    ...     assumptions="n >= 1 and n mod 16 = 0",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 16, outer_tag="g.1", inner_tag="l.1")
+    >>> knl = lp.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
+    >>> lpp.crossover(knl, "n", device="nvidia-titan-v", at_most=4096)
+    (Crossover(size=160, before='DRAM', after='alu'),)
     """
     bounds = throughput_bounds(program, device=device, typical=typical)
     return bounds.crossovers(size, at_least, at_most, merged_sizes(parameters, others))

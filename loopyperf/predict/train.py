@@ -1,4 +1,4 @@
-"""Train a residual model on measurements: kernels, sizes, seconds, and samples or none."""
+"""Training of residual models on measurements: kernels, sizes, seconds, and optional samples."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -43,9 +43,9 @@ from loopyperf.models.sampling import sampled_time
 from loopyperf.predict.corrected import SeenKernel
 
 FITTED = FITTED_MODELS[::-1]
-"""bases that are fitted to the rows, the usual one first"""
+"""base models that are fitted to the rows, the default first"""
 BASES = (SAMPLED, *FITTED, *DEVICE_MODELS)
-"""models whose error can be learned"""
+"""models that a residual model can correct"""
 
 Task = tuple[Measured, str, Device | None]
 
@@ -61,18 +61,52 @@ def train(
     executor: Executor | None = None,
     on_failure: Callable[[Measured, LoopyperfError], None] | None = None,
 ) -> ResidualModel:
-    """Return what can be learned from *measurements*, taken on *device*, of the error of the model called *base*.
+    """Train a residual model, which corrects the predictions of another model, on measurements.
 
-    *measurements* are rows as :func:`loopyperf.fit` takes them. The base is the sampled model where rows have samples,
-    and then only these rows are learned from, as ``record.source`` says; else the overlap model, fitted to the rows: of
-    pipelines where the device is described. It may be a model of the device, as ``"pipeline"``, too. *recipe* learns:
-    ``"svr"``, or ``"trees"``; both are judged on kernel classes that they have not seen, beside the base alone
-    (``record.scores``). The model is written to *save*, if that is given. A row that cannot be analysed raises its
-    error; with *on_failure* this is called instead.
+    Parameters
+    ----------
+    measurements : iterable of Measured, Mapping or tuple
+        Rows as for :func:`loopyperf.fit`: kernel, sizes, seconds and optional samples.
+    device : Device or str, optional
+        The device on which they were measured.
+    base : str, optional
+        The model to correct: ``"sampled"``, ``"overlap"``, ``"linear"``, or a model of the device such as
+        ``"pipeline"``. Default: ``"sampled"`` if any row has samples, else ``"overlap"``. ``"sampled"`` uses only rows
+        with samples (``record.source`` tells how many). A fitted base is fitted to the rows: to pipelines if the device
+        parameters are known, else to counts.
+    recipe : {"svr", "trees"}
+        Regression method. ``record.scores`` compares both methods with the base model, on held-out kernel classes.
+    source : str
+        Origin of the measurements, for the record.
+    save : str or os.PathLike, optional
+        File for the model.
+    executor : concurrent.futures.Executor, optional
+        Where to analyze the rows. Default: this process.
+    on_failure : callable, optional
+        Called with each row that cannot be analyzed and its error; without it, the error is raised.
 
-    Raises :class:`CalibrationError` if a row is not a measurement, and for fewer than three classes of kernels,
-    :class:`UnknownModelError` for an unknown base, :class:`ParameterError` for an invalid device or executor, and
-    :class:`LoopyperfError` where scikit-learn is not installed.
+    Returns
+    -------
+    ResidualModel
+        The model, for ``lpp.estimate(..., model="learned", fit=...)``.
+
+    Raises
+    ------
+    CalibrationError
+        A row is not a measurement, there are fewer than three kernel classes, or *recipe* is unknown.
+    UnknownModelError
+        *base* is unknown.
+    ParameterError
+        *device* or *executor* is invalid.
+    LoopyperfError
+        scikit-learn is not installed.
+
+    Examples
+    --------
+    >>> import loopyperf as lpp
+    >>> rows = lpp.load_measurements("archive.jsonl")                                   # doctest: +SKIP
+    >>> learned = lpp.train(rows, device="nvidia-titan-v", save="learned.json")         # doctest: +SKIP
+    >>> lpp.estimate(knl, n=2**20, model="learned", fit=learned).seconds                # doctest: +SKIP
     """
     check_recipe(recipe)
     check_executor(executor)
@@ -88,19 +122,20 @@ def train(
 def train_recordings(
     recordings: Sequence[Recording], files: Sequence[KernelFile], base: str | None = None, recipe: str = "svr"
 ) -> ResidualModel:
-    """Return what can be learned from all that archives of `loopyperf calibrate` hold; see :func:`train`.
+    """Train a residual model on archives of `loopyperf calibrate`; see :func:`train`.
 
-    Kernels whose time hangs on what no property stands for are left out, as of fits. Raises :class:`CalibrationError`
-    for no archive, for one without a run, for archives of several devices, and for kernels that *files* do not have.
+    Kernels whose time depends on things that no property models are skipped, as in fits. Raises
+    :class:`CalibrationError` without archives, for an archive without a run, for archives of several devices, and for
+    kernels that are not in *files*.
     """
     check_recipe(recipe)
     rows = [row for each in recordings for row in measured_kernels(within_the_model(each, files), files)]
     slugs = sorted({each.runs[-1].environment.slug for each in recordings})
     if len(slugs) != 1:
-        raise CalibrationError(f"a learned model is of one device; the archives are of: {', '.join(slugs) or 'none'}")
+        raise CalibrationError(f"give archives of one device; these are of: {', '.join(slugs) or 'none'}")
     first = recordings[0].runs[-1]
     if unlike := [reason for each in recordings for reason in first.differences(each.runs[-1])]:
-        raise CalibrationError(f"these archives must not stand side by side: {'; '.join(dict.fromkeys(unlike))}")
+        raise CalibrationError(f"cannot combine these archives: {'; '.join(dict.fromkeys(unlike))}")
     latest = max(recordings, key=lambda each: each.runs[-1].started)
     known = measured_device(latest.runs[-1].environment)
     return _learned(provenance(latest, "executed"), rows, known, base, recipe)
@@ -115,7 +150,7 @@ def _learned(
     executor: Executor | None = None,
     on_failure: Callable[[Measured, LoopyperfError], None] | None = None,
 ) -> ResidualModel:
-    """Return what can be learned from those of *rows* that tell of the base; the source says how many they are."""
+    """Return a residual model of those *rows* that the base can use; the record's source says how many."""
     chosen = _chosen(base, rows, device)
     used = _used(rows, chosen)
     found = examples(used, chosen, device, executor, on_failure)
@@ -125,7 +160,7 @@ def _learned(
 
 
 def learn_from(origin: Provenance, examples: Sequence[Example], base: str, recipe: str = "svr") -> ResidualModel:
-    """Return what *recipe* learns from *examples* of the error of the model called *base*; see :func:`train`."""
+    """Return the residual model of *base* that *recipe* learns from *examples*; see :func:`train`."""
     if base not in FITTED:
         return learn(origin, UnfittedBase(base), examples, recipe)
     fitted, fit = _fitted(origin, examples, base)
@@ -133,53 +168,53 @@ def learn_from(origin: Provenance, examples: Sequence[Example], base: str, recip
 
 
 def _fitted(origin: Provenance, examples: Sequence[Example], base: str) -> tuple[Base, Fit | None]:
-    """Return the base that is fitted to *examples*, of pipelines if they have any, and its fit to all of them."""
+    """Return a base model fitted to *examples* (to pipelines if they have any), and its fit to all of them."""
     observations = [each.observation for each in examples]
     candidates = possible(observations, base) if observations else ()
     if not candidates:
-        return UnfittedBase(base), None  # refused for its lack of rows
+        return UnfittedBase(base), None  # learn() raises an error about missing rows
     candidate = min(candidates, key=lambda each: each.basis != "pipelines")
     (fit,) = fit_observations(origin, observations, [candidate])
     return FittedBase(candidate), fit
 
 
 def _chosen(base: str | None, rows: Sequence[Measured], device: Device | None) -> str:
-    """Return the name of the base; raises for one that cannot be."""
+    """Return the name of the base model; raises an error if it cannot be used."""
     sampled = any(row.samples for row in rows)
     if base is None:
         base = SAMPLED if sampled else FITTED[0]
     if base == SAMPLED and rows and not sampled:
         raise CalibrationError(
-            f"none of the {len(rows)} rows has samples, which the base {SAMPLED!r} needs: take some with `loopyperf "
-            f"calibrate --samples`, into the same archive if you like, or learn that of base={FITTED[0]!r}"
+            f"base {SAMPLED!r} needs samples, but none of the {len(rows)} rows has any; record some with `loopyperf "
+            f"calibrate --samples`, or use base={FITTED[0]!r}"
         )
     if base in (SAMPLED, *FITTED):
         return base
     if base not in DEVICE_MODELS:
-        raise UnknownModelError(f"the error of {base!r} cannot be learned; there are: {', '.join(BASES)}")
+        raise UnknownModelError(f"base {base!r} cannot be corrected; choose one of: {', '.join(BASES)}")
     if device is None:
-        raise CalibrationError(f"the base {base!r} needs the description of the device; name one that is described")
+        raise CalibrationError(f"base {base!r} needs device parameters; name a device that has a device file")
     return base
 
 
 def _used(rows: Sequence[Measured], base: str) -> Sequence[Measured]:
-    """Return those of *rows* that the error of the model called *base* is learned from."""
+    """Return those of *rows* that the model *base* can use."""
     return [row for row in rows if row.samples] if base == SAMPLED else rows
 
 
 def _check_sampled_classes(found: Sequence[Example], used: Sequence[Measured], rows: Sequence[Measured]) -> None:
-    """Raise :class:`CalibrationError` where *rows* would do, and those *used*, which have samples, are too few."""
+    """Raise :class:`CalibrationError` if too few kernel classes have samples."""
     classes = sorted({each.observation.kernel_class for each in found})
     if len(used) < len(rows) and len(classes) < FEWEST_CLASSES:
         raise CalibrationError(
-            f"{len(used)} of {len(rows)} rows have samples, of {len(classes)} classes of kernels "
-            f"({', '.join(map(repr, classes))}), and {FEWEST_CLASSES} classes or more are needed: take samples of "
-            f"others, or learn the error of another base, as base={FITTED[0]!r}"
+            f"only {len(used)} of {len(rows)} rows have samples, of {len(classes)} kernel classes "
+            f"({', '.join(map(repr, classes))}); sample at least {FEWEST_CLASSES} classes, or use another base, e.g. "
+            f"base={FITTED[0]!r}"
         )
 
 
 def _source_note(source: str, used: Sequence[Measured], rows: Sequence[Measured]) -> str:
-    """Return *source* with how many of *rows* were *used*, if not all."""
+    """Return *source*, with the number of *rows* that were *used* if it is not all."""
     return source if len(used) == len(rows) else f"{source}, the {len(used)} of {len(rows)} rows that have samples"
 
 
@@ -193,9 +228,9 @@ def examples(
     executor: Executor | None = None,
     on_failure: Callable[[Measured, LoopyperfError], None] | None = None,
 ) -> list[Example]:
-    """Return what the error of the model called *base* is learned from: *rows* with their features; see :func:`train`.
+    """Return the training examples for *base*: *rows* with their features; see :func:`train`.
 
-    A row that cannot be analysed raises its error; with *on_failure* this is called instead.
+    A row that cannot be analyzed raises its error, or is passed to *on_failure* with the error.
     """
     tasks: list[Task] = [(row, base, device) for row in rows]
     return analysed(_example, tasks, rows, executor, on_failure)
@@ -220,7 +255,7 @@ def _example(task: Task) -> Example | LoopyperfError:
 
 
 def _note(kernel: SeenKernel, base: str) -> float | None:
-    """Return the seconds that the base says, where it is not fitted."""
+    """Return the seconds that the base predicts; None for a fitted base."""
     if base == SAMPLED:
         return float(sampled_time(kernel.samples, kernel.launching).seconds)
     if base in FITTED or kernel.timed is None:

@@ -1,4 +1,4 @@
-"""Predicting kernels that were never fitted, and measuring them: how good a fit is."""
+"""Validation: predicted and measured run times of kernels that no fit has used."""
 
 import os
 import warnings
@@ -34,84 +34,93 @@ from loopyperf.stages.case import Case
 from loopyperf.units import in_percent
 
 PATIENT = Protocol(longest_run=0.2)
-"""The test kernels are few, and each is to be seen at four sizes: a slow one may take longer than in a calibration.
-The caches are as they were when the fit was made."""
+"""There are few test kernels, and each needs four sizes, so a slow kernel may take longer than in a calibration. The
+state of the caches is that of the fit."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Validation(Tabular, Sequence[Prediction]):
-    """Predicted run times beside measured ones, by kernel and size: a sequence of :class:`Prediction`."""
+    """Predicted and measured run times by kernel and size: a sequence of :class:`Prediction`.
+
+    :func:`loopyperf.validate` returns it. Printing it gives the errors by kernel.
+
+    Examples
+    --------
+    >>> import loopyperf as lpp
+    >>> validation = lpp.validate("opencl")                             # doctest: +SKIP
+    >>> max(prediction.error for prediction in validation)              # doctest: +SKIP
+    """
 
     predictions: tuple[Prediction, ...]
-    """one for each kernel and size"""
+    """one prediction for each kernel and size"""
     observations: tuple[Observation, ...]
-    """what was predicted and measured, in the same order (:func:`loopyperf.explain.plots.plot_residuals`)"""
+    """the measurements, in the same order (:func:`loopyperf.explain.plots.plot_residuals`)"""
     device: str
     """short name of the device of the predictor"""
     model: str
-    """name of the model that predicted"""
+    """name of the model"""
     fit: Fit | None
-    """what it predicted by; None where it is not fitted"""
+    """fit of the model; None if it is not fitted"""
     noise_floor: float | None
-    """by how much the times of these measurements differ though the device does the same, relative; None where nothing
-    told (:attr:`loopyperf.measurement.archive.Recording.noise_floor`)"""
+    """relative variation of repeated measurements; None if unknown
+    (:attr:`loopyperf.measurement.archive.Recording.noise_floor`)"""
     slowdown: float | None
-    """how many times as long the device takes for the same work as when the fit was made; None if not known"""
+    """time of the same work on the device now, relative to when the fit was made; None if unknown"""
     refusals: Mapping[str, str] = field(default_factory=dict[str, str])
-    """kernel -> why it has no prediction"""
+    """kernel -> reason why it has no prediction"""
 
     @overload
     def __getitem__(self, place: int) -> Prediction: ...
     @overload
     def __getitem__(self, place: slice) -> tuple[Prediction, ...]: ...
     def __getitem__(self, place: int | slice) -> Prediction | tuple[Prediction, ...]:
-        """Return the prediction at *place*, or those there."""
+        """Return the prediction at *place*, or a tuple of predictions for a slice."""
         return self.predictions[place]
 
     def __len__(self) -> int:
-        """Return how many predictions there are."""
+        """Return the number of predictions."""
         return len(self.predictions)
 
     def report_text(self) -> ReportText:
-        """Return the error of each kernel and of all, as the paper's Table 1 has them, beside the noise floor."""
+        """Return the error of each kernel and of all kernels, as in the paper's Table 1, with the noise floor."""
         accuracy, sizes = assess(self.predictions), Counter(each.kernel for each in self.predictions)
         inside = (
             ""
             if accuracy.coverage is None
-            else f", {in_percent(accuracy.coverage)} in their {in_percent(LEVEL)} interval"
+            else f", {in_percent(accuracy.coverage)} inside the {in_percent(LEVEL)} interval"
         )
         rows = [(kernel, str(sizes[kernel]), in_percent(error)) for kernel, error in accuracy.per_kernel.items()]
         return ReportText(
             question=f"{len(self)} measurements on {self.device}, model {self.model}",
-            answer=f"{in_percent(accuracy.cross_kernel)} off (geometric mean){inside}",
+            answer=f"{in_percent(accuracy.cross_kernel)} error (geometric mean){inside}",
             tables=[Table(("kernel", "sizes", "error"), rows)],
             remarks=[*self._remarks(), *unanswered(self.refusals)],
         )
 
     def _remarks(self) -> Iterator[str]:
-        """Yield what the errors have to be seen beside: how well times repeat, and how fast the device is just now."""
+        """Yield remarks on the noise floor, on the present speed of the device, and on the fit's own validation."""
         floors = (self.noise_floor, None if self.fit is None else self.fit.noise_floor)
-        here, then = ("not known" if floor is None else in_percent(floor, 1) for floor in floors)
-        before = "" if self.fit is None else f", when the fit was made {then}"
-        yield f"noise floor: {here}{before}; no model predicts times better than they repeat"
+        now, then = ("unknown" if floor is None else in_percent(floor, 1) for floor in floors)
+        before = "" if self.fit is None else f" ({then} when the fit was made)"
+        yield f"noise floor: {now}{before}; no model can be more accurate"
         if self.slowdown is not None and abs(self.slowdown - 1) > Protocol().slow:
             yield (
                 f"the same work takes {self.slowdown:.2f} times as long as when the fit was made: the device is "
-                f"{'slower' if self.slowdown > 1 else 'faster'} now, by its clock or by who else uses it, and so are "
-                "all measured times; measure again, or calibrate again if it stays so"
+                f"{'slower' if self.slowdown > 1 else 'faster'} now (clock, other load); measure again, or calibrate "
+                "again if this persists"
             )
         validated = None if self.fit is None else self.fit.cross_validation
         if self.fit is not None and validated is not None:
             kept = self.fit.candidate
             worst = max(validated.classes, key=lambda row: row.errors.get(kept, 0.0))
             yield (
-                f"on {len(validated.compared)} kernel classes that it was not fitted to, the fit is off by "
-                f"{in_percent(validated.errors[kept])} (geometric mean), most on {worst.kernel_class!r}, "
+                f"error of the fit on {len(validated.compared)} held-out kernel classes: "
+                f"{in_percent(validated.errors[kept])} (geometric mean), largest on {worst.kernel_class!r}: "
                 f"{in_percent(worst.errors[kept])}"
             )
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a row for each kernel and size: seconds measured and predicted, the interval, and relative errors."""
+        """Return a row for each kernel and size: measured and predicted seconds, the interval, and relative errors."""
         return [
             {
                 "kernel": each.kernel,
@@ -153,20 +162,51 @@ def validate(
     protocol: Protocol | None = None,
     progress: ProgressReport | None = None,
 ) -> Validation:
-    """Return predicted and measured run times of the test kernels on a device, by kernel and size, in seconds.
+    """Measure test kernels on a device, and compare the times with predictions.
 
-    *backend* is ``"opencl"``, ``"cuda"`` or an open one, *device* a part of the device's name. *fit* is by default the
-    one for the device, through the same backend if there is one; *predictor* takes its place (see
-    :func:`loopyperf.predictor`), and need not be fitted. *kernels* is a folder of kernel files, by default the
-    bundled test kernels; *archive* where the raw samples go, by default in the user data folder, where an interrupted
-    validation is resumed and a finished one is kept under its date. *protocol* says how often each kernel runs and
-    which samples count (:class:`loopyperf.measurement.protocol.Protocol`); by default kernels may take longer than in a
-    calibration, and caches are as when the fit was made. *progress* is called with a
-    :class:`loopyperf.measurement.campaign.Progress` before each kernel configuration and before the predictions.
+    Parameters
+    ----------
+    backend : str or Backend
+        ``"opencl"``, ``"cuda"`` or an open backend.
+    device : str, optional
+        Part of the device's name.
+    fit : Fit, str or os.PathLike, optional
+        The fit to validate, or the path of its file. Default: the fit for the device, preferably of the same backend.
+    predictor : Predictor, optional
+        The predictor to validate instead of a fit (see :func:`loopyperf.predictor`); it need not be fitted.
+    kernels : str or os.PathLike, optional
+        Folder of kernel files. Default: the bundled test kernels.
+    archive : str or os.PathLike, optional
+        File for the raw samples. Default: a file in the user data folder; an interrupted validation is resumed, and a
+        finished one is kept under its date.
+    protocol : Protocol, optional
+        Numbers of runs, and which samples count (:class:`loopyperf.measurement.protocol.Protocol`). Default: kernels
+        may take longer than in a calibration, and the state of the caches is that of the fit.
+    progress : callable, optional
+        Called with a :class:`loopyperf.measurement.campaign.Progress` before each kernel configuration and before the
+        predictions.
 
-    Warns if *fit* or *predictor* is of another device. Kernels that are refused are in :attr:`Validation.refusals`.
+    Returns
+    -------
+    Validation
+        Predicted and measured seconds by kernel and size. Kernels without a prediction are in ``refusals``.
 
-    Raises what :func:`loopyperf.calibrate` and :func:`loopyperf.estimate` raise.
+    Warns
+    -----
+    LoopyperfWarning
+        *fit* or *predictor* is for another device.
+
+    Raises
+    ------
+    BackendError, MeasurementError, ArchiveError, KernelFileError
+        As in :func:`loopyperf.calibrate`.
+    UnknownDeviceError, FitFileError, ParameterError, MissingNumberError
+        As in :func:`loopyperf.estimate`.
+
+    Examples
+    --------
+    >>> import loopyperf as lpp
+    >>> print(lpp.validate("opencl"))                                   # doctest: +SKIP
     """
     machine = opened(backend, device)
     chosen, record = _chosen(machine.environment, fit, predictor)
@@ -187,17 +227,17 @@ def validated_by(
     predictor: Predictor | None = None,
     kernels: str | os.PathLike[str] | None = None,
 ) -> Validation:
-    """Return what :func:`validate` returns, of what *archive* holds of the kernels; no device is needed.
+    """Return the validation for the measurements in *archive*, without a device; see :func:`validate`.
 
-    Raises :class:`MeasurementError` if it holds none of them.
+    Raises :class:`MeasurementError` if the archive has none of the kernels.
     """
     recording = read_archive(archive)
     tested = unseen_kernels(kernels)
     if not {file.name for file in tested} & {each.kernel_class for each in recording.standing}:
         measured = ", ".join(sorted({each.kernel_class for each in recording.standing}))
         raise MeasurementError(
-            f"{archive} has no measurements of these kernels, only of {measured or 'none'}; give the "
-            "folder of kernels that were measured"
+            f"{archive} has no measurements of these kernels, only of {measured or 'none'}; give the folder of the "
+            "measured kernels"
         )
     return recorded_predictions(recording, tested, *_chosen(recording.runs[-1].environment, fit, predictor))
 
@@ -205,9 +245,9 @@ def validated_by(
 def recorded_predictions(
     recording: Recording, files: Sequence[KernelFile], predictor: Predictor, fit: Fit | None
 ) -> Validation:
-    """Return the predicted time beside the measured one for every recorded measurement of *files*.
+    """Return predicted and measured times for every recorded measurement of *files*.
 
-    *fit* is what the predictor was made of. Raises what it raises where it refuses all kernels.
+    *fit* is the fit of the predictor. If no kernel has a prediction, the predictor's error is raised.
     """
     names = {file.name for file in files}
     relevant = Recording(recording.runs, tuple(m for m in recording.standing if m.kernel_class in names))
@@ -240,8 +280,8 @@ def recorded_predictions(
 
 
 def _prediction(row: Measured, estimate: Estimate) -> Prediction:
-    stated = None if estimate.interval is None else (float(estimate.interval[0]), float(estimate.interval[1]))
-    return Prediction(row.kernel_class, row.sizes, float(estimate), row.seconds, stated)
+    interval = None if estimate.interval is None else (float(estimate.interval[0]), float(estimate.interval[1]))
+    return Prediction(row.kernel_class, row.sizes, float(estimate), row.seconds, interval)
 
 
 def _patient(fit: Fit | None) -> Protocol:
@@ -250,17 +290,17 @@ def _patient(fit: Fit | None) -> Protocol:
 
 
 def _chosen(environment: Environment, fit: FitChoice | None, given: Predictor | None) -> tuple[Predictor, Fit | None]:
-    """Return the predictor that is *given*, else that of *fit*, else that of the best fit for the device; and its fit.
+    """Return the *given* predictor, else that of *fit*, else that of the best fit for the device; and its whole fit.
 
-    A predictor keeps of a fit only what it predicts with.
+    A predictor keeps only the parts of a fit that it needs for predictions.
     """
     slug = environment.slug
     record = chosen_fit(None, None, fit) if fit is not None else None if given else _fit_for(slug, environment.backend)
     chosen = given_or_named(given, fit=record, alternatives=False)
     if not is_one_device(chosen.device, slug):
         warnings.warn(
-            f"the predictor is for {chosen.device!r}, the kernels are measured on {slug!r}: the errors say how alike "
-            "the two devices are, not how good the predictor is",
+            f"the predictor is for {chosen.device!r}, but the kernels are measured on {slug!r}; the errors include the "
+            "difference between the devices",
             LoopyperfWarning,
             stacklevel=3,
         )
@@ -272,14 +312,14 @@ def _fit_for(slug: str, backend: str) -> Fit:
         fit = chosen_fit(None, slug, None)
     except UnknownDeviceError as error:
         raise UnknownDeviceError(
-            f"there is no fit for {slug!r}, on which the kernels are measured: make one with `loopyperf calibrate`, or "
-            "give the path of a fit file"
+            f"no fit for {slug!r}, the measured device; make one with `loopyperf calibrate`, or give the path of a fit "
+            "file"
         ) from error
     return chosen_fit(None, slug, None, backend) if backend in other_backends(fit) else fit
 
 
 def with_empty_kernel(files: tuple[KernelFile, ...]) -> tuple[KernelFile, ...]:
-    """Return *files* with the kernel whose launch says from which size on the others are worth measuring."""
+    """Return *files* with the empty kernel, whose launch time determines the smallest sizes worth measuring."""
     if any(file.name == EMPTY_KERNEL for file in files):
         return files
     bundled = measurement_kernels()

@@ -1,16 +1,15 @@
-"""Cheap bounds first: a model is asked about no more variants than it takes to know the fastest ones.
+"""The cascade of lower bounds, which finds the fastest variants with few model runs; and the confidence of a ranking.
 
-Every variant has a bound, which it takes at least; at first it is not known. The one with the least is asked next: for
-its next bound, or, where it has told them all, for its time. Once as many times are known as are wanted, and none is
-above the least bound that is left, nothing that is left can be faster. This holds as far as bounds are bounds of the
-model's times; what contradicts that is said. A variant that nobody can build, or run, is asked about no further.
+Cascade: every variant has a lower bound of its time, initially −∞. The variant with the least bound is processed next:
+its next, more expensive bound is computed or, after all bounds, its predicted time. The search ends when the wanted
+number of times is known and none of them exceeds the least remaining bound: no other variant can be faster. This holds
+as far as the bounds are lower bounds of the model's times; a note reports contradictions. A variant that cannot be
+built or run is dropped.
 
-How sure a ranking is: which variants tie, and which few hold the fastest one.
-
-With Tᵢ the predicted time of variant i and hᵢ half the width of its interval, in ln of times, its true time is taken
-to be tᵢ = Tᵢ·exp(hᵢ·uᵢ). The u are independent, and distributed as kernels of a class that was left out of the fit were
-off from the mean of their class, over half the width of their intervals: what a model gets wrong of all variants alike
-does not change their order. Where the fit does not say that, they are normal, and h what the interval says.
+Confidence: with Tᵢ the predicted time of variant i and hᵢ half the width of its interval, in ln of times, its true time
+is modeled as tᵢ = Tᵢ·exp(hᵢ·uᵢ). The uᵢ are independent. They are distributed as the errors of held-out kernels about
+the mean error of their class, divided by half the width of their intervals, because an error that is common to all
+variants does not change their order. If the fit lacks these errors, the uᵢ are normal, scaled to match the interval.
 """
 
 import heapq
@@ -32,54 +31,54 @@ from loopyperf.search.variants import Variant, check_share
 from loopyperf.units import number_of
 
 ROUNDING = 1e-9
-"""by which a time may be below its bound, relative"""
+"""relative tolerance by which a time may be below its lower bound"""
 
 
 @dataclass(frozen=True, slots=True)
 class Beaten:
-    """A variant that others beat, whatever the model would say of it."""
+    """A variant that is not among the fastest, according to its lower bound."""
 
     name: str
-    """of the variant"""
+    """name of the variant"""
     at_least: float
-    """seconds that it takes"""
+    """lower bound of its time, in seconds"""
     bound: str
-    """the model that says so"""
+    """model of the bound"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """What a variant takes at least, as far as is known."""
+    """The best known lower bound of a variant's time."""
 
     seconds: float = -inf
     model: str = ""
-    """that says so, the best of those that were asked"""
+    """model of the bound"""
 
 
 def order_of_asking(number: int) -> list[int]:
-    """Return the places of so many variants in the order in which they are asked: first some from all over the list."""
+    """Return the order in which *number* variants are processed; it starts with some from all over the list."""
     first = [number * place // LOOKED_AT for place in range(LOOKED_AT)] if number > LOOKED_AT else []
     return [*first, *sorted(set(range(number)) - set(first))]
 
 
 @dataclass
 class Cascade:
-    """What is known of variants, and what is asked next."""
+    """The state of a search for the fastest variants, and its next tasks."""
 
     predictors: Sequence[Predictor]
-    """of bounds, the cheapest first, and then of the model"""
+    """predictors of bounds, cheapest first, then of the model"""
     variants: Sequence[Variant]
     sizes: Sizes
     typical: Mapping[str, Any] | None
     top: int | None
-    """how many of the fastest are wanted; None for all"""
+    """number of fastest variants to find; None for all"""
     failures: dict[str, str] = field(default_factory=dict[str, str])
-    """variant -> why there is no estimate"""
+    """variant -> reason why there is no estimate"""
     estimates: dict[str, Estimate] = field(default_factory=dict[str, Estimate])
-    """by name, in the order in which they came"""
+    """variant -> estimate, in order of completion"""
 
     def __post_init__(self) -> None:
-        """Start with nothing known of any variant."""
+        """Start without bounds and estimates."""
         self._turns = order_of_asking(len(self.variants))
         self._left = [(-inf, 0, turn) for turn in range(len(self.variants))]
         self._bounds = dict.fromkeys((each.name for each in self.variants), _Bound())
@@ -90,7 +89,7 @@ class Cascade:
         self._contradicted: dict[str, str] = {}
 
     def tasks(self) -> Iterator[Task | None]:
-        """Yield what is asked next; None where that depends on answers that have not come."""
+        """Yield the next task, or None while it depends on results that are in flight."""
         while self._left or self._waiting:
             if not self._left or self._is_settled():
                 if not self._waiting:
@@ -110,7 +109,7 @@ class Cascade:
         return (self.top or 1) - 1
 
     def take(self, task: Task, answer: Estimate | Unanswered) -> None:
-        """Record an *answer*. A variant whose bound is unknown goes on to the next predictor all the same."""
+        """Record the result of *task*. A variant without this bound goes on to the next predictor."""
         self._waiting -= 1
         name = task.variant.name
         is_last = task.stage == len(self.predictors) - 1
@@ -121,14 +120,14 @@ class Cascade:
             self._take(name, answer)
         else:
             if not isinstance(answer, Unanswered):
-                told = _Bound(float(answer), task.predictor.model)
-                self._bounds[name] = max(self._bounds[name], told, key=lambda each: each.seconds)
+                bound = _Bound(float(answer), task.predictor.model)
+                self._bounds[name] = max(self._bounds[name], bound, key=lambda each: each.seconds)
             heapq.heappush(self._left, (self._bounds[name].seconds, task.stage + 1, self._turn[name]))
 
     def _take(self, name: str, answer: Estimate) -> None:
         seconds = float(answer)
         self.estimates[name] = answer
-        if not answer.place[0]:  # no variant is slower than one that takes some seconds at least
+        if not answer.place[0]:  # an incomplete estimate is only a lower bound, which excludes no other variant
             insort(self._times, seconds)
         bound = self._bounds[name]
         if seconds < bound.seconds * (1 - ROUNDING):
@@ -136,16 +135,16 @@ class Cascade:
 
     @property
     def fastest(self) -> dict[str, Estimate]:
-        """Return the fastest variants by name, as many as are wanted; in the order given where times are equal.
+        """Return the fastest variants by name, at most *top*; equal times keep the given order.
 
-        Those whose times lack something, or are below 0, stand behind all others.
+        Incomplete and negative times come last.
         """
         order = sorted(self.estimates, key=lambda name: (self.estimates[name].place, self._places[name]))
         return {name: self.estimates[name] for name in order[: self.top]}
 
     @property
     def beaten(self) -> tuple[Beaten, ...]:
-        """Return the variants that are not among these, those with the least bounds first, but times below 0 last."""
+        """Return the other variants, least bound first, negative times last."""
         slower = sorted(
             self.estimates.keys() - self.fastest.keys(), key=lambda name: float(self.estimates[name].seconds)
         )
@@ -157,23 +156,23 @@ class Cascade:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what is wrong with the bounds, in sentences."""
+        """Return notes on bounds that the model's times contradict."""
         found: list[str] = []
         for bound in dict.fromkeys(self._contradicted.values()):
             number = sum(each == bound for each in self._contradicted.values())
             found.append(
-                f"{bound!r} is not a bound of {self.predictors[-1].model!r}, which says less for "
-                f"{number_of(number, 'variant')}, and may for some that were left out"
+                f"{bound!r} is not a lower bound of {self.predictors[-1].model!r}, which predicts less for "
+                f"{number_of(number, 'variant')}; skipped variants may be faster"
             )
         return tuple(found)
 
 
 DRAWS = 2000
-"""of the true times of all candidates"""
+"""Monte Carlo samples of the true times of all candidates"""
 MOST_DRAWN = 20_000_000
-"""numbers that are drawn for a shortlist, at most: of many candidates there are fewer draws"""
+"""largest number of random numbers for a shortlist; with many candidates there are fewer samples"""
 COMPARED = 1000
-"""errors that are compared with each other, at most"""
+"""largest number of errors that are compared in pairs"""
 SEED = 0
 
 Floats = NDArray[np.float64]
@@ -185,29 +184,29 @@ class ShortlistCandidate:
 
     name: str
     seconds: float
-    """predicted; of one that is not ranked, those that it takes at least"""
+    """predicted time; for a variant that is not ranked, its lower bound"""
     spread: float | None
-    """half the width of its interval, in ln of times; None where none is stated"""
+    """half the width of its interval, in ln of times; None without an interval"""
     is_ranked: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Shortlist:
-    """The fewest variants that hold one that is fast enough."""
+    """The smallest set of variants that contains one that is fast enough, with a given probability."""
 
     names: tuple[str, ...]
-    """fastest first"""
+    """names of the variants, fastest first"""
     regret: float
-    """by how much the fastest of them may be slower than the fastest of all, relative"""
+    """relative amount by which the fastest of them may be slower than the fastest of all"""
     probability: float
-    """with which it is not slower than that, as far as the model's errors are known"""
+    """probability that it is not slower than that, as far as the model's errors are known"""
 
     def __len__(self) -> int:
         return len(self.names)
 
 
 def errors_of(known: Uncertainty | None) -> tuple[float, ...]:
-    """Return how far kernels of a class were off from its mean, over half the width of an interval; () if unknown."""
+    """Return the errors of kernels about their class's mean, over half the width of an interval; () if unknown."""
     if known is None or not known.deviations:
         return ()
     half = quantile(known.scores, LEVEL)
@@ -215,9 +214,9 @@ def errors_of(known: Uncertainty | None) -> tuple[float, ...]:
 
 
 def tied(ranked: Sequence[ShortlistCandidate], errors: Sequence[float]) -> tuple[tuple[str, ...], ...]:
-    """Return the names of *ranked* in groups: those that cannot be told from the first one of their group.
+    """Return the names of *ranked* in groups, whose members cannot be distinguished from the group's first one.
 
-    *errors* are those of :func:`errors_of`. Candidates whose spread is not known tie where their times are equal.
+    *errors* are those of :func:`errors_of`. Candidates without a spread tie only if their times are equal.
     """
     apart = _apart(errors)
     groups: list[list[str]] = []
@@ -237,7 +236,7 @@ def _is_within(one: ShortlistCandidate, other: ShortlistCandidate, apart: float)
 
 
 def _apart(errors: Sequence[float]) -> float:
-    """Return by how much the errors of two kernels differ at most, with the probability of intervals."""
+    """Return the quantile, at the probability of intervals, of the difference between two kernels' errors."""
     if len(errors) < 2:
         return sqrt(2)
     some = np.array(errors)[:: -(-len(errors) // COMPARED)]
@@ -251,11 +250,9 @@ def shortlisted(
     """Return the shortlist of *candidates*; see :meth:`loopyperf.search.rank.Ranking.shortlist`."""
     check_share(regret, probability)
     if not any(each.is_ranked for each in candidates):
-        raise ParameterError("no variant has an estimate, so there is nothing to put on a shortlist: see failures")
+        raise ParameterError("no variant has an estimate; see failures")
     if any(each.spread is None for each in candidates):
-        raise ParameterError(
-            "the model states no intervals, so it is not known how sure the order is: rank with a fit that has them"
-        )
+        raise ParameterError("a shortlist needs prediction intervals; rank with a fit that has them")
     needed = np.sort(_needed(candidates, errors, regret))
     place = ceil(probability * len(needed)) - 1
     number = int(needed[place])
@@ -263,14 +260,14 @@ def shortlisted(
     if not all(each.is_ranked for each in chosen):
         ranked = sum(each.is_ranked for each in candidates)
         raise ParameterError(
-            f"it takes {number} variants to hold the fastest with a probability of {probability:g}, and {ranked} are "
-            "ranked: rank with a larger top"
+            f"a probability of {probability:g} requires {number} variants, but only {ranked} are ranked; rank with a "
+            "larger top"
         )
     return Shortlist(tuple(each.name for each in chosen), regret, float(np.mean(needed <= number)))
 
 
 def _needed(candidates: Sequence[ShortlistCandidate], errors: Sequence[float], regret: float) -> NDArray[np.int64]:
-    """Return how many of *candidates*, the first ones, it took in each draw to hold one that is fast enough."""
+    """Return, for each Monte Carlo sample, how many of the first *candidates* include one that is fast enough."""
     times = np.array([each.seconds for each in candidates])
     spreads = np.array([each.spread for each in candidates], dtype=np.float64)
     draws = max(1, min(DRAWS, MOST_DRAWN // len(times)))

@@ -1,4 +1,4 @@
-"""The few variants that a ranking is unsure of, measured: which is fastest after all, and how good the ranking was."""
+"""Measurement of a ranking's fastest variants, and the accuracy of the ranking."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,27 +19,27 @@ from loopyperf.search.variants import Variant, check_mapping
 from loopyperf.units import duration, number_of
 
 PROTOCOL = Protocol(runs=12, dropped=2, fewest=4, budget=0.1)
-"""fewer runs than a calibration has: variants that are nearly as fast as each other may be taken for each other"""
+"""fewer runs than in a calibration; nearly equal variants may be confused"""
 TOLERANCE = 1e-4
-"""largest relative difference between what two variants write: they add in another order"""
+"""largest relative difference between results of two variants, which may add in different order"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MeasuredRanking(Shown):
-    """Variants of a kernel at one size with their measured run times, fastest first."""
+    """Variants of a kernel at one size with measured run times, fastest first."""
 
     sizes: Mapping[str, Any]
     """values of the kernels' parameters, by name"""
     device: str
-    """full name of the device that they ran on"""
+    """short name of the device"""
     seconds: Mapping[str, float]
-    """by name, measured, fastest first"""
+    """variant -> measured seconds, fastest first"""
     predicted: Mapping[str, float]
-    """by name, the seconds that the ranking had"""
+    """variant -> predicted seconds"""
     failures: Mapping[str, str]
-    """by name, why a variant could not be measured, or that it computes something else than the first one"""
+    """variant -> reason why it was not measured, or why its results differ from those of the first variant"""
     measurements: tuple[Measured, ...]
-    """rows that :func:`loopyperf.fit` takes, in the order in which they were measured"""
+    """rows for :func:`loopyperf.fit`, in the order of measurement"""
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -48,14 +48,14 @@ class MeasuredRanking(Shown):
 
     @property
     def best(self) -> str:
-        """Return the name of the fastest variant; raises :class:`MeasurementError` where none could be measured."""
+        """Return the name of the fastest variant; raises :class:`MeasurementError` if none could be measured."""
         return next(iter(self._measured))
 
     @property
     def regret(self) -> float:
-        """Return the measured time of the variant that was predicted to be fastest, over the least measured.
+        """Return the measured time of the variant that was predicted to be fastest, over the least measured time.
 
-        Raises :class:`MeasurementError` where none could be measured.
+        Raises :class:`MeasurementError` if none could be measured.
         """
         return regret(self._predictions, list(self._measured.values()))
 
@@ -63,7 +63,7 @@ class MeasuredRanking(Shown):
     def spearman(self) -> float:
         """Return the rank correlation of predicted and measured times, from −1 to 1.
 
-        Raises :class:`MeasurementError` where none could be measured.
+        Raises :class:`MeasurementError` if none could be measured.
         """
         return spearman(self._predictions, list(self._measured.values()))
 
@@ -79,23 +79,23 @@ class MeasuredRanking(Shown):
         return [self.predicted[name] for name in self.seconds]
 
     def report_text(self) -> ReportText:
-        """Return the variants with what they take and what was predicted, and who could not be measured."""
+        """Return a table of measured and predicted times, and the reasons why variants were not measured."""
         rows = [(name, duration(each), duration(self.predicted[name])) for name, each in self.seconds.items()]
         return ReportText(
             question=f"{tagged(number_of(len(self.seconds), 'variant'), self.sizes)} measured on {self.device}",
             answer=f"{self.best} takes {duration(self.seconds[self.best])}" if self.seconds else "",
             tables=[Table(("variant", "measured", "predicted"), rows)] if rows else [],
-            remarks=[f"no measurement: {name}: {reason}" for name, reason in self.failures.items()],
+            remarks=[f"not measured: {name}: {reason}" for name, reason in self.failures.items()],
         )
 
 
 def check_measuring(backend: object, arguments: object, protocol: object) -> None:
     """Raise :class:`ParameterError` if *backend* cannot run kernels, or arguments or protocol have the wrong type."""
     if not isinstance(backend, str) and not callable(getattr(backend, "time", None)):
-        raise ParameterError(f"a backend is 'opencl', 'cuda' or an open one, received {backend!r:.80}")
+        raise ParameterError(f"backend must be 'opencl', 'cuda' or an open backend, got {backend!r:.80}")
     check_mapping("arguments", "names to arrays", arguments)
     if protocol is not None and not isinstance(protocol, Protocol):
-        raise ParameterError(f"protocol is a loopyperf.measurement.protocol.Protocol, received {protocol!r:.80}")
+        raise ParameterError(f"protocol must be a loopyperf.measurement.protocol.Protocol, got {protocol!r:.80}")
 
 
 def measured_ranking(
@@ -107,7 +107,7 @@ def measured_ranking(
     typical: Mapping[str, Any] | None,
     are_compared: bool,
 ) -> MeasuredRanking:
-    """Return the *chosen* variants, each with its predicted seconds, measured; see Ranking.measure."""
+    """Measure the *chosen* variants, pairs of a variant and its predicted seconds; see Ranking.measure."""
     agreement = _Agreement()
     found: list[Measured] = []
     failures: dict[str, str] = {}
@@ -119,7 +119,7 @@ def measured_ranking(
             rules = protocol or PROTOCOL
             seconds = rules.measured_time(measured(machine, case, rules).wall)
         except BackendError:
-            raise  # the device is lost for the others, too
+            raise  # the device is lost, so other variants would fail as well
         except LoopyperfError as error:
             failures[variant.name] = one_line(error)
             continue
@@ -136,12 +136,12 @@ def measured_ranking(
 
 @dataclass
 class _Agreement:
-    """Variants of a kernel compute the same: what the first one wrote is the reference of the others."""
+    """Checks that all variants compute the same; the results of the first one are the reference."""
 
     first: dict[str, Array] = field(default_factory=dict[str, Array])
 
     def check(self, results: Mapping[str, Array]) -> None:
-        """Raise :class:`MeasurementError` for *results* that are not those of the first variant."""
+        """Raise :class:`MeasurementError` if *results* differ from those of the first variant."""
         if self.first:
             verify(results, self.first, TOLERANCE)
         else:
@@ -149,4 +149,4 @@ class _Agreement:
 
 
 def _unchecked(_: Mapping[str, Array]) -> None:
-    """Take any results."""
+    """Accept any results."""

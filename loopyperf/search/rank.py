@@ -1,4 +1,4 @@
-"""Which of many variants is fastest, which can never be, and how sure that is: :func:`rank`."""
+"""The function :func:`rank`, which orders variants of a kernel by predicted run time."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -41,7 +41,29 @@ NO_ESTIMATE = "none has an estimate"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Ranking(Tabular):
-    """Variants of a kernel at one size, fastest first."""
+    """Variants of a kernel at one size, fastest first; :func:`loopyperf.rank` returns it.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf as lpp
+    >>> def doubled(group):
+    ...     knl = lp.make_kernel(
+    ...         "{[i]: 0 <= i < n}",
+    ...         "b[i] = 2*a[i]",
+    ...         [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...         assumptions="n >= 1",
+    ...         lang_version=(2018, 2),
+    ...     )
+    ...     return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
+    >>> variants = {"small groups": doubled(32), "large groups": doubled(256)}
+    >>> ranking = lpp.rank(variants, n=2**20, device="nvidia-titan-v", model="roofline")
+    >>> ranking.order
+    ('large groups', 'small groups')
+    >>> ranking.ties
+    (('large groups',), ('small groups',))
+    """
 
     sizes: Mapping[str, Any]
     """values of the kernels' parameters, by name"""
@@ -50,19 +72,19 @@ class Ranking(Tabular):
     model: str
     """name of the model"""
     estimates: Mapping[str, Estimate]
-    """by name, fastest first; of each property one row"""
+    """variant -> estimate, fastest first; its breakdown has one row per property"""
     failures: Mapping[str, str]
-    """by name, why there is no estimate"""
+    """variant -> reason why there is no estimate"""
     beaten: tuple[Beaten, ...]
-    """those that cannot be among the fastest: the model was not asked about them"""
+    """variants that cannot be among the fastest, according to bounds or *top*"""
     notes: tuple[str, ...]
-    """how variants were judged, and what became of the executor, in sentences"""
+    """notes on the predictor, on bounds, and on failures of the executor"""
     variants: Mapping[str, Variant]
-    """by name, what was ranked; it can be pickled where its builders can, and no lambda can"""
+    """name -> variant; picklable if the builders are, so builders must not be lambdas"""
     errors: tuple[float, ...]
-    """how far kernels alike are off from each other, in ln of times over half the width of an interval"""
+    """errors of similar kernels relative to each other, in ln of times over half the width of an interval"""
     typical: Mapping[str, Any] | None = None
-    """what was stated of what the source does not tell"""
+    """typical values that were given (:func:`loopyperf.count`)"""
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -76,28 +98,28 @@ class Ranking(Tabular):
 
     @property
     def best(self) -> str:
-        """Return the name of the fastest variant; raises :class:`ParameterError` where no variant has an estimate."""
+        """Return the name of the fastest variant; raises :class:`ParameterError` if no variant has an estimate."""
         if not self.estimates:
             reasons = "; ".join(dict.fromkeys(self.failures.values()))
-            raise ParameterError(f"of {number_of(len(self.failures), 'variant')} {NO_ESTIMATE}: {reasons}")
+            raise ParameterError(f"{number_of(len(self.failures), 'variant')}, {NO_ESTIMATE}: {reasons}")
         return self.order[0]
 
     @property
     def ties(self) -> tuple[tuple[str, ...], ...]:
-        """Return the names in groups, fastest first, whose members the model cannot tell from the group's first one.
+        """Return the names in groups, fastest first, whose members the model cannot distinguish from the first one.
 
-        That is, the interval of the ratio of their times, which holds it with the probability that intervals are
-        stated with, has 1 in it. Each is on its own where the model states no intervals.
+        Two variants tie if the prediction interval of the ratio of their times contains 1. Without intervals, only
+        equal times tie.
         """
         return tied(self._candidates(), self.errors)
 
     def shortlist(self, regret: float = 0.05, probability: float = 0.9) -> Shortlist:
-        """Return the fewest variants of which one is, with *probability*, at most *regret* slower than the fastest.
+        """Return the smallest set of variants to measure that probably contains one that is fast enough.
 
-        They are to be measured. *regret* is relative, not negative; *probability* below 1. Errors of variants are
-        taken to be independent of each other, and distributed as those of alike kernels that the model was judged on.
-        Raises :class:`ParameterError` where the model states no intervals, or where it takes more variants than the
-        model was asked about.
+        With *probability* (between 0 and 1), one of them is at most the fraction *regret* (0 or more) slower than the
+        fastest variant. Errors of variants are assumed independent, with the distribution of the errors of similar
+        held-out kernels. Raises :class:`ParameterError` if the model has no intervals, or if more variants are needed
+        than are ranked.
         """
         return shortlisted(self._candidates(), self.errors, regret, probability)
 
@@ -111,14 +133,15 @@ class Ranking(Tabular):
         protocol: Protocol | None = None,
         are_compared: bool = True,
     ) -> MeasuredRanking:
-        """Return the *top* fastest variants, or those of these names, with run times measured now through *backend*.
+        """Measure the *top* fastest variants, or those of the names *top*, on *backend*.
 
-        *backend* is ``"opencl"``, ``"cuda"`` or an open one, *device* a part of the device's name. *arguments* are by
-        name; others are made up, the same for all variants. What they write is compared with what the first one wrote,
-        unless they are not to be compared. What cannot be measured is in the answer's ``failures``; its
-        ``measurements`` are rows for :func:`loopyperf.fit`.
+        *backend* is ``"opencl"``, ``"cuda"`` or an open backend, *device* a part of the device's name. *arguments* are
+        kernel arguments by name; missing ones are generated, the same for all variants. The results of each variant
+        are compared with those of the first one, unless *are_compared* is False. Variants that cannot be measured are
+        in ``failures`` of the returned :class:`MeasuredRanking`; its ``measurements`` are rows for
+        :func:`loopyperf.fit`.
 
-        Raises :class:`ParameterError` for names that were not ranked and options that make no sense,
+        Raises :class:`ParameterError` for names that were not ranked and for invalid options, and
         :class:`BackendError` without a device.
         """
         check_measuring(backend, arguments, protocol)
@@ -128,19 +151,17 @@ class Ranking(Tabular):
         return measured_ranking(machine, chosen, self.sizes, arguments, protocol, self.typical, are_compared)
 
     def _named(self, top: int | Iterable[str]) -> tuple[str, ...]:
-        """Return the names that *top* stands for, each once."""
+        """Return the names that *top* selects, each once."""
         if is_number(top):
             return self.order[:top]
         if isinstance(top, str | int) or not is_iterable(top):
-            raise ParameterError(
-                f"top is how many of the fastest are measured, 1 or more, or a list of names; received {top!r:.80}"
-            )
+            raise ParameterError(f"top must be an integer >= 1 or a list of names, got {top!r:.80}")
         names = tuple(dict.fromkeys(top))
         if not names:
-            raise ParameterError("there is nothing to measure: top is an empty list of names")
-        strangers = [name for name in names if name not in self.estimates]
-        if strangers:
-            raise ParameterError(f"this ranking has no estimate of {strangers[0]!r} to compare with: name others")
+            raise ParameterError("top is an empty list; name a variant to measure")
+        unknown = [name for name in names if name not in self.estimates]
+        if unknown:
+            raise ParameterError(f"the ranking has no estimate of {unknown[0]!r}; name a ranked variant")
         return names
 
     def _candidates(self) -> list[ShortlistCandidate]:
@@ -154,11 +175,11 @@ class Ranking(Tabular):
         ]
 
     def report_text(self) -> ReportText:
-        """Return the fastest and the slowest variants, and who has no place in the order."""
-        asked = tagged(number_of(len(self.variants), "variant"), self.sizes, self.typical)
+        """Return a table of the fastest and the slowest variants, and remarks on variants that are not ranked."""
+        ranked = tagged(number_of(len(self.variants), "variant"), self.sizes, self.typical)
         answer = f"{self.best} takes {self.fastest_in_words}" if self.order else NO_ESTIMATE
         return ReportText(
-            question=f"{asked} on {self.device}, model {self.model}",
+            question=f"{ranked} on {self.device}, model {self.model}",
             answer=answer,
             tables=[self._table()] if self.order else [],
             remarks=list(self.remarks()),
@@ -168,13 +189,13 @@ class Ranking(Tabular):
 
     @property
     def fastest_in_words(self) -> str:
-        """Return the run time of the fastest variant, and how many others the model cannot tell from it."""
+        """Return the run time of the fastest variant, and the number of variants that tie with it."""
         time = self.estimates[self.best].time_in_words
         others = sum(name in self.estimates for name in self.ties[0]) - 1
         return f"{time}, and {number_of(others, 'other')} may be as fast" if others else time
 
     def _table(self) -> Table:
-        """Return number, name, time and bound of the fastest and the slowest, and how many there are between."""
+        """Return a table of the fastest and the slowest variants, with the number of those in between."""
         number = {name: place for place, group in enumerate(self.ties, 1) for name in group}
 
         def row(name: str) -> tuple[str, ...]:
@@ -185,27 +206,29 @@ class Ranking(Tabular):
         return Table(("", "variant", "time", "bound by"), rows, text=2, last=1)
 
     def remarks(self) -> Iterator[str]:
-        """Yield what times are without, and a line for what has no place in the order."""
+        """Yield remarks on incomplete estimates, and on variants that are not ranked."""
         lacking: dict[tuple[str, ...], list[str]] = {}
         for name, estimate in self.estimates.items():
             lacking.setdefault(estimate.left_out, []).append(name)
         lacking.pop((), None)
-        yield from (f"at least, without {', '.join(what)}: {listed(names, NAMED)}" for what, names in lacking.items())
+        yield from (
+            f"lower bounds without {', '.join(what)}: {listed(names, NAMED)}" for what, names in lacking.items()
+        )
         if 0 < sum(map(len, lacking.values())) < len(self.estimates):
-            yield "variants whose times lack something stand behind all others, whatever is left of their times"
+            yield "variants with incomplete times are ranked last"
         beaten = {each.name: each.at_least for each in self.beaten}
         negative = [name for name, seconds in {**self.seconds, **beaten}.items() if seconds < 0]
         if negative:
             names = listed(negative, NAMED)
-            yield f"behind all others, since the fit does not apply where a run time is below 0: {names}"
+            yield f"ranked last, since their times are negative and the fit does not apply: {names}"
         if slower := [seconds for seconds in beaten.values() if seconds >= 0]:
-            yield f"no place in the order: {number_of(len(slower), 'variant')} of {duration(min(slower))} or more"
+            yield f"not ranked: {number_of(len(slower), 'variant')} of {duration(min(slower))} or more"
         yield from unanswered(self.failures, as_said=str)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a row for each variant, fastest first: its place, seconds, their interval, and what costs most.
+        """Return a row for each variant, fastest first: place, name, seconds, interval, and bound.
 
-        Variants that the model cannot tell from each other have one place.
+        Tied variants have the same place.
         """
         places = {name: place for place, group in enumerate(self.ties, 1) for name in group}
         return [
@@ -252,44 +275,81 @@ def rank(
     progress: Callable[[int, int], None] | None = None,
     **sizes: Any,
 ) -> Ranking:
-    """Return *variants* of a kernel at one size, with predicted run times in seconds, fastest first.
+    """Rank *variants* of a kernel at one size by predicted run time, fastest first.
 
-    *variants* are programs, or pairs of a name and a program, or of a name and a callable that returns one: it is
-    called where the variant is analysed. They may be a mapping. *executor* is any of :mod:`concurrent.futures`, or one
-    with the same interface; by default variants are analysed here, one after the other, or with a *time_limit* in
-    another process, which is killed if it goes on for 5 seconds more. A variant that cannot be built or counted, whose
-    groups fit on no core, that takes more than *time_limit* seconds, or whose process dies, is in
-    :attr:`Ranking.failures` with the reason, and the others are ranked all the same.
+    A variant that cannot be built or counted, whose groups do not fit on a core, that exceeds the time limit, or whose
+    process dies is in ``failures`` of the ranking with the reason; the others are ranked.
 
-    *device*, *model*, *fit*, *typical*, *parameters* and sizes are those of :func:`loopyperf.estimate`, but each size
-    is one integer. A variant gets those of the sizes that it takes, so that variants may have different ones.
-    *predictor* takes the place of the first three (see :func:`loopyperf.predictor`).
+    Parameters
+    ----------
+    variants : Mapping or iterable
+        Programs, or (name, program) or (name, builder) pairs, or a mapping of names to programs or builders. A builder
+        is a callable without arguments that returns a program; it is called in the process that analyzes the variant.
+    device, model, fit, typical, parameters, **sizes
+        As in :func:`loopyperf.estimate`, but each size is one integer. A variant gets only the sizes that it takes, so
+        variants may have different sizes.
+    predictor : Predictor, optional
+        Replaces *device*, *model* and *fit* (see :func:`loopyperf.predictor`).
+    bounds : sequence of {"throughput", "roofline"}
+        Models whose times are lower bounds of the model's times, cheapest first. The model then runs on as few variants
+        as are needed to find the *top* fastest. They are lower bounds of ``"roofline"``, ``"volkov"`` and
+        ``"pipeline"``; for other models and for fits a note says that they need not be.
+    top : int, optional
+        Number of fastest variants in the ranking; required with *bounds*. Default: all.
+    executor : concurrent.futures.Executor or Processes, optional
+        Runs the variants in parallel; any object with the same interface works. Default: serially in this process or,
+        with *time_limit*, in one other process.
+    time_limit : float, optional
+        Time limit for each variant, in seconds. A process that continues for 5 seconds more is killed.
+    progress : callable, optional
+        Called after each result with the number of results and their largest possible number; *bounds* need fewer.
 
-    *bounds* are models whose times are bounds of the model's, the cheapest first: ``"throughput"``, which only counts,
-    and ``"roofline"``. They are bounds of each other and of ``"volkov"`` and ``"pipeline"``, in which the busiest
-    pipeline is busy that long, too; of other models and of fits they need not be, which the notes say. The model is
-    then asked about as few variants as make sure that the *top* fastest ones are right, and :attr:`Ranking.estimates`
-    has those *top*. Without bounds, *top* only cuts the ranking. *progress* is told after each answer how many there
-    are, and how many there can be at most: with bounds, fewer will do.
+    Returns
+    -------
+    Ranking
+        Estimates by variant, fastest first.
 
-    Raises :class:`ParameterError` for no variants, for two of one name, for options that make no sense, and for a size
-    that none of eight variants from all over the list takes, or that all of these lack; and what
-    :func:`loopyperf.estimate` raises for a model, a device or a fit that does not exist.
+    Raises
+    ------
+    ParameterError
+        There are no variants, two have the same name, an option is invalid, or of eight variants from all over the
+        list none takes one of the sizes, or all lack another size.
+    UnknownModelError, UnknownDeviceError, FitFileError, DeviceFileError
+        As in :func:`loopyperf.estimate`.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf as lpp
+    >>> def doubled(group):
+    ...     knl = lp.make_kernel(
+    ...         "{[i]: 0 <= i < n}",
+    ...         "b[i] = 2*a[i]",
+    ...         [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...         assumptions="n >= 1",
+    ...         lang_version=(2018, 2),
+    ...     )
+    ...     return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
+    >>> variants = {f"groups of {group}": doubled(group) for group in (32, 64, 256)}
+    >>> ranking = lpp.rank(variants, n=2**20, device="nvidia-titan-v", model="roofline")
+    >>> ranking.best
+    'groups of 256'
     """
     check_top(top, bounds)
     every = named(variants, are_kept=bool(bounds))
     merged = merged_sizes(parameters, sizes)
     chosen = chosen_predictor(predictor, device, model, fit)
     check_ranked(chosen, merged, typical)
-    asked = (*(bound_of(chosen, name) for name in bounds), without_notes(chosen))
-    cascade = Cascade(asked, every, merged, typical, top)
-    questions = TaskRunner(predicted, executor, time_limit)
+    stages = (*(bound_of(chosen, name) for name in bounds), without_notes(chosen))
+    cascade = Cascade(stages, every, merged, typical, top)
+    runner = TaskRunner(predicted, executor, time_limit)
     seen = SizesSeen(merged, len(every))
-    for number, (task, answer) in enumerate(questions.about(cascade.tasks()), 1):
+    for number, (task, answer) in enumerate(runner.about(cascade.tasks()), 1):
         seen.note(task.variant.name, answer)
         cascade.take(task, answer)
         if progress is not None:
-            progress(number, len(every) * len(asked))
+            progress(number, len(every) * len(stages))
     return ranking_of(
         chosen,
         merged,
@@ -298,14 +358,14 @@ def rank(
         cascade.fastest,
         cascade.failures,
         beaten=cascade.beaten,
-        notes=(*questions.notes, *(cascade.notes or bounds_note(chosen, bounds))),
+        notes=(*runner.notes, *(cascade.notes or bounds_note(chosen, bounds))),
     )
 
 
 def chosen_predictor(
     given: Predictor | None, device: DeviceChoice | None, model: str | None, fit: FitChoice | ResidualModel | None
 ) -> Predictor:
-    """Return the predictor that is *given*, else the one of these names, without alternatives.
+    """Return the *given* predictor, else a new one without alternatives.
 
     Raises :class:`ParameterError` if both are given, and what :func:`loopyperf.predictor` raises.
     """

@@ -1,9 +1,7 @@
-"""The fastest point of a space of transformations: :func:`search`.
+"""The function :func:`search`, which finds the fastest point in a space of transformations.
 
-What is known of the points of a space, and which are asked about next.
-
-Points are asked about in batches, in which the next waits for all answers of the one before: who is asked next depends
-on no more than the answers, not on the order in which they come, and so on no executor.
+Points are evaluated in batches, and each batch waits for all results of the previous one. The selection therefore
+depends only on the results, not on the order of their completion, and is the same with any executor.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,12 +33,12 @@ if TYPE_CHECKING:
     from optuna.trial import Trial as OptunaTrial
 
 PATIENCE = 10
-"""points in a row that are known already, after which one that is not is taken at random"""
+"""proposals of known points in a row after which a new point is drawn at random"""
 
 
 @dataclass
 class Exploration:
-    """A search of so many points of a space, none of them twice."""
+    """The state of a search that evaluates a number of points, each at most once."""
 
     space: Space
     build: Builder
@@ -49,24 +47,24 @@ class Exploration:
     typical: Mapping[str, Any] | None
     adviser: Adviser
     trials: int
-    """points that are asked about, no more than there are"""
+    """number of points to evaluate, at most the size of the space"""
     batch: int
-    """of them, those that are asked about at a time"""
+    """number of points in a batch"""
     seed: int
 
     def __post_init__(self) -> None:
-        """Start with nothing known of any variant."""
+        """Start without estimates."""
         self.variants: dict[int, Variant] = {}
-        """by point, in the order in which they were asked about"""
+        """point -> variant, in order of evaluation"""
         self.estimates: dict[str, Estimate] = {}
-        """by name"""
+        """name -> estimate"""
         self.failures: dict[str, str] = {}
-        """by name, why there is no estimate"""
-        self._told: list[tuple[OptunaTrial, int]] = []
+        """name -> reason why there is no estimate"""
+        self._pending: list[tuple[OptunaTrial, int]] = []
         self._random = Random(self.seed)
 
     def tasks(self) -> Iterator[Task | None]:
-        """Yield what is asked next; None where that depends on answers that have not come."""
+        """Yield the next task, or None while it depends on results that are in flight."""
         predictor = without_notes(self.predictor)
         while len(self.variants) < self.trials:
             batch = [self._next() for _ in range(min(self.batch, self.trials - len(self.variants)))]
@@ -74,19 +72,19 @@ class Exploration:
                 yield Task(predictor, variant, self.sizes, self.typical)
             while not all(map(self._is_known, batch)):
                 yield None
-            for trial, point in self._told:
+            for trial, point in self._pending:
                 self._record(trial, point)
-            self._told.clear()
+            self._pending.clear()
 
     def take(self, task: Task, answer: Estimate | Unanswered) -> None:
-        """Take note of an *answer*."""
+        """Record the result of *task*."""
         if isinstance(answer, Unanswered):
             self.failures[task.variant.name] = answer.reason
         else:
             self.estimates[task.variant.name] = answer
 
     def _next(self) -> Variant:
-        """Return a point that was not asked about; what is known of others that the adviser wants is told it."""
+        """Return the variant of a new point; report known times to the adviser when it proposes known points."""
         for _ in range(PATIENCE):
             trial, point = self.adviser.advice()
             if point not in self.variants:
@@ -94,11 +92,11 @@ class Exploration:
             if self._is_known(self.variants[point]):
                 self._record(trial, point)
             else:
-                self._told.append((trial, point))
+                self._pending.append((trial, point))
         else:
             point = self._any()
             trial = self.adviser.take(point)
-        self._told.append((trial, point))
+        self._pending.append((trial, point))
         self.variants[point] = self.space.variant(point, self.build)
         return self.variants[point]
 
@@ -114,58 +112,81 @@ class Exploration:
     def _record(self, trial: "OptunaTrial", point: int) -> None:
         estimate = self.estimates.get(self.variants[point].name)
         seconds = inf if estimate is None else float(estimate)
-        # The fit does not apply where a time is below 0: the adviser would look for more of such points.
+        # A fit does not apply if the time is negative; reporting it would lead the sampler to similar points.
         self.adviser.tell(trial, seconds if 0 <= seconds < inf else None)
 
     def ranking(self, notes: Sequence[str]) -> Ranking:
-        """Return the ranking of what was asked about; of equal times, those of earlier points of the space first."""
-        asked = [self.variants[point] for point in sorted(self.variants)]
-        known = [(each.name, self.estimates[each.name]) for each in asked if each.name in self.estimates]
+        """Return the ranking of the evaluated points; equal times are in the order of the space."""
+        evaluated = [self.variants[point] for point in sorted(self.variants)]
+        known = [(each.name, self.estimates[each.name]) for each in evaluated if each.name in self.estimates]
         known.sort(key=lambda pair: pair[1].place)
-        return ranking_of(self.predictor, self.sizes, self.typical, asked, dict(known), self.failures, notes=notes)
+        return ranking_of(self.predictor, self.sizes, self.typical, evaluated, dict(known), self.failures, notes=notes)
 
 
 Answers = TaskRunner[Task, Estimate | Unanswered]
 
 EXHAUSTIVE = "exhaustive"
 FEW = 256
-"""points that a space has at most for all of them to be ranked, unless told otherwise"""
+"""largest number of points that are all ranked by default"""
 ADVISED = "tpe"
-"""the optimizer for larger spaces, unless told otherwise"""
+"""default optimizer for larger spaces"""
 TRIALS = 100
-"""points of a larger space that are asked about, unless told otherwise"""
+"""default number of evaluated points of larger spaces"""
 BATCH = 8
-"""points that are asked about at a time, unless told otherwise"""
+"""default number of points in a batch"""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A point that was asked about."""
+    """An evaluated point."""
 
     name: str
-    """what the point is called in the ranking"""
+    """name of the point in the ranking"""
     choice: Mapping[str, Any]
-    """parameter of the space -> what was chosen for it"""
+    """name of the space -> choice"""
     seconds: float | None
-    """None where there is no estimate, for the reason in the ranking's failures, or since bounds spared the model it"""
+    """predicted time; None if there is no estimate, because of a failure or because bounds made it unnecessary"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Search(Shown):
-    """What a search has found: a ranking of the points that it asked about, and how it came to them."""
+    """The result of a search: a ranking of the evaluated points, and the sequence of trials.
+
+    :func:`loopyperf.search` returns it.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf as lpp
+    >>> def doubled(group):
+    ...     knl = lp.make_kernel(
+    ...         "{[i]: 0 <= i < n}",
+    ...         "b[i] = 2*a[i]",
+    ...         [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...         assumptions="n >= 1",
+    ...         lang_version=(2018, 2),
+    ...     )
+    ...     return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
+    >>> found = lpp.search(doubled, {"group": (32, 64, 256)}, n=2**20, device="nvidia-titan-v", model="roofline")
+    >>> found.best
+    {'group': 256}
+    >>> found.trials_until(found.seconds)
+    3
+    """
 
     ranking: Ranking
-    """the points that were asked about, fastest first"""
+    """ranking of the evaluated points, fastest first"""
     trials: tuple[Trial, ...]
-    """in the order in which they were asked about"""
+    """trials in order of evaluation"""
     points: int
-    """that the space has"""
+    """number of points of the space"""
     optimizer: str
-    """what chose them: ``"exhaustive"`` where all were asked about"""
+    """optimizer that selected them; ``"exhaustive"`` if all points were evaluated"""
 
     @property
     def best(self) -> Mapping[str, Any]:
-        """Return the choices of the fastest point; raises :class:`ParameterError` where no point has an estimate."""
+        """Return the choices of the fastest point; raises :class:`ParameterError` if no point has an estimate."""
         name = self.ranking.best
         return next(trial.choice for trial in self.trials if trial.name == name)
 
@@ -176,27 +197,27 @@ class Search(Shown):
 
     @property
     def best_so_far(self) -> tuple[float, ...]:
-        """Return, after each trial, the seconds of the fastest point up to then; infinity as long as there is none.
+        """Return the least seconds after each trial; infinity before the first estimate.
 
-        A time below 0 is none: the fit does not apply there.
+        Negative times, to which the fit does not apply, are ignored.
         """
         known = (inf if each.seconds is None or each.seconds < 0 else each.seconds for each in self.trials)
         return tuple(accumulate(known, min))
 
     def trials_until(self, seconds: float) -> int | None:
-        """Return how many trials it took until one was no slower than *seconds*; None where none was."""
+        """Return the number of trials until one took at most *seconds*; None if none did."""
         found = (number for number, best in enumerate(self.best_so_far, 1) if best <= seconds)
         return next(found, None)
 
     def report_text(self) -> ReportText:
-        """Return the fastest points and the slowest, each with the trial that found it, and who has no estimate."""
+        """Return a table of the fastest and slowest points with the number of their trials, and remarks."""
         ranking = self.ranking
-        asked = f"{len(self.trials):,} of {number_of(self.points, 'point')} by {self.optimizer}"
+        evaluated = f"{len(self.trials):,} of {number_of(self.points, 'point')} by {self.optimizer}"
         answer = NO_ESTIMATE
         if ranking.order:
             answer = f"{ranking.best}, trial {self._numbers[ranking.best]:,}, takes {ranking.fastest_in_words}"
         return ReportText(
-            question=f"{tagged(asked, ranking.sizes, ranking.typical)} on {ranking.device}, model {ranking.model}",
+            question=f"{tagged(evaluated, ranking.sizes, ranking.typical)} on {ranking.device}, model {ranking.model}",
             answer=answer,
             tables=[self._table()] if ranking.order else [],
             remarks=list(ranking.remarks()),
@@ -205,7 +226,7 @@ class Search(Shown):
 
     @property
     def _numbers(self) -> dict[str, int]:
-        """Return name -> which trial it was."""
+        """Return name -> number of its trial."""
         return {each.name: number for number, each in enumerate(self.trials, 1)}
 
     def _table(self) -> Table:
@@ -220,7 +241,7 @@ class Search(Shown):
         return Table(("", "point", "bound by", "time", "trial"), rows, text=3)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the search as plain values; JSON can hold them where it can hold the choices."""
+        """Return the search as plain values; JSON can hold them if it can hold the choices."""
         return {
             "optimizer": self.optimizer,
             "points": self.points,
@@ -253,24 +274,66 @@ def search(
     progress: Callable[[int, int], None] | None = None,
     **sizes: Any,
 ) -> Search:
-    """Return a ranking, by predicted seconds, of the programs that *build* makes of the choices in *space*.
+    """Search a space of transformations for the variant with the least predicted run time.
 
-    *space* is a dict from names to lists, tuples or ranges of choices; a point is one choice for each name, and *build*
-    gets them as keywords. Where it raises, since a point makes no sense, that is among the failures of the ranking, as
-    is all else that goes wrong with one (see :func:`loopyperf.rank`, also for *executor* and *time_limit*). Numbers in
-    ascending or descending order are a scale, on which an optimizer finds its way; other choices are categories.
+    Parameters
+    ----------
+    build : callable
+        Builds the program of a point; it gets the choices as keyword arguments. If it raises an error, e.g. for an
+        invalid combination, the point is among the failures of the ranking.
+    space : dict of str to list, tuple or range
+        Choices by name; a point is one choice for each name. Optimizers treat monotonic sequences of numbers as a
+        scale, and other choices as categories.
+    device, model, fit, predictor, typical, executor, time_limit, parameters, **sizes
+        As in :func:`loopyperf.rank`.
+    bounds, top
+        As in :func:`loopyperf.rank`, for ``"exhaustive"`` only. Points that cannot be among the fastest have no
+        seconds, and are in ``ranking.beaten``.
+    optimizer : str or optuna.samplers.BaseSampler, optional
+        ``"exhaustive"`` ranks all points. ``"tpe"``, ``"random"`` or an Optuna sampler (the extra ``search``) select
+        points; a sampler works on the indices of choices. Default: ``"exhaustive"`` for up to 256 points unless
+        *trials* is smaller, else ``"tpe"``.
+    trials : int, optional
+        Number of points to evaluate, each at most once. Default: 100.
+    batch : int
+        Number of points to select at a time. The sampler gets the results after each batch, which an executor can run
+        in parallel; the points depend on *seed* and *batch*, but not on the executor.
+    seed : int
+        Seed of the sampler.
+    progress : callable, optional
+        Called after each result with the numbers of results and of trials.
 
-    *optimizer* ``"exhaustive"`` ranks all points, as :func:`loopyperf.rank` does, with *bounds* and *top*, too: points
-    that cannot be among the fastest then have no seconds, and are in ``ranking.beaten``. ``"tpe"``, ``"random"`` and
-    any sampler of Optuna's (the extra ``search``), which sees the places of choices in their lists, choose so many
-    *trials*, points of which none is asked about twice. They are told what came out after each *batch*, which an
-    executor may work on at a time: for a *seed* and a *batch* the points are the same with any executor, or none. By
-    default up to 256 points are all ranked, unless *trials* are fewer, and of more ``"tpe"`` chooses 100. *device*,
-    *model*, *fit*, *predictor*, *typical*, *parameters*, *progress* and sizes are as in :func:`loopyperf.rank`.
+    Returns
+    -------
+    Search
+        Ranking of the evaluated points by predicted seconds, and the sequence of trials.
 
-    Raises :class:`ParameterError` for a space without points, a builder that does not take its names, an unknown
-    optimizer, and numbers of trials that make no sense; :class:`LoopyperfError` where Optuna is needed and not
-    installed; and what :func:`loopyperf.rank` raises.
+    Raises
+    ------
+    ParameterError
+        The space is empty, *build* does not take its names, or an option is invalid.
+    LoopyperfError
+        Optuna is needed and not installed. Other errors as in :func:`loopyperf.rank`.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf as lpp
+    >>> def doubled(group):
+    ...     knl = lp.make_kernel(
+    ...         "{[i]: 0 <= i < n}",
+    ...         "b[i] = 2*a[i]",
+    ...         [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...         assumptions="n >= 1",
+    ...         lang_version=(2018, 2),
+    ...     )
+    ...     return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
+    >>> found = lpp.search(doubled, {"group": (32, 64, 256)}, n=2**20, device="nvidia-titan-v", model="roofline")
+    >>> found.best
+    {'group': 256}
+    >>> found.optimizer, len(found.trials)
+    ('exhaustive', 3)
     """
     searched = spaced(space)
     check_builds(build, searched)
@@ -294,19 +357,19 @@ def search(
 
 
 def _explored(
-    exploration: Exploration, questions: Answers, optimizer: str, progress: Callable[[int, int], None] | None
+    exploration: Exploration, runner: Answers, optimizer: str, progress: Callable[[int, int], None] | None
 ) -> Search:
     seen = SizesSeen(exploration.sizes, exploration.trials)
-    for number, (task, answer) in enumerate(questions.about(exploration.tasks()), 1):
+    for number, (task, answer) in enumerate(runner.about(exploration.tasks()), 1):
         seen.note(task.variant.name, answer)
         exploration.take(task, answer)
         if progress is not None:
             progress(number, exploration.trials)
-    return _search(exploration.ranking(questions.notes), exploration.space, exploration.variants, optimizer)
+    return _search(exploration.ranking(runner.notes), exploration.space, exploration.variants, optimizer)
 
 
-def _search(ranking: Ranking, space: Space, asked: Iterable[int], optimizer: str) -> Search:
-    trials = [(space.name(point), space.choice(point)) for point in asked]
+def _search(ranking: Ranking, space: Space, points: Iterable[int], optimizer: str) -> Search:
+    trials = [(space.name(point), space.choice(point)) for point in points]
     seconds = ranking.seconds
     return Search(
         ranking=ranking,
@@ -317,37 +380,35 @@ def _search(ranking: Ranking, space: Space, asked: Iterable[int], optimizer: str
 
 
 def _chosen(optimizer: "str | BaseSampler | None", space: Space, trials: int | None) -> "str | BaseSampler":
-    """Return the optimizer that is meant; raises :class:`ParameterError` for an unknown name."""
+    """Return the optimizer, by default one for the size of the space; raises :class:`ParameterError` for a bad name."""
     if optimizer is None:
         are_few = space.points <= FEW if trials is None else space.points <= min(trials, FEW)
         return EXHAUSTIVE if are_few else ADVISED
     if isinstance(optimizer, str) and optimizer not in (EXHAUSTIVE, *SAMPLERS):
-        there_are = ", ".join((EXHAUSTIVE, *SAMPLERS))
-        raise ParameterError(f"there is no optimizer {optimizer!r}; there are: {there_are}, and Optuna's samplers")
+        names = ", ".join((EXHAUSTIVE, *SAMPLERS))
+        raise ParameterError(f"unknown optimizer {optimizer!r}; choose from {names}, or pass an Optuna sampler")
     if optimizer == EXHAUSTIVE and trials is not None and trials < space.points:
         raise ParameterError(
-            f"an exhaustive search asks about all {space.points:,} points, received trials={trials}: leave trials out, "
-            f"or say optimizer={ADVISED!r}"
+            f"an exhaustive search evaluates all {space.points:,} points, got trials={trials}; drop trials=, or use "
+            f"optimizer={ADVISED!r}"
         )
     return optimizer
 
 
 def _check_is_exhaustive(optimizer: object, bounds: Sequence[str], top: int | None) -> None:
-    """Raise :class:`ParameterError` for options of a ranking of all points if not all points are ranked."""
+    """Raise :class:`ParameterError` if *bounds* or *top* is given and the search is not exhaustive."""
     if optimizer != EXHAUSTIVE and (bounds or top is not None):
-        raise ParameterError(
-            "an optimizer is told the model's own times: leave bounds and top out, or say optimizer='exhaustive'"
-        )
+        raise ParameterError("bounds= and top= require an exhaustive search; drop them, or use optimizer='exhaustive'")
 
 
 def _check_numbers(trials: object, batch: object, seed: object) -> None:
-    if trials is not None and not _counts(trials):
-        raise ParameterError(f"trials is how many points are asked about, 1 or more; received {trials!r}")
-    if not _counts(batch):
-        raise ParameterError(f"batch is how many points are asked about at a time, 1 or more; received {batch!r}")
+    if trials is not None and not _is_positive(trials):
+        raise ParameterError(f"trials must be an integer >= 1, got {trials!r:.80}")
+    if not _is_positive(batch):
+        raise ParameterError(f"batch must be an integer >= 1, got {batch!r:.80}")
     if not (type(seed) is int and 0 <= seed < 2**32):
-        raise ParameterError(f"a seed is a whole number from 0 up to 2**32 - 1, received {seed!r}")
+        raise ParameterError(f"seed must be an integer from 0 to 2**32 - 1, got {seed!r:.80}")
 
 
-def _counts(number: object) -> bool:
+def _is_positive(number: object) -> bool:
     return type(number) is int and number >= 1

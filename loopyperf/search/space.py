@@ -1,10 +1,8 @@
-"""The points among which is searched: one choice for each name.
+"""Search spaces, whose points are one choice for each name; and Optuna as the optimizer that selects points.
 
-Optuna, as one who says which point of a space to look at next, and is told how long it takes.
-
-To Optuna, each name of a space is a parameter whose values are the places of its choices, 0, 1, 2, ...: whole numbers
-where the choices are a scale, so that powers of two are as far apart as their exponents; else categories. It comes with
-the extra ``search``.
+For Optuna, each name of a space is a parameter whose values are the indices 0, 1, 2, ... of its choices: integers if
+the choices are a monotonic sequence of numbers, so that powers of two are equally spaced; else categories. Optuna comes
+with the extra ``search``.
 """
 
 import inspect
@@ -27,30 +25,30 @@ if TYPE_CHECKING:
     from optuna.trial import Trial
 
 Builder = Callable[..., Program]
-"""makes the program of a point, whose choices are its keywords"""
-EXAMPLE = "such as {'tile': (8, 16, 32)}"
+"""builds the program of a point from its choices, passed as keyword arguments"""
+EXAMPLE = "e.g. {'tile': (8, 16, 32)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """All combinations of choices. A point is known by its number: the last name's choice is what changes first."""
+    """All combinations of choices. Points are numbered; the last name's choice varies fastest."""
 
     choices: dict[str, Sequence[Any]]
 
     @property
     def points(self) -> int:
-        """Return how many there are."""
+        """Return the number of points."""
         return prod(map(len, self.choices.values()))
 
     def places(self, point: int) -> dict[str, int]:
-        """Return name -> place of its choice among all that it has."""
+        """Return name -> index of its choice."""
         found: dict[str, int] = {}
         for name, choices in reversed(self.choices.items()):
             point, found[name] = divmod(point, len(choices))
         return {name: found[name] for name in self.choices}
 
     def number(self, places: Mapping[str, int]) -> int:
-        """Return the point whose choices stand in these *places*."""
+        """Return the number of the point with these indices of choices."""
         point = 0
         for name, choices in self.choices.items():
             point = point * len(choices) + places[name]
@@ -61,21 +59,21 @@ class Space:
         return {name: self.choices[name][place] for name, place in self.places(point).items()}
 
     def name(self, point: int) -> str:
-        """Return what the point is called, which no other one is."""
+        """Return the unique name of the point, e.g. ``"tile=8, unroll=2"``."""
         return ", ".join(f"{name}={_text(choice)}" for name, choice in self.choice(point).items())
 
     def variant(self, point: int, build: Builder) -> Variant:
-        """Return what is asked about."""
+        """Return the variant of the point."""
         return Variant(self.name(point), partial(build, **self.choice(point)))
 
     def variants(self, build: Builder) -> Iterator[tuple[str, Build]]:
-        """Yield what is asked about all points, in order, as pairs of a name and what builds it."""
+        """Yield the name and the builder of each point, in order."""
         for point in range(self.points):
             variant = self.variant(point, build)
             yield variant.name, variant.build
 
     def is_scale(self, name: str) -> bool:
-        """Return whether the choices are numbers that go one way: those between two are likely between them in time."""
+        """Return whether the choices are a monotonic sequence of numbers, so that times are likely to vary smoothly."""
         choices = self.choices[name]
         if isinstance(choices, range):
             return True
@@ -87,14 +85,14 @@ class Space:
 def spaced(choices: object) -> Space:
     """Return the space of these *choices*, a dict from names to lists, tuples or ranges.
 
-    Raises :class:`ParameterError` if *choices* is not such a dict, for no names, a name without choices, and for two
-    choices that are written alike, since points are called by them.
+    Raises :class:`ParameterError` if *choices* is not such a dict, for an empty space, a name without choices, and two
+    choices with the same text, since the texts name the points.
     """
     if not isinstance(choices, Mapping):
-        raise ParameterError(f"a space is a dict from names to lists of choices, {EXAMPLE}; received {choices!r:.80}")
+        raise ParameterError(f"a space must be a dict from names to choices, {EXAMPLE}; got {choices!r:.80}")
     named = cast("Mapping[Any, Any]", choices)
     if not named:
-        raise ParameterError(f"there is nothing to choose in an empty space: give names with their choices, {EXAMPLE}")
+        raise ParameterError(f"the space is empty; give names with their choices, {EXAMPLE}")
     for name, several in named.items():
         _check(name, several)
     return Space({name: several if isinstance(several, range) else tuple(several) for name, several in named.items()})
@@ -102,22 +100,22 @@ def spaced(choices: object) -> Space:
 
 def _check(name: object, several: object) -> None:
     if not isinstance(name, str):
-        raise ParameterError(f"names of a space are strings, keywords of the builder; received {name!r:.80}")
+        raise ParameterError(f"names of a space must be strings, got {name!r:.80}")
     if not isinstance(several, list | tuple | range):
-        raise ParameterError(f"the choices of {name!r} are a list, a tuple or a range; received {several!r:.80}")
+        raise ParameterError(f"the choices of {name!r} must be a list, a tuple or a range, got {several!r:.80}")
     if not several:
-        raise ParameterError(f"there are no choices for {name!r}: give one at least, or leave the name out")
+        raise ParameterError(f"{name!r} has no choices; give at least one, or drop the name")
     if isinstance(several, range):
         return
     seen: set[str] = set()
     for text in map(_text, cast("Sequence[Any]", several)):
         if text in seen:
-            raise ParameterError(f"two choices of {name!r} are written alike, {text}: each needs a text of its own")
+            raise ParameterError(f"two choices of {name!r} have the same text, {text}; make the texts unique")
         seen.add(text)
 
 
 def _text(choice: object) -> str:
-    """Return how *choice* is written; functions and types, by their names."""
+    """Return *choice* as text; functions and types by their names."""
     named = getattr(choice, "__name__", None)
     return named if isinstance(named, str) else str(choice)
 
@@ -125,17 +123,17 @@ def _text(choice: object) -> str:
 def check_builds(build: object, space: Space) -> None:
     """Raise :class:`ParameterError` unless *build* is a callable that takes the names of *space* as keywords."""
     if isinstance(build, Program) or not callable(build):
-        raise ParameterError(f"a search needs a function that builds a program of choices; received {build!r:.80}")
+        raise ParameterError(f"a search needs a function that builds a program from choices, got {build!r:.80}")
     try:
         signature = inspect.signature(build)
-    except (TypeError, ValueError):  # some of those written in C have none
+    except (TypeError, ValueError):  # some C functions have no signature
         return
     try:
         signature.bind(**space.choice(0))
     except TypeError as error:
-        takes = getattr(build, "__name__", type(build).__name__)
+        name = getattr(build, "__name__", type(build).__name__)
         raise ParameterError(
-            f"{takes}{signature} cannot be called with {', '.join(space.choices)}, the names of the space: {error}"
+            f"{name}{signature} cannot be called with the names of the space, {', '.join(space.choices)}: {error}"
         ) from error
 
 
@@ -148,32 +146,32 @@ def _random(optuna: Any, seed: int) -> "BaseSampler":
 
 
 SAMPLERS: dict[str, Callable[[Any, int], "BaseSampler"]] = {"tpe": _tpe, "random": _random}
-"""who advises: the tree-structured Parzen estimator (Bergstra and others, NIPS 2011), and chance"""
+"""samplers by name: the tree-structured Parzen estimator (Bergstra et al., NIPS 2011), and random sampling"""
 
 
 def sampler_of(optimizer: object, seed: int) -> "BaseSampler":
-    """Return the sampler that is meant: by its name in :data:`SAMPLERS`, with *seed*, or as it is given.
+    """Return the sampler named *optimizer* in :data:`SAMPLERS`, with *seed*, or *optimizer* itself.
 
-    Raises :class:`ParameterError` for what is neither, :class:`LoopyperfError` where Optuna is not installed.
+    Raises :class:`ParameterError` if it is neither, and :class:`LoopyperfError` if Optuna is not installed.
     """
     optuna = _optuna()
     if isinstance(optimizer, str):
         return SAMPLERS[optimizer](optuna, seed)
     if not isinstance(optimizer, optuna.samplers.BaseSampler):
         raise ParameterError(
-            f"an optimizer is None, 'exhaustive', {', '.join(map(repr, SAMPLERS))} or a sampler of Optuna; received "
+            f"optimizer must be None, 'exhaustive', {', '.join(map(repr, SAMPLERS))} or an Optuna sampler, got "
             f"{optimizer!r:.80}"
         )
     if isinstance(optimizer, optuna.samplers.GridSampler | optuna.samplers.BruteForceSampler):
-        raise ParameterError(f"{type(optimizer).__name__} goes through every point: say optimizer='exhaustive'")
+        raise ParameterError(f"{type(optimizer).__name__} enumerates all points; use optimizer='exhaustive'")
     return cast("BaseSampler", optimizer)
 
 
 class Adviser:
-    """A study of Optuna's of one space."""
+    """An Optuna study of one space."""
 
     def __init__(self, space: Space, sampler: "BaseSampler") -> None:
-        """Begin a study that nothing is known in."""
+        """Start an empty study."""
         optuna = _optuna()
         self._space = space
         self._pruned = optuna.trial.TrialState.PRUNED
@@ -182,17 +180,17 @@ class Adviser:
             self._study = optuna.create_study(sampler=sampler)
 
     def advice(self) -> "tuple[Trial, int]":
-        """Return a trial, and its point."""
+        """Return a trial that the sampler proposes, and its point."""
         trial = self._study.ask(self._distributions)
         return trial, self._space.number(trial.params)
 
     def take(self, point: int) -> "Trial":
-        """Return a trial of *point*, which nobody advised."""
+        """Return a trial of *point*, which the sampler did not propose."""
         self._study.enqueue_trial(self._space.places(point))
         return self._study.ask(self._distributions)
 
     def tell(self, trial: "Trial", seconds: float | None) -> None:
-        """Say how long the point of *trial* takes; None where nobody knows, which samplers take for worse than all."""
+        """Report the time of *trial*; None if unknown, which samplers treat as worse than any time."""
         if seconds is None:
             self._study.tell(trial, state=self._pruned)
         else:
@@ -209,7 +207,7 @@ def _distributions(kinds: Any, space: Space) -> "Generator[tuple[str, BaseDistri
 
 @contextmanager
 def _quiet(logging: Any) -> Generator[None]:
-    """Have Optuna keep to itself that a study begins, and leave what it says otherwise to the user."""
+    """Suppress Optuna's messages below warnings."""
     before = logging.get_verbosity()
     logging.set_verbosity(max(before, logging.WARNING))
     try:
@@ -223,6 +221,6 @@ def _optuna() -> Any:
         return import_module("optuna")
     except ImportError as error:
         raise LoopyperfError(
-            f"a search that leaves points out needs Optuna, which cannot be imported ({error}); install it: pip "
-            "install 'loopyperf[search]', or say optimizer='exhaustive'"
+            f"this search needs Optuna, which cannot be imported ({error}); run pip install 'loopyperf[search]', or "
+            "use optimizer='exhaustive'"
         ) from error

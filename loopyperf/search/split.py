@@ -1,12 +1,11 @@
-"""One kernel on several devices at once: each is given as many groups as make all of them end together (Dao).
+"""Splitting of one kernel between several devices so that all finish at the same time (Dao).
 
-With W the work of all groups, a device that takes T seconds for all of it, of which c whatever it is given, takes
+W is the work of all groups. A device takes T seconds for all of it, of which c is a fixed cost. For the work w it takes
 
     t(w) = c + (T − c)·w/W
 
-for the work w. All end at the t at which Σ w(t) = W; a device that would not have begun by then is given nothing.
-Groups go to the devices in their order, the first axis of the grid fastest; where groups differ, they are told from
-the counts.
+All devices finish at the t for which Σ w(t) = W. A device with c ≥ t gets no work. Groups go to the devices in order,
+the first axis of the grid fastest. If groups differ in work, the counts determine the work of each.
 """
 
 from bisect import bisect_right
@@ -38,50 +37,71 @@ from loopyperf.stages.case import Case, admitted_sizes, merged_sizes, prepared
 from loopyperf.units import duration, in_percent, number_of
 
 FIXED = (LAUNCHES, "launching")
-"""what of an estimate does not grow with the groups"""
+"""parts of an estimate that do not grow with the number of groups"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Split(Shown):
-    """Which groups of a kernel each of some devices runs."""
+    """The groups of a kernel that each of several devices runs; :func:`loopyperf.split` returns it.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...     assumptions="n >= 1",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> devices = ["nvidia-titan-v", "nvidia-titan-v"]
+    >>> halves = lpp.split(knl, n=2**20, devices=devices, model="roofline")
+    >>> halves.groups
+    (2048, 2048)
+    >>> halves.ranges[1]
+    range(2048, 4096)
+    """
 
     kernel: str
     """name of the kernel"""
     sizes: Mapping[str, Any]
     """values of its parameters, by name"""
     devices: tuple[str, ...]
-    """names of the devices, in the order of all that follows"""
+    """short names of the devices; the following tuples have the same order"""
     groups: tuple[int, ...]
-    """of each device; the first device has the first groups, in the order of the grid's axes, the first fastest"""
+    """numbers of groups; the first device runs the first groups (the first axis of the grid varies fastest)"""
     seconds: tuple[float, ...]
-    """that each device takes for its groups; 0 for one without any"""
+    """times for these groups; 0 for a device without groups"""
     alone: tuple[float, ...]
-    """seconds that each would take for all groups"""
+    """times for all groups, in seconds"""
     notes: tuple[str, ...] = ()
-    """what was assumed, in sentences"""
+    """notes on assumptions"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """what was stated of what the source does not tell"""
+    """typical values that were given (:func:`loopyperf.count`)"""
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """device -> what its times lack, where they lack anything (see :attr:`loopyperf.Estimate.left_out`)"""
+    """device -> what its times do not include (see :attr:`loopyperf.Estimate.left_out`)"""
 
     @property
     def total_groups(self) -> int:
-        """Return the groups of the kernel."""
+        """Return the number of groups of the kernel."""
         return sum(self.groups)
 
     @property
     def together(self) -> float:
-        """Return after how many seconds the last device ends."""
+        """Return the time in seconds until the last device finishes."""
         return max(self.seconds)
 
     @property
     def ranges(self) -> tuple[range, ...]:
-        """Return the groups of each device by their numbers."""
+        """Return the numbers of each device's groups as a range."""
         ends = np.cumsum((0, *self.groups)).tolist()
-        return tuple(range(begin, end) for begin, end in pairwise(ends))
+        return tuple(range(start, end) for start, end in pairwise(ends))
 
     def report_text(self) -> ReportText:
-        """Return the groups of each device, and how long it takes for them."""
+        """Return a table of groups and times by device."""
 
         def share(groups: int) -> str:
             return in_percent(groups / self.total_groups, 1)
@@ -111,19 +131,56 @@ def split(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> Split:
-    """Return how many groups of *program* at one size each of *devices* runs, so that all end together.
+    """Split the groups of *program* between *devices* so that all of them finish at the same time.
 
-    Times are those of *model* on each device (see :func:`loopyperf.estimate`). For ``"sampled"``, devices are backends
-    to run on, with *arguments*; for ``"learned"``, names of devices, or backends to run on where a learned model
-    corrects the sampled one. A device may also be a predictor (see :func:`loopyperf.predictor`). What data costs that
-    moves between devices is not in them.
+    The times do not include data transfers between devices.
 
-    Raises what estimate raises, and :class:`ParameterError` for no device, for a size that is an array, for a kernel of
-    several launches, between which devices would have to wait for each other, and for times below 0, which weights that
-    were fitted without bounds may give.
+    Parameters
+    ----------
+    program : loopy.TranslationUnit or loopy.LoopKernel
+        The kernel; it must have a single launch.
+    devices : sequence
+        Devices as in :func:`loopyperf.estimate`, backends to run on, or predictors (:func:`loopyperf.predictor`). For
+        ``"sampled"``, give backends; for ``"learned"``, give device names, or backends if the residual model corrects
+        ``"sampled"``.
+    model : str, optional
+        Model that predicts the time on each device, as in :func:`loopyperf.estimate`.
+    arguments, typical, parameters, **sizes
+        As in :func:`loopyperf.estimate`; each size is one integer.
+
+    Returns
+    -------
+    Split
+        Numbers of groups and times in seconds for each device.
+
+    Raises
+    ------
+    ParameterError
+        There is no device, a size is an array, the kernel has several launches, or a predicted time is negative.
+    LoopyperfError
+        Other errors as in :func:`loopyperf.estimate`.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import numpy as np
+    >>> import loopyperf as lpp
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+    ...     assumptions="n >= 1",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> found = lpp.split(knl, n=2**20, devices=["nvidia-titan-v", "nvidia-v100"], model="roofline")
+    >>> found.total_groups
+    4096
+    >>> found.together < min(found.alone)
+    True
     """
     if isinstance(devices, str) or not isinstance(cast("object", devices), Sequence) or not devices:
-        raise ParameterError(f"devices is a list of one device or more; received {devices!r}")
+        raise ParameterError(f"devices must be a list of one or more devices, got {devices!r:.80}")
     merged = merged_sizes(parameters, sizes)
     kernel = prepared(program, merged)
     admitted = admitted_sizes(kernel, merged)
@@ -137,7 +194,7 @@ def split(
     done, notes = _work_done(kernel, admitted, grid, typical or {})
     groups = _in_groups(done, prod(grid), shares)
     portions = np.diff([done(int(end)) for end in np.cumsum((0, *groups))]).tolist()
-    said = (note for each in estimates for note in each.notes if not note.startswith(NO_INTERVAL))
+    copied = (note for each in estimates for note in each.notes if not note.startswith(NO_INTERVAL))
     return Split(
         kernel=kernel.name,
         sizes=dict(merged),
@@ -148,22 +205,22 @@ def split(
             for cost, total, portion, number in zip(costs, totals, portions, groups, strict=True)
         ),
         alone=tuple(totals),
-        notes=(*notes, *dict.fromkeys(said)),
+        notes=(*notes, *dict.fromkeys(copied)),
         typical=dict(typical or {}),
         left_out={each.device: each.left_out for each in estimates if each.left_out},
     )
 
 
 def shares_that_end_together(fixed: Sequence[float], alone: Sequence[float]) -> tuple[float, ...]:
-    """Return the share of the work for each device, which add up to 1.
+    """Return the share of the work for each device; the shares add up to 1.
 
-    *alone* are the seconds that each takes for all of it, of which *fixed* whatever it is given. Raises
-    :class:`ParameterError` for times that are negative, or not finite.
+    *alone* has the seconds that each takes for all of the work, *fixed* the part of them that does not depend on the
+    work. Raises :class:`ParameterError` for times that are negative or not finite.
     """
     pairs = list(zip(fixed, alone, strict=True))
     if not all(0 <= cost <= total < float("inf") for cost, total in pairs):
         raise ParameterError(
-            f"times must be finite and not below their fixed part, which is 0 or more; received {pairs}"
+            f"times must be finite, and at least their fixed part, which must be >= 0; got (fixed, time): {pairs}"
         )
     free = [place for place, (cost, total) in enumerate(pairs) if total == cost]
     if free:
@@ -180,17 +237,17 @@ def shares_that_end_together(fixed: Sequence[float], alone: Sequence[float]) -> 
 
 
 def _grid(kernel: Kernel, sizes: Mapping[str, int]) -> Grid:
-    """Return the groups along each axis; raises :class:`ParameterError` for none, and for several launches."""
+    """Return the number of groups along each axis; raises :class:`ParameterError` for 0 groups or several launches."""
     if len(kernel.launches) != 1 or kernel.launches[0].host_inames:
         raise ParameterError(
-            f"kernel {kernel.name!r} is launched several times: devices would have to wait for each other in between; "
-            "make a kernel of each launch, and split those"
+            f"kernel {kernel.name!r} has several launches, between which devices would have to wait for each other; "
+            "split a kernel with a single launch"
         )
     (launch,) = kernel.launches
     lengths = {axis: grid_extent(launch, axis, sizes) for axis in launch.group_axes}
     grid = tuple(lengths.get(axis, 1) for axis in range(max(lengths, default=-1) + 1))
     if not prod(grid):
-        raise ParameterError(f"at {dict(sizes)} {kernel.name} launches no groups: there is nothing to split")
+        raise ParameterError(f"kernel {kernel.name!r} launches no groups at {dict(sizes)}; nothing to split")
     return grid
 
 
@@ -198,15 +255,15 @@ def _check_times(estimates: Sequence[Estimate]) -> None:
     for each in estimates:
         if each.seconds < 0:
             raise ParameterError(
-                f"on {each.device}, model {each.model!r} says {duration(float(each.seconds))}, below 0: its fit does "
-                f"not apply to such a kernel{without_fit(each.device) or '; leave that device out'}"
+                f"on {each.device}, model {each.model!r} predicts {duration(float(each.seconds))}, below 0: its fit "
+                f"does not apply to this kernel{without_fit(each.device) or '; drop that device'}"
             )
 
 
 def _work_done(
     kernel: Kernel, sizes: Mapping[str, int], grid: Grid, typical: Mapping[str, Any]
 ) -> tuple[Callable[[int], float], list[str]]:
-    """Return what share of the work the first groups do, as a function of their number; and what it leaves out."""
+    """Return the share of the work in the first groups, as a function of their number; and notes."""
     total, notes = prod(grid), list[str]()
     try:
         first = first_groups(kernel, kernel.launches[0].name, sizes, grid, Typical(typical, item_named))
@@ -214,14 +271,14 @@ def _work_done(
         if every:
             return lambda number: first.work_of_first(number) / every, notes
     except (UncountableError, EngineError) as error:
-        notes.append(f"groups are taken to do the same: {error}")
+        notes.append(f"assumed equal work in all groups: {error}")
     return lambda number: number / total, notes
 
 
 def _in_groups(done: Callable[[int], float], total: int, shares: Sequence[float]) -> tuple[int, ...]:
-    """Return the groups of each device, which add up to all: the first of them do as near its *shares* as groups can.
+    """Return the number of groups of each device, with work as close to *shares* as whole groups allow.
 
-    *done* says what share of the work so many first groups do.
+    *done* maps a number of first groups to their share of the work. The numbers add up to *total*.
     """
     ends = [0]
     for wanted in np.cumsum(shares)[:-1].tolist():
@@ -235,7 +292,7 @@ def _in_groups(done: Callable[[int], float], total: int, shares: Sequence[float]
 
 
 def _predictor(device: Any, model: str | None, arguments: Mapping[str, Any] | None) -> Predictor:
-    """Return the predictor on a device, or on a backend that executes the kernel; *device* may be one itself."""
+    """Return the predictor for *device*: a device, a backend that executes the kernel, or a predictor itself."""
     if isinstance(device, Predictor):
         return device
     if isinstance(device, RunsParts) or (isinstance(device, str) and device in BACKENDS):

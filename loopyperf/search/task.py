@@ -1,4 +1,4 @@
-"""How long a variant takes: it is built, checked against the device's limits, and given to a predictor."""
+"""Prediction of one variant: build it, check it against the device's limits, and run the predictor."""
 
 import signal
 import threading
@@ -33,21 +33,21 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """Why there is no answer to a question."""
+    """The reason why a task has no result."""
 
     reason: str
     is_final: bool = True
-    """whether nobody else is to be asked the same; not where it is the model that has no answer"""
+    """whether other predictors would fail as well; False if only the model has no prediction"""
     takes: frozenset[str] | None = None
-    """names of the sizes given that the variant takes; None where it was not built"""
+    """names of the given sizes that the variant takes; None if it was not built"""
     lacks: frozenset[str] = frozenset()
-    """names of the sizes that it needs, and that were not given"""
+    """names of sizes that the variant needs and that were not given"""
     was_sent: bool = field(default=True, compare=False)
-    """whether it reached a worker"""
+    """whether the task reached a worker"""
 
 
 def within(seconds: float | None, ask: Callable[[Asked], Answer], thing: Asked) -> Answer | Unanswered:
-    """Return what *ask* says of *thing*, or that it takes longer than *seconds*."""
+    """Return ``ask(thing)``, or an :class:`Unanswered` if it fails or takes longer than *seconds*."""
     if seconds is None:
         return _answered(ask, thing)
     try:
@@ -57,9 +57,9 @@ def within(seconds: float | None, ask: Callable[[Asked], Answer], thing: Asked) 
 
 
 def _answered(ask: Callable[[Asked], Answer], thing: Asked) -> Answer | Unanswered:
-    """Return what *ask* says of *thing*, or what it raised: code of the user's may raise anything, Ctrl-C's error too.
+    """Return ``ask(thing)``, or the error that it raised as an :class:`Unanswered`.
 
-    Only where a signal came is it one that ends all.
+    The user's code may raise anything, even KeyboardInterrupt; errors are raised again only if a signal arrived.
     """
     with _signals() as came:
         try:
@@ -74,10 +74,10 @@ def _answered(ask: Callable[[Asked], Answer], thing: Asked) -> Answer | Unanswer
 
 @contextmanager
 def _signals() -> Generator[list[int]]:
-    """Yield the numbers of the signals that have come meanwhile, of those that end a process."""
+    """Yield a list that collects the numbers of terminating signals that arrive."""
     came: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield came  # signals come to the main thread
+        yield came  # only the main thread receives signals
         return
     before: dict[int, Any] = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
 
@@ -102,57 +102,57 @@ def refused(
     *,
     is_final: bool = True,
 ) -> Unanswered:
-    """Return *error*, which was raised of a variant, in words; what is not an error of ours has its name before it."""
+    """Return *error* as an :class:`Unanswered`; the reason of a foreign error starts with its class name."""
     reason = one_line(error) if isinstance(error, LoopyperfError) else _in_words(error)
     return Unanswered(reason, is_final, None if takes is None else frozenset(takes), frozenset(lacks))
 
 
 def failed(error: BaseException, seconds: float | None) -> Unanswered:
-    """Return why a worker gave no answer; *seconds* are its time limit."""
+    """Return the reason why a worker gave no result; *seconds* is its time limit."""
     if isinstance(error, ProcessExpired):
         status = 0 if error.exitcode == WELL else error.exitcode
-        return Unanswered(f"the process that worked it out died (exit status {status})")
+        return Unanswered(f"the worker process died (exit status {status})")
     if isinstance(error, TimeoutError) and seconds is not None:
         return _too_late(seconds)
     return Unanswered(_in_words(error))
 
 
 def given_up() -> Unanswered:
-    """Return that processes died again and again that had a question."""
-    return Unanswered("processes that had it died, one after the other")
+    """Return the reason for a task whose worker processes died repeatedly."""
+    return Unanswered("its worker processes died repeatedly")
 
 
 def unsent(error: BaseException) -> Unanswered:
-    """Return why a question did not reach a worker: what cannot be pickled, not how many layers found that out."""
+    """Return the reason why a task did not reach a worker: the innermost error of pickling."""
     while error.__cause__ is not None:
         error = error.__cause__
-    return Unanswered(f"it cannot be sent to a worker: {_in_words(error)}", was_sent=False)
+    return Unanswered(f"cannot be sent to a worker: {_in_words(error)}", was_sent=False)
 
 
 def _too_late(seconds: float) -> Unanswered:
-    return Unanswered(f"no answer within {seconds:g} s")
+    return Unanswered(f"timed out after {seconds:g} s")
 
 
 def _in_words(error: BaseException) -> str:
-    said = one_line(error)
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    message = one_line(error)
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 LOOKED_AT = 8
-"""variants that tell which sizes there are"""
+"""number of variants that determine which sizes exist"""
 
 Sizes = Mapping[str, Any]
 
 
 def accepted_sizes(program: Program, sizes: Sizes) -> Sizes:
-    """Return those of *sizes* that *program* takes; Loopy's passes are not needed to know them."""
+    """Return those of *sizes* that *program* takes, without running Loopy's passes."""
     arguments = as_translation_unit(program).default_entrypoint.args
     names = {each.name for each in arguments if isinstance(each, ValueArg) and _may_be_integer(each)}
     return {name: size for name, size in sizes.items() if name in names}
 
 
 def sizes_lacking(program: Program, sizes: Sizes) -> frozenset[str]:
-    """Return the names of the sizes that *program* needs beside *sizes*; none where Loopy cannot prepare it."""
+    """Return the names of missing sizes of *program*; empty if Loopy cannot preprocess it."""
     try:
         return prepared(program).sizes - set(sizes)
     except LoopyperfError:
@@ -160,15 +160,15 @@ def sizes_lacking(program: Program, sizes: Sizes) -> frozenset[str]:
 
 
 def _may_be_integer(argument: ValueArg) -> bool:
-    """Return whether *argument* is an integer, or Loopy has not found its type yet."""
+    """Return whether *argument* is an integer, or has no type yet."""
     return not isinstance(argument.dtype, LoopyType) or bool(argument.dtype.is_integral())
 
 
 class SizesSeen:
-    """What the first variants tell of the sizes that there are."""
+    """Checks the given sizes against those that the first variants take."""
 
     def __init__(self, sizes: Sizes, variants: int) -> None:
-        """Begin with nothing known of so many *variants*, which are asked about at *sizes*."""
+        """Start with the given *sizes*, and the number of *variants*."""
         self._given = frozenset(sizes)
         self._variants = variants
         self._answered: set[str] = set()
@@ -176,10 +176,10 @@ class SizesSeen:
         self._lacking: list[frozenset[str]] = []
 
     def note(self, variant: str, answer: Estimate | Unanswered) -> None:
-        """Take note of what came of *variant*.
+        """Record the result of *variant*.
 
-        Raises :class:`ParameterError` once :data:`LOOKED_AT` variants, or all, are known of which none takes one of the
-        sizes, or all need another one.
+        Raises :class:`ParameterError` if, of :data:`LOOKED_AT` variants or of all, none takes one of the given sizes,
+        or all lack another size.
         """
         if variant in self._answered or len(self._taken) >= LOOKED_AT:
             return
@@ -193,44 +193,44 @@ class SizesSeen:
 
     def _check(self) -> None:
         are_several = len(self._taken) > 1
-        who = f"the {len(self._taken)} variants that were looked at" if are_several else "the variant"
+        variants = f"the first {len(self._taken)} variants" if are_several else "the variant"
         missing = sorted(frozenset[str].intersection(*self._lacking))
-        idle = sorted(self._given - frozenset[str]().union(*self._taken))
+        unused = sorted(self._given - frozenset[str]().union(*self._taken))
         if missing:
             given = ", ".join(sorted(self._given)) or "none"
-            raise missing_sizes(missing, f": {who} cannot do without it; the sizes given: {given}")
-        if idle:
+            raise missing_sizes(missing, f": {variants} {'need' if are_several else 'needs'} it; sizes given: {given}")
+        if unused:
             known = ", ".join(sorted(frozenset[str]().union(*self._taken))) or "none"
             raise ParameterError(
-                f"superfluous size {', '.join(idle)}: {who} {'use' if are_several else 'uses'} only these of the given "
-                f"sizes: {known}; leave it out, or check whether it is a misspelt option"
+                f"superfluous size {', '.join(unused)}: of the given sizes, {variants} "
+                f"{'use' if are_several else 'uses'} only {known}; drop it, or check for a misspelled option"
             )
 
 
 BOUNDS = (THROUGHPUT, "roofline")
-"""models whose times are bounds of those of others, the cheapest first"""
+"""models whose times are lower bounds of other models' times, cheapest first"""
 BOUNDED = frozenset({"roofline", "volkov", "pipeline"})
-"""models whose times these are bounds of: the busiest pipeline of a core is busy that long"""
+"""models with these lower bounds: their time is at least the busy time of the busiest pipeline"""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A variant at given sizes, and the predictor for it."""
+    """A variant at given sizes with a predictor."""
 
     predictor: Predictor
     variant: Variant
     sizes: Sizes
     typical: Mapping[str, Any] | None = None
     stage: int = 0
-    """place of the predictor among the bounds before it"""
+    """index of the predictor in the sequence of bounds and model"""
 
 
 def predicted(task: Task) -> Estimate | Unanswered:
-    """Return how long the variant of *task* takes, or why that is not known; it is called in the workers."""
+    """Return the estimate of *task*, or the reason why there is none; runs in the workers."""
     try:
         program = task.variant.program()
         taken = accepted_sizes(program, task.sizes)
-    except Exception as error:  # whatever goes wrong with one variant, the others are ranked
+    except Exception as error:  # an error in one variant must not stop the ranking of others
         return refused(error)
     case = Case(program, taken, task.typical)
     try:
@@ -253,10 +253,7 @@ def _check_fits(predictor: Predictor, case: Case) -> None:
 
 
 def check_ranked(predictor: Predictor, sizes: Sizes, typical: Mapping[str, Any] | None) -> None:
-    """Raise :class:`ParameterError` unless variants can be ranked by *predictor* at *sizes*.
-
-    It must execute nothing, sizes must be integers, and typical values must state something.
-    """
+    """Raise :class:`ParameterError` if *predictor* executes kernels, or if *sizes* or *typical* are invalid."""
     check_sizes(sizes)
     check_typical(typical)
     if predictor.executes_kernels:
@@ -264,36 +261,37 @@ def check_ranked(predictor: Predictor, sizes: Sizes, typical: Mapping[str, Any] 
 
 
 def executes_kernels(model: str) -> ParameterError:
-    """Return the error that variants cannot be ranked by a *model* that executes them."""
-    return ParameterError(f"{model!r} executes kernels, and ranking executes none: see Ranking.measure")
+    """Return the error for ranking by a *model* that executes kernels."""
+    return ParameterError(
+        f"{model!r} executes kernels, but ranking does not; use another model, and measure its fastest variants "
+        "(Ranking.measure)"
+    )
 
 
 def bound_of(predictor: Predictor, name: str) -> Predictor:
-    """Return the predictor of the least time of a variant: *name* is one of :data:`BOUNDS`.
+    """Return the predictor of the lower bound *name*, one of :data:`BOUNDS`, on the device of *predictor*.
 
-    Raises :class:`ParameterError` for another name, and where the parameters of the device are not known.
+    Raises :class:`ParameterError` for another name, and if the device parameters are unknown.
     """
     if name not in BOUNDS:
-        what = "is a model, but not a bound of others" if name in MODELS else "is unknown"
-        raise ParameterError(f"there is no bound {name!r}, which {what}; there are: {', '.join(BOUNDS)}")
+        what = "is a model, but not a lower bound of others" if name in MODELS else "is unknown"
+        raise ParameterError(f"bound {name!r} {what}; choose from: {', '.join(BOUNDS)}")
     parameters, slug = predictor.device_parameters, predictor.device
     if parameters is None:
-        raise ParameterError(f"bounds need a description of the device, and {slug!r} has none: leave them out")
+        raise ParameterError(f"bounds= needs device parameters, but {slug!r} has none; drop bounds=")
     if name in DEVICE_MODELS:
         return DevicePredictor(name, slug, parameters=parameters, alternatives=False)
     return ThroughputPredictor(name, slug, parameters=parameters)
 
 
 def without_notes(predictor: Predictor) -> Predictor:
-    """Return *predictor* without its notes, which a ranking has once for all variants."""
+    """Return *predictor* without its notes, which a ranking repeats once for all variants."""
     return replace(predictor, notes=())
 
 
 def bounds_note(predictor: Predictor, bounds: Sequence[str]) -> tuple[str, ...]:
-    """Return, where *bounds* are not known to be bounds of the model's times, that they are not."""
+    """Return a note if *bounds* need not be lower bounds of the model's times."""
     if not bounds or predictor.model in BOUNDED:
         return ()
-    return (
-        f"{' and '.join(map(repr, bounds))} need not be bounds of {predictor.model!r}: some that were left out may be "
-        "faster by it",
-    )
+    named = " and ".join(map(repr, bounds))
+    return (f"{named} need not be lower bounds of {predictor.model!r}; skipped variants may be faster",)

@@ -1,9 +1,9 @@
-"""Asking the same of many things side by side: each gets an answer, whatever happens to who works it out.
+"""Running tasks in parallel so that each gets a result or a reason, even if workers or the executor die.
 
-Any :class:`concurrent.futures.Executor` will do. Where it dies, or where none of its workers answers for too long, what
-it has left is asked in processes of our own, each of which may die or be stopped without the others (Pebble). So is
-what it loses while it lives on: dask gives a task up whose workers have died one after the other. Without an executor,
-but with a limit, all is asked in a process of our own, since nothing in this one stops what computes in C.
+Any :class:`concurrent.futures.Executor` works. If it dies, or if its workers do not respond for too long, its remaining
+tasks run in processes of our own (Pebble), each of which may die or be stopped without affecting the others. The same
+happens to tasks that a living executor loses; dask, for example, gives up a task whose workers died repeatedly.
+Without an executor but with a time limit, tasks run in a separate process, since this process cannot interrupt C code.
 """
 
 import os
@@ -30,41 +30,41 @@ from loopyperf.executors import (
 from loopyperf.search.task import Answer, Asked, Unanswered, failed, given_up, unsent, within
 
 START = 60.0
-"""seconds more until the first answer: workers load Loopy, and us, before they begin"""
+"""extra seconds until the first result: workers import Loopy and loopyperf before they start"""
 LOOK = 2.0
-"""seconds after which it is asked whether the executor is still open"""
+"""seconds between checks whether the executor is open"""
 OF_DEAD_WORKERS = {"KilledWorker"}
-"""errors that say that those who worked on it died one after the other, whatever killed them: dask's"""
+"""names of errors that mean that a task's workers died repeatedly, for any reason (dask)"""
 
 
 @dataclass
 class TasksInFlight(Generic[Asked, Answer]):
-    """Workers, and the questions that they have."""
+    """Workers and the tasks that they run."""
 
     submit: "Callable[[Asked], Future[Answer | Unanswered]]"
-    """gives them one"""
+    """submits a task"""
     at_once: Callable[[], int]
-    """tells how many they have at a time"""
+    """returns the largest number of tasks in flight"""
     limit: float | None
-    """seconds for each, which the workers keep"""
+    """time limit of a task in seconds, which the workers enforce"""
     patience: float | None
-    """seconds without an answer of anyone until they are given up; None where they are waited for"""
+    """seconds without any result after which the workers are abandoned; None: never"""
     is_closed: Callable[[], bool] = lambda: False
-    """tells whether somebody has closed their executor: then questions may be left without any answer"""
+    """returns whether the executor was closed; then some tasks may never finish"""
     is_alive: bool = True
-    """whether they can be asked again"""
+    """whether the workers accept tasks"""
     lost: list[Asked] = field(default_factory=list[Asked])
-    """what they were asked, and never will answer"""
+    """submitted tasks that will never finish"""
     notes: dict[str, None] = field(default_factory=dict[str, None])
-    """what went wrong with them, in sentences"""
+    """notes on failures of the workers"""
 
     def __post_init__(self) -> None:
-        """Begin with nothing asked."""
+        """Start without tasks."""
         self._waiting: dict[Future[Answer | Unanswered], Asked] = {}
         self._late = START
 
     def about(self, things: Iterator[Asked | None]) -> Iterator[tuple[Asked, Answer | Unanswered]]:
-        """Yield each of *things* with its answer, until there are none, or nobody is left to be asked."""
+        """Run the tasks *things*; yield each with its result, until all are done or the workers are gone."""
         try:
             while self.is_alive:
                 yield from self._ask(things)
@@ -78,7 +78,7 @@ class TasksInFlight(Generic[Asked, Answer]):
             self._waiting = {}
 
     def _ask(self, things: Iterator[Asked | None]) -> Iterator[tuple[Asked, Unanswered]]:
-        """Ask as much as they can have; yield what does not reach them."""
+        """Submit as many tasks as the workers accept; yield those that cannot be sent."""
         while self.is_alive and len(self._waiting) < self.at_once():
             thing = next(things, None)
             if thing is None:
@@ -87,18 +87,18 @@ class TasksInFlight(Generic[Asked, Answer]):
                 self._waiting[self.submit(thing)] = thing
             except (PicklingError, TypeError, AttributeError) as error:
                 yield thing, unsent(error)
-            except Exception as error:  # executors that are broken, closed or shut down have errors of their own
+            except Exception as error:  # broken, closed and shut-down executors raise various errors
                 self._died(error)
                 self.lost.append(thing)
 
     def _answers(self) -> Iterator[tuple[Asked, Answer | Unanswered]]:
-        """Yield the next answers."""
+        """Yield the next results."""
         for future in self._done():
             self._late = 0.0
             thing = self._waiting.pop(future)
             try:
                 answer = future.result()
-            except Exception as error:  # pickle, an executor and a worker have errors of their own
+            except Exception as error:  # pickle, executors and workers raise various errors
                 if self._is_lost(error):
                     self.lost.append(thing)
                     continue
@@ -106,7 +106,7 @@ class TasksInFlight(Generic[Asked, Answer]):
             yield thing, answer
 
     def _done(self) -> set[Future[Answer | Unanswered]]:
-        """Return what has an answer; nothing once nobody is waited for any more."""
+        """Return the futures that are done; empty once the workers are abandoned."""
         patience = inf if self.patience is None else self.patience + self._late
         waited = 0.0
         while waited < patience:
@@ -115,10 +115,10 @@ class TasksInFlight(Generic[Asked, Answer]):
                 return done
             waited += LOOK
             if self.is_closed():
-                self.notes["the executor was closed: what it had left was asked in other processes"] = None
+                self.notes["the executor was closed; its remaining tasks ran in other processes"] = None
                 self.is_alive = False
                 return set()
-        self.notes[f"no worker of the executor answered within {patience:g} s: it is given up"] = None
+        self.notes[f"no worker of the executor responded within {patience:g} s; the executor was abandoned"] = None
         self.is_alive = False
         return set()
 
@@ -128,30 +128,31 @@ class TasksInFlight(Generic[Asked, Answer]):
             return True
         if isinstance(error, CancelledError) or type(error).__name__ in OF_DEAD_WORKERS:
             name = type(error).__name__
-            self.notes[f"the executor lost some of its work ({name}): that was asked in other processes"] = None
+            self.notes[f"the executor lost tasks ({name}); they ran in other processes"] = None
             return True
         return False
 
     def _died(self, error: BaseException) -> None:
         name = type(error).__name__
-        self.notes[f"the executor died ({name}): what it had left was asked in other processes"] = None
+        self.notes[f"the executor died ({name}); its remaining tasks ran in other processes"] = None
         self.is_alive = False
 
 
 RECOUNTED = 10.0
-"""seconds after which workers are counted again: those of a cluster come and go"""
+"""seconds between counts of the workers, since those of a cluster come and go"""
 
 
 def number_of_workers(executor: Executor) -> int:
-    """Return how many things *executor* does at once, 1 or more; where it does not say, the number of processors here.
+    """Return the number of parallel tasks of *executor*, at least 1; if unknown, the number of local processors.
 
-    Those of the standard library say it, and what is made after them (loky, mpi4py); dask's, of which threads count.
+    It is known for executors of the standard library and those modeled on them (loky, mpi4py), and for dask, where
+    threads count.
     """
-    told: Any = executor
-    if hasattr(told, "_client"):  # distributed.cfexecutor.ClientExecutor
-        return max(1, sum(told._client.nthreads().values()))
+    client: Any = executor
+    if hasattr(client, "_client"):  # distributed.cfexecutor.ClientExecutor
+        return max(1, sum(client._client.nthreads().values()))
     for name in ("_max_workers", "num_workers"):
-        number = getattr(told, name, None)
+        number = getattr(client, name, None)
         if isinstance(number, int) and number > 0:
             return number
     return os.cpu_count() or 1
@@ -159,61 +160,61 @@ def number_of_workers(executor: Executor) -> int:
 
 @dataclass
 class Workers:
-    """The workers of an executor, counted now and then."""
+    """The workers of an executor, counted from time to time."""
 
     executor: Executor
 
     def __post_init__(self) -> None:
-        """Nothing is known yet."""
+        """Start without a count."""
         self._number = 1
         self._counted = float("-inf")
 
     @property
     def number(self) -> int:
-        """Return how many there are, or were when the executor said it last."""
+        """Return the number of workers, as of the last successful count."""
         if time.monotonic() > self._counted + RECOUNTED:
-            with suppress(Exception):  # one that is dead says so when it is asked to do something
+            with suppress(Exception):  # a dead executor raises its error when a task is submitted
                 self._number = number_of_workers(self.executor)
             self._counted = time.monotonic()
         return self._number
 
     def is_closed(self) -> bool:
-        """Return whether the executor says that it was closed, as that of dask does: it may never answer then."""
-        told: Any = self.executor
-        return getattr(getattr(told, "_client", None), "status", "") in ("closing", "closed")
+        """Return whether the executor reports that it was closed, as dask does; its tasks may then never finish."""
+        client: Any = self.executor
+        return getattr(getattr(client, "_client", None), "status", "") in ("closing", "closed")
 
 
 GRACE = 5.0
-"""seconds beyond the limit until a worker that does not stop itself is given up"""
+"""seconds beyond the time limit after which a worker that does not stop is abandoned"""
 AHEAD = 4
-"""questions that an executor has at a time, for each of its workers"""
+"""tasks in flight per worker of an executor"""
 
 
 @dataclass
 class TaskRunner(Generic[Asked, Answer]):
-    """The same question about many things."""
+    """Applies a function to many tasks in parallel."""
 
     ask: Callable[[Asked], Answer]
-    """is called in the workers: it and what it takes and returns are pickled"""
+    """function to apply in the workers; it, its argument and its result are pickled"""
     executor: Executor | Processes | None = None
-    """whose workers do it; None for one after the other: in this process, or with a limit in one that can be killed"""
+    """runs the tasks; None: serially in this process or, with a time limit, in a process that can be killed"""
     limit: float | None = None
-    """seconds for each"""
+    """time limit for each task, in seconds"""
     at_once: int | None = None
-    """questions that the executor has at a time; None for :data:`AHEAD` for each worker"""
+    """tasks in flight; None: :data:`AHEAD` for each worker"""
     notes: list[str] = field(default_factory=list[str])
-    """what went wrong with the executor, in sentences"""
+    """notes on failures of the executor"""
 
     def __post_init__(self) -> None:
-        """Refuse an invalid time limit or executor."""
+        """Raise an error for an invalid time limit or executor."""
         check_time_limit(self.limit)
         check_executor(self.executor)
 
     def about(self, things: Iterable[Asked | None]) -> Iterator[tuple[Asked, Answer | Unanswered]]:
-        """Yield each of *things* with its answer, in the order in which answers come.
+        """Yield each of the tasks *things* with its result, in order of completion.
 
-        *things* are taken as there is somebody to ask, a few ahead. What comes next may depend on answers before:
-        where it waits for one of those that are being worked out, None comes instead.
+        *things* is consumed lazily, a few tasks ahead. The next task may depend on earlier results; while it waits for
+        one that is in flight, *things* must yield None.
         """
         if self.executor is None or isinstance(self.executor, Processes):
             yield from self._by_ourselves(self.executor, things)
@@ -246,9 +247,9 @@ class TaskRunner(Generic[Asked, Answer]):
     def _by_ourselves(
         self, wanted: Processes | None, things: Iterable[Asked | None]
     ) -> Iterator[tuple[Asked, Answer | Unanswered]]:
-        """Yield answers of processes of our own, if they are *wanted* or there is a limit to be kept; else of this one.
+        """Yield results from our own processes if they are *wanted* or there is a time limit, else from this process.
 
-        What cannot be pickled is asked in this process, where a limit is kept as far as Python keeps it.
+        A task that cannot be pickled runs in this process, where only Python code can be interrupted at the limit.
         """
         is_killed = wanted is not None or (self.limit is not None and are_forked())
         if not (is_killed and may_be_started()):
@@ -268,7 +269,7 @@ class TaskRunner(Generic[Asked, Answer]):
                 submit = partial(scheduled, processes, self._limited, self._end)
                 pending = TasksInFlight(submit, lambda: AHEAD * number, self.limit, patience=None)
                 yield from pending.about(left)
-            # A pool is lost with what it has where a worker dies between two questions. What is lost twice is given up.
+            # If a worker dies between two tasks, the whole pool is lost. A task that is lost twice is given up.
             yield from ((thing, given_up()) for thing in pending.lost if any(thing is each for each in again))
             again = [thing for thing in pending.lost if not any(thing is each for each in again)]
             if pending.is_alive and not again:

@@ -1,4 +1,4 @@
-"""Variants of a kernel, by name: programs, or callables that build one when its turn comes."""
+"""Variants of a kernel, by name: programs, or callables that build a program on demand."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,20 +18,20 @@ from loopyperf.polyhedral.evaluation import integer_size
 
 
 def check_top(top: object, bounds: object) -> None:
-    """Raise :class:`ParameterError` unless *top* is a number, *bounds* a list of names, and *top* stated with them."""
+    """Raise :class:`ParameterError` unless *top* is a number, *bounds* a list of names, and *top* given with bounds."""
     if isinstance(bounds, str) or not isinstance(bounds, Sequence):
-        raise ParameterError(f"bounds is a list of names, the cheapest first; received {bounds!r:.80}")
+        raise ParameterError(f"bounds must be a list of names, cheapest first; got {bounds!r:.80}")
     for name in cast("Sequence[object]", bounds):
         if not isinstance(name, str):
-            raise ParameterError(f"bounds is a list of names, the cheapest first; one of these is {name!r:.80}")
+            raise ParameterError(f"bounds must be a list of names, cheapest first; got the item {name!r:.80}")
     if top is None and bounds:
-        raise ParameterError("with bounds, the model is asked only about the fastest variants: say how many, top=...")
+        raise ParameterError("bounds= requires top=N, the number of fastest variants to find")
     if top is not None and not is_number(top):
-        raise ParameterError(f"top is how many of the fastest are wanted, 1 or more; received {top!r:.80}")
+        raise ParameterError(f"top must be an integer >= 1, got {top!r:.80}")
 
 
 def is_iterable(value: object) -> bool:
-    """Return whether one can go through *value*."""
+    """Return whether *value* is iterable."""
     return isinstance(value, Iterable)
 
 
@@ -40,14 +40,14 @@ def check_share(regret: object, probability: object) -> None:
     slower, sure = as_number(regret), as_number(probability)
     if slower is None or sure is None or not (0 <= slower < inf and 0 < sure < 1):
         raise ParameterError(
-            f"regret is not negative and probability between 0 and 1; received {regret!r:.80} and {probability!r:.80}"
+            f"regret must be >= 0 and probability between 0 and 1, got {regret!r:.80} and {probability!r:.80}"
         )
 
 
 def check_mapping(name: str, what: str, value: object) -> None:
-    """Raise :class:`ParameterError` unless *value* is a mapping, or None; *name* is the option's, *what* it maps."""
+    """Raise :class:`ParameterError` unless *value*, the option *name*, is None or a mapping from *what*."""
     if value is not None and not isinstance(value, Mapping):
-        raise ParameterError(f"{name} is a mapping from {what}, received {value!r:.80}")
+        raise ParameterError(f"{name} must be a mapping from {what}, got {value!r:.80}")
 
 
 def check_sizes(sizes: Mapping[str, Any]) -> None:
@@ -55,35 +55,35 @@ def check_sizes(sizes: Mapping[str, Any]) -> None:
     for name, size in sizes.items():
         if isinstance(size, np.ndarray | list | tuple | range):
             raise ParameterError(
-                f"variants are ranked at one size at a time, received {name}={size!r:.80}; rank once for each size"
+                f"variants are ranked at one size at a time, got {name}={size!r:.80}; rank once for each size"
             )
         integer_size(name, size)
 
 
 def check_typical(typical: object) -> None:
-    """Raise :class:`ParameterError` if *typical* does not map what the source leaves open to its values."""
+    """Raise :class:`ParameterError` unless *typical* is None or a mapping from names to values."""
     if typical is not None:
         check_typical_values(typical)
 
 
 Build = Program | Callable[[], Program]
 Variants = Mapping[str, Build] | Iterable[Program | tuple[str, Build]]
-"""names with what they stand for; programs without a name are called by their place, ``"variant 0"`` and so on"""
+"""name -> program or builder; programs without a name are called ``"variant 0"``, ``"variant 1"`` and so on"""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A program, or how it is built, under a name."""
+    """A named program, or a named function that builds one."""
 
     name: str
-    """what it is called in the ranking"""
+    """name in the ranking"""
     build: Build
     """the program, or a function that returns it"""
     key: str = field(default="", compare=False)
-    """under which a process keeps the program for a while, when it will be asked for it again; empty: it does not"""
+    """key in the process's cache of programs, for a variant that is needed again; empty: not cached"""
 
     def program(self) -> Program:
-        """Return the program, which is built now if it was not; raises :class:`KernelError` if it cannot be built."""
+        """Return the program, built if necessary; raises :class:`KernelError` if building fails."""
         if isinstance(self.build, Program):
             return self.build
         if self.key in _kept:
@@ -98,46 +98,44 @@ class Variant:
         try:
             with without_dumps():
                 built = build()
-        except (Exception, SystemExit) as error:  # a builder is the user's, and may raise anything
-            raise KernelError(f"it cannot be built ({type(error).__name__}): {one_line(error)}") from error
+        except (Exception, SystemExit) as error:  # the user's code may raise anything
+            raise KernelError(f"building failed ({type(error).__name__}): {one_line(error)}") from error
         return checked_program(built)
 
 
 KEPT = 64
-"""programs that a process keeps, with what is known of them: some 20 MB"""
+"""largest number of programs in a process's cache; with their analyses, about 20 MB"""
 _kept: dict[str, Program] = {}
 
 
 def _keep(key: str, program: Program) -> None:
-    """Keep *program*, and no more of the earliest ones than there is room for."""
+    """Add *program* to the cache, and remove the earliest entries beyond its limit."""
     _kept[key] = program
     for each in list(_kept)[:-KEPT]:
         _kept.pop(each, None)
 
 
 def named(variants: Variants, *, are_kept: bool = False) -> tuple[Variant, ...]:
-    """Return *variants* with their names; nothing is built. A process keeps programs for a while if they *are_kept*.
+    """Return *variants* with their names, without building them; processes cache their programs if they *are_kept*.
 
-    Raises :class:`ParameterError` for none at all, for a name that two have, and for what is neither a program nor a
-    callable.
+    Raises :class:`ParameterError` for no variants, for duplicate names, and for items that are neither programs nor
+    callables.
     """
     if isinstance(variants, Program) or callable(variants) or isinstance(variants, str):
         received = f"one program, {_name(variants)}" if isinstance(variants, Program) else f"{variants!r:.80}"
         raise ParameterError(
-            f"give several variants, as a list or a mapping of names, {{'small tiles': program, ...}}; received "
-            f"{received}; ask estimate about a single one"
+            f"variants must be a list, or a mapping {{'small tiles': program, ...}}; got {received}; for a single "
+            "program, use estimate"
         )
     if not is_iterable(variants):
-        raise ParameterError(
-            f"variants are programs, or pairs of a name and what builds one; received {variants!r:.80}"
-        )
+        raise ParameterError(f"variants must be programs, or pairs of a name and a builder; got {variants!r:.80}")
     pairs = cast("Mapping[Any, Any]", variants).items() if isinstance(variants, Mapping) else variants
     found = tuple(_variant(place, each) for place, each in enumerate(pairs))
     if not found:
-        raise ParameterError("there are no variants to rank: give programs, or pairs of a name and what builds one")
+        raise ParameterError("no variants to rank; give programs, or pairs of a name and a builder")
     repeated = [name for name, number in Counter(each.name for each in found).items() if number > 1]
     if repeated:
-        raise ParameterError(f"several variants are called {repeated[0]!r}: each needs a name of its own")
+        raise ParameterError(f"several variants have the name {repeated[0]!r}; make the names unique")
     token = uuid4().hex
     return tuple(replace(each, key=f"{token} {each.name}") for each in found) if are_kept else found
 
@@ -154,6 +152,6 @@ def _variant(place: int, given: object) -> Variant:
         if isinstance(name, str) and (isinstance(build, Program) or callable(build)):
             return Variant(name, cast("Build", build))
     raise ParameterError(
-        f"variant number {place} is neither a loopy program nor a pair of a name and a program, or a function that "
-        f"builds one; a function needs a name; received {given!r:.80}"
+        f"variant number {place} must be a Loopy program, or a pair of a name and a program or builder; got "
+        f"{given!r:.80}"
     )

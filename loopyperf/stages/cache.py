@@ -1,26 +1,20 @@
-"""The cache of counts and answers: equal questions about equal programs are answered once.
+"""Result cache, in memory and in files.
 
-A transformation search builds the same variant again and again, and a script runs again tomorrow. Recent results are
-kept in memory, and in files unless these are turned off (:mod:`loopyperf.stages.cache`). Counts, answers of
-models and the like are kinds of results, each with its own form in files. Keys are made by
-:func:`loopyperf.stages.case.found_once`.
+A transformation search builds the same variant many times, and a script runs again tomorrow. Recent results stay in
+memory, and also in files unless the file cache is off. Each kind of result, such as counts or estimates, is a
+:class:`ResultKind` with its own file format. :func:`loopyperf.stages.case.found_once` makes the keys.
 
-The cache of counts and answers in files: a file each, in a folder that processes and machines may share.
+Files. Each result is one file, in a folder that processes and machines may share. A file is written under a temporary
+name and renamed, so a reader finds it complete or not at all, also over NFS and without a lock. Two processes with the
+same result write the same file. A file starts with a digest of its name and content: a truncated, altered or renamed
+file is a miss. Its name ends with a digest of all versions on which the content depends.
 
-A file is written under a temporary name and renamed, so that a reader finds it whole or not at all, over NFS too, and
-without a lock; two processes with the same result write the same file. It begins with a digest of its name and content:
-a file that is torn, altered or renamed is a miss. Its name ends with a digest of all versions that the content depends
-on. Kinds of content are :class:`loopyperf.stages.cache.ResultKind`; :mod:`loopyperf.stages.cache` bounds the
-folder.
+Size limit. Processes share the folder without a lock or a common counter. After each write, the process checks the
+folder with a probability that grows with the size of the file. So the mean number of checks while the folder fills is
+the same for one process and for a thousand. A check removes the least recently used files until a quarter of the limit
+is free. Two simultaneous checks remove the same files.
 
-The folder of the cache: which files are in it, how much disk it may take, and which files are removed.
-
-Processes and machines share it without a lock or a common counter. After each write, the process may check the folder,
-with a probability that grows with the size of the file. So the number of checks while the folder fills is the same on
-average, whether one process writes or a thousand. A check removes the least recently used files until a quarter of the
-limit is free. Two checks at once remove the same files.
-
-Only files with names that loopyperf gives are listed and removed.
+Only files with names that loopyperf assigns are listed and removed.
 """
 
 import hashlib
@@ -49,38 +43,38 @@ from loopyperf.errors import LoopyperfWarning, ParameterError
 from loopyperf.files import os_reason, read_bytes, write_whole
 
 LOOKS = 64
-"""checks on average while as many bytes are written as the folder may take"""
+"""mean number of checks while as many bytes are written as the limit"""
 FILLED = 0.75
-"""of the limit, left by a check: sixteen more are due on average while the rest is written"""
+"""share of the limit that a check leaves; sixteen more checks are due on average while the rest fills"""
 LEFT_OVER = 3600.0
-"""seconds after which no process is still writing a file"""
+"""age in seconds after which an incomplete file is considered abandoned"""
 WRITING = ".writing-"
-"""prefix of the names of files that are not complete yet"""
+"""prefix of the names of incomplete files"""
 BLOCK = 4096
-"""bytes of disk that most file systems take at a time"""
+"""block size of most file systems, in bytes"""
 
 _NAMES = re.compile(rf"[0-9a-f]{{64}}(-[0-9a-f]{{16}})?\.txt|{re.escape(WRITING)}[a-z0-9_]{{8}}")
-"""of files: a digest of the key, and one of the versions, which the first schema did not have"""
+"""names of files: digest of the key and digest of the versions, which the first schema did not have"""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file of ours in the folder."""
+    """A cache file."""
 
     path: Path
     nbytes: int
-    """of disk"""
+    """bytes of disk"""
     used: float
-    """when it was written or read last, in seconds since the epoch"""
+    """time of the last write or read, in seconds since the epoch"""
 
     @property
     def is_whole(self) -> bool:
-        """Return whether it was completed."""
+        """Return whether the file is complete."""
         return not self.path.name.startswith(WRITING)
 
 
 def entries(folder: Path) -> tuple[Entry, ...]:
-    """Return loopyperf's files in *folder*; none where it cannot be read or does not exist."""
+    """Return the cache files in *folder*; none if it does not exist or cannot be read."""
     try:
         with os.scandir(folder) as found:
             return tuple(_ours(found))
@@ -91,19 +85,19 @@ def entries(folder: Path) -> tuple[Entry, ...]:
 def _ours(found: Iterable[os.DirEntry[str]]) -> Iterator[Entry]:
     for each in found:
         if _NAMES.fullmatch(each.name):
-            with suppress(OSError):  # it may have gone since
+            with suppress(OSError):  # another process may have removed it
                 if each.is_file(follow_symlinks=False):
                     status = each.stat(follow_symlinks=False)
                     yield Entry(Path(each.path), on_disk(status.st_size), status.st_mtime)
 
 
 def on_disk(nbytes: int) -> int:
-    """Return the bytes of disk that a file of *nbytes* takes: whole blocks, with its name."""
+    """Return the bytes of disk that a file of *nbytes* and its name occupy, in whole blocks."""
     return nbytes + BLOCK - nbytes % BLOCK
 
 
 def remove(gone: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Remove files; return those that could not be removed."""
+    """Remove the files *gone*; return those that could not be removed."""
     return tuple(each for each in gone if not _is_removed(each))
 
 
@@ -117,21 +111,21 @@ def _is_removed(entry: Entry) -> bool:
 
 def use(path: Path) -> None:
     """Mark *path* as most recently used."""
-    with suppress(OSError):  # it was removed meanwhile, or may only be read
+    with suppress(OSError):  # the file was removed meanwhile, or is read-only
         os.utime(path)
 
 
 def make_room(written: Path, nbytes: int, limit: int) -> None:
-    """Check the folder of a file of *nbytes* that was *written*, now and then (see above). *limit* is in bytes.
+    """Check the folder after *written*, a file of *nbytes*, with some probability (see above); *limit* is in bytes.
 
-    The file's name, a digest, decides: it is as good as a random number.
+    The file name is a digest, so it serves as the random number.
     """
     if int(written.name[:8], 16) < 2**32 * LOOKS * on_disk(nbytes) / limit:
         trim(written.parent, limit)
 
 
 def trim(folder: Path, limit: int) -> None:
-    """Remove abandoned incomplete files, and the least recently used ones until the others take :data:`FILLED`."""
+    """Remove abandoned incomplete files, then least recently used files until :data:`FILLED` of *limit* is left."""
     found = entries(folder)
     stale = [each for each in found if not each.is_whole and each.used < time.time() - LEFT_OVER]
     remove(stale)
@@ -145,63 +139,61 @@ def trim(folder: Path, limit: int) -> None:
 
 
 CACHE_VARIABLE = "LOOPYPERF_CACHE"
-"""Environment variable that names another folder for the files, or turns them off by 0."""
+"""environment variable with another cache folder, or 0 to disable the file cache"""
 LIMIT_VARIABLE = "LOOPYPERF_CACHE_LIMIT"
-"""Environment variable with the bytes that the folder may hold."""
+"""environment variable with the maximum size of the cache folder in bytes"""
 LIMIT = 256 * 2**20
-"""bytes of disk that the folder may take, unless :data:`LIMIT_VARIABLE` says otherwise: some 60,000 files"""
+"""default maximum size of the cache folder in bytes of disk, about 60,000 files"""
 
 MOST = 64 * 2**20
-"""bytes of a file that is read; no larger one was written here"""
+"""maximum bytes of a file to read; loopyperf writes no larger file"""
 BYTES = re.compile("[0-9]{1,18}")
-"""a number of bytes"""
+"""syntax of a number of bytes"""
 
 SOURCES = (".py", ".toml", ".c", ".h")
-"""with which the names of files end that answers depend on"""
+"""extensions of the source files on which results depend"""
 LOADED = time.time()
-"""when this process had loaded the source, in seconds since the epoch"""
+"""time at which this process loaded the source, in seconds since the epoch"""
 
 _OFF = {"0", "false", "n", "no", "off"}
 _ON = {"", "1", "true", "y", "yes", "on"}
 
 
 def cache_folder() -> Path | None:
-    """Return the folder of the files, None where they are turned off or the user has no home; it need not exist.
+    """Return the cache folder, which need not exist; None if the file cache is off or the user has no home folder.
 
-    Raises :class:`ParameterError` for a folder below the home of a user whom this machine does not know.
+    Raises :class:`ParameterError` for a folder below the home folder of an unknown user.
     """
-    asked = os.environ.get(CACHE_VARIABLE, "")
-    if asked.lower() in _OFF:
+    setting = os.environ.get(CACHE_VARIABLE, "")
+    if setting.lower() in _OFF:
         return None
-    if asked.lower() in _ON:
+    if setting.lower() in _ON:
         return own_folder() if own_folder().is_absolute() else None
     try:
-        return Path(asked).expanduser()
+        return Path(setting).expanduser()
     except RuntimeError:
         raise ParameterError(
-            f"{CACHE_VARIABLE}={asked} names the home of a user whom this machine does not know; name another folder"
+            f"{CACHE_VARIABLE}={setting} refers to the home folder of an unknown user; set another folder"
         ) from None
 
 
 def own_folder() -> Path:
-    """Return the folder of the files in the user's cache folder; it need not exist."""
+    """Return the default cache folder inside the user's cache folder; it need not exist."""
     return Path(platformdirs.user_cache_dir("loopyperf"), "analyses")
 
 
 def cache_limit() -> int:
-    """Return how many bytes of disk the folder may take; raises :class:`ParameterError` for no number of bytes."""
-    asked = os.environ.get(LIMIT_VARIABLE, "").strip()
-    if not asked:
+    """Return the maximum size of the cache folder in bytes; raises :class:`ParameterError` for an invalid setting."""
+    setting = os.environ.get(LIMIT_VARIABLE, "").strip()
+    if not setting:
         return LIMIT
-    if not (BYTES.fullmatch(asked) and int(asked) > 0):
-        raise ParameterError(
-            f"{LIMIT_VARIABLE} is a whole number of bytes above 0, such as {LIMIT}; received {asked!r:.80}"
-        )
-    return int(asked)
+    if not (BYTES.fullmatch(setting) and int(setting) > 0):
+        raise ParameterError(f"{LIMIT_VARIABLE} must be a positive number of bytes, e.g. {LIMIT}, got {setting!r:.80}")
+    return int(setting)
 
 
 def read_entry(folder: Path, key: str) -> bytes | None:
-    """Return what was written under *key*; None for a miss."""
+    """Return the content stored under *key*; None for a miss."""
     path = _file(folder, key)
     try:
         digest, _, transcript = read_bytes(path, MOST).partition(b"\n")
@@ -214,7 +206,7 @@ def read_entry(folder: Path, key: str) -> bytes | None:
 
 
 def write_entry(folder: Path, key: str, transcript: bytes) -> None:
-    """Write *transcript* under *key*; where it cannot be written, warn once: that costs time, not the answer."""
+    """Store *transcript* under *key*; warn once if that fails, since the result itself is not affected."""
     path, limit = _file(folder, key), cache_limit()
     try:
         nbytes = _write(path, transcript)
@@ -225,7 +217,7 @@ def write_entry(folder: Path, key: str, transcript: bytes) -> None:
 
 
 def is_of_these_versions(path: Path) -> bool:
-    """Return whether the file at *path* was written by the installed versions; no other file is read again."""
+    """Return whether the installed versions wrote the file at *path*; other files are never read."""
     return path.name.endswith(_ending())
 
 
@@ -234,7 +226,7 @@ def _file(folder: Path, key: str) -> Path:
 
 
 def _digest(path: Path, transcript: bytes) -> bytes:
-    """Return the digest of a file's name, which has that of its key, and of its content."""
+    """Return the digest of a file's name and content."""
     return _hexadecimal(path.name.encode() + b"\n" + transcript)
 
 
@@ -243,7 +235,7 @@ def _hexadecimal(content: bytes) -> bytes:
 
 
 def _write(path: Path, transcript: bytes) -> int:
-    """Write the file, and return how many bytes it has."""
+    """Write the file and return its size in bytes."""
     content = _digest(path, transcript) + b"\n" + transcript
     write_whole(path, content, makes_folders=True, prefix=WRITING, mode=0o600, survives_power=False)
     return len(content)
@@ -252,7 +244,7 @@ def _write(path: Path, transcript: bytes) -> int:
 @cache
 def _warn(folder: Path, reason: str) -> None:
     warnings.warn(
-        f"answers cannot be cached in {folder}: {reason}; set {CACHE_VARIABLE} to a folder that can be written, or 0",
+        f"results cannot be cached in {folder}: {reason}; set {CACHE_VARIABLE} to a writable folder, or to 0",
         LoopyperfWarning,
         stacklevel=2,
     )
@@ -267,12 +259,12 @@ def _ending() -> str:
 
 @cache
 def _versions() -> str:
-    """Return everything that results depend on beside the question, to the last bit."""
+    """Return all versions on which results depend, to the last bit, besides the inputs."""
     ours = f"loopyperf {metadata.version('loopyperf')} {_source(Path(__file__).parents[1])}"
-    # In a checkout of Loopy, the version does not change with the code. It includes the version of islpy.
+    # In a checkout of Loopy, its version does not change with the code. DATA_MODEL_VERSION includes islpy's version.
     loopys = f"loopy {loopy.version.DATA_MODEL_VERSION} {_source(Path(loopy.__file__).parent)}"
     theirs = ", ".join(f"{name} {_installed(name)}" for name in ("pymbolic", "numpy", "scipy", "scikit-learn"))
-    # Since Python 3.12, sum() of floats rounds otherwise.
+    # Since Python 3.12, sum() of floats rounds differently.
     python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     return f"{ours}, {loopys}, {theirs}, {python}"
 
@@ -285,10 +277,10 @@ def _installed(name: str) -> str:
 
 
 def _source(package: Path) -> str:
-    """Return the digest of the source below *package*; of this process alone where that was edited since it was loaded.
+    """Return the digest of the source below *package*; unique to this process if the source was edited after loading.
 
-    It covers all files: results depend on nearly all modules, and on the bundled descriptions of devices, from which
-    numbers are assumed that another description lacks.
+    It covers all files because results depend on nearly all modules, and on the bundled device files, which provide
+    assumed values for numbers that another device file lacks.
     """
     walked = os.walk(package)
     paths = sorted(Path(folder, name) for folder, _, names in walked for name in names if name.endswith(SOURCES))
@@ -305,22 +297,22 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class ResultKind(Generic[Found]):
-    """A kind of results. All callers get the same object, which must not be changed."""
+    """A kind of results. All callers get the same object and must not modify it."""
 
     name: str
-    """unique, for keys"""
+    """unique name, part of keys"""
     kept: int
-    """results in memory, at most"""
+    """maximum number of results in memory"""
     transcribed: Callable[[Found], bytes]
-    """raises :class:`msgspec.ValidationError` for a result that has no form in files: it is kept in memory alone"""
+    """encodes a result; raises :class:`msgspec.ValidationError` for one that can only be kept in memory"""
     read: Callable[[bytes], Found]
-    """raises :class:`TranscriptError`, :class:`ValueError` or :class:`RecursionError` for bytes that make no sense"""
+    """decodes a result; raises :class:`TranscriptError`, :class:`ValueError` or :class:`RecursionError` if invalid"""
 
 
 def json_result_kind(name: str, kept: int, form: Any) -> ResultKind[Any]:
-    """Return a kind whose values are plain, or records of plain values, of the type *form*: JSON holds them.
+    """Return a kind of results of type *form* that are stored as JSON: plain values, or records of plain values.
 
-    A value that JSON does not give back as it was, such as an infinite number, is kept in memory alone.
+    A value that does not survive a round trip through JSON, such as infinity, stays in memory only.
     """
     decoder = msgspec.json.Decoder[Any](form)
 
@@ -330,14 +322,14 @@ def json_result_kind(name: str, kept: int, form: Any) -> ResultKind[Any]:
         except TypeError as error:
             raise msgspec.ValidationError(str(error)) from error
         if decoder.decode(transcript) != found:
-            raise msgspec.ValidationError(f"JSON does not hold {found!r:.80}")
+            raise msgspec.ValidationError(f"JSON cannot represent {found!r:.80}")
         return transcript
 
     return ResultKind(name, kept, transcribed, decoder.decode)
 
 
 def recalled(kind: ResultKind[Found], key: str, find: Callable[[], Found]) -> Found:
-    """Return the result of *find*, from memory or a file if it is there; *key* has all that the result depends on."""
+    """Return the result of *find*, from memory or a file if cached; *key* covers everything that it depends on."""
     recent = _recent.setdefault(kind.name, _Recent(kind.kept))
     known = recent.get(key)
     if known is None:
@@ -347,7 +339,7 @@ def recalled(kind: ResultKind[Found], key: str, find: Callable[[], Found]) -> Fo
 
 
 def shared(name: str, kept: int, key: str, value: Found) -> Found:
-    """Return what was shared under *key* before, or *value*, which is from now on: in memory, the latest *kept*."""
+    """Return the value stored in memory under *key*, or store *value* and return it; keeps the latest *kept* values."""
     recent = _recent.setdefault(name, _Recent(kept))
     known = recent.get(key)
     if known is None:
@@ -356,7 +348,7 @@ def shared(name: str, kept: int, key: str, value: Found) -> Found:
 
 
 def clear_memory() -> None:
-    """Forget everything that is kept in memory."""
+    """Clear the memory cache."""
     _recent.clear()
 
 
@@ -366,7 +358,7 @@ def _filed(kind: ResultKind[Found], key: str, find: Callable[[], Found]) -> Foun
         return find()
     transcript = read_entry(folder, key)
     if transcript is not None:
-        # What cannot be read is computed and replaced; msgspec's errors are ValueErrors.
+        # An unreadable file is a miss and will be replaced; msgspec's errors are ValueErrors.
         with suppress(TranscriptError, ValueError, RecursionError):
             return kind.read(transcript)
     found = find()
@@ -397,4 +389,4 @@ class _Recent:
 
 
 _recent: dict[str, _Recent] = {}
-"""by the names of kinds"""
+"""results in memory by name of the kind"""

@@ -1,9 +1,9 @@
-"""What a Loopy program is, and what is asked of it, as text that is the same for equal programs, in every process.
+"""Content keys: canonical text of Loopy programs and options, equal for equal values in every process.
 
-Loopy's own key (``LoopyKeyBuilder``) does not do for counts. It is equal for a literal ``5`` and ``np.int64(5)``, which
-have different types, and for ``float4`` and ``double2``, which have the same size; it follows PYTHONHASHSEED where a
-kernel has several parameters, since isl's order of them does; and it takes longer. Which attributes of a Loopy object
-make it what it is, is Loopy's to say: ``hash_fields``, ``fields`` and the fields of its dataclasses.
+Loopy's own key (``LoopyKeyBuilder``) does not work for counts. It is equal for a literal ``5`` and ``np.int64(5)``,
+which have different types, and for ``float4`` and ``double2``, which have the same size. For a kernel with several
+parameters it depends on PYTHONHASHSEED, because isl's order of parameters does. It is also slower. Loopy defines the
+attributes that identify its objects: ``hash_fields``, ``fields``, and the fields of its dataclasses.
 """
 
 import hashlib
@@ -31,15 +31,15 @@ from loopyperf.errors import LoopyperfError
 from loopyperf.polyhedral.sets import minimal
 
 TRUSTED = {"builtins", "constantdict", "fractions", "loopy", "loopyperf", "numpy", "pymbolic", "pytools"}
-"""packages whose classes do the same in every process that has the same versions of them"""
+"""packages whose classes behave the same in every process with the same versions"""
 
 
 class ContentError(LoopyperfError):
-    """A program has a part, some code perhaps, of which no text says what it does."""
+    """A part of a program, such as user code, has no canonical text."""
 
 
 def content_key(value: object) -> str | None:
-    """Return the digest of :func:`content`, None where *value* has none."""
+    """Return the digest of :func:`content`; None if *value* has no content text."""
     try:
         return hashlib.sha256(content(value).encode()).hexdigest()
     except (ContentError, AttributeError, RecursionError):
@@ -48,7 +48,10 @@ def content_key(value: object) -> str | None:
 
 @singledispatch
 def content(value: object) -> str:
-    """Return *value* as text; equal for equal values only. Raises :class:`ContentError` where code is part of it."""
+    """Return the canonical text of *value*, equal only for equal values.
+
+    Raises :class:`ContentError` if *value* contains code.
+    """
     return _by_attributes(value, type(value))
 
 
@@ -66,15 +69,15 @@ def _called(name: str, parts: Iterable[str]) -> str:
 
 @cache
 def _shape(cls: type) -> tuple[str, tuple[str, ...]]:
-    """Return the full name of a class and the attributes that tell its values apart."""
+    """Return the full name of a class and the attributes that identify its instances."""
     return _name(cls), tuple(_attributes(cls))
 
 
 @cache
 def _name(cls: type) -> str:
-    """Return the full name of *cls*. Tags are data; other classes of the user's may do anything."""
+    """Return the full name of *cls*. User-defined tags are allowed since they are data; other user classes are not."""
     if cls.__module__.partition(".")[0] not in TRUSTED and not issubclass(cls, Tag):
-        raise ContentError(f"{cls.__module__}.{cls.__qualname__} is not a class of Loopy's")
+        raise ContentError(f"{cls.__module__}.{cls.__qualname__} is not a Loopy class")
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
@@ -83,7 +86,7 @@ def _attributes(cls: type) -> Iterable[str]:
         return cast("Any", cls).hash_fields
     if is_dataclass(cls):
         return [field.name for field in fields(cls)]
-    raise ContentError(f"what makes a {cls.__module__}.{cls.__qualname__} what it is, is not known")
+    raise ContentError(f"the identifying attributes of {cls.__module__}.{cls.__qualname__} are unknown")
 
 
 # }}}
@@ -111,7 +114,7 @@ PLAIN = {str, bytes, bool, int, float, complex, type(None)}
 @content.register(np.ndarray)
 def _of_numbers(value: Any) -> str:
     if value.dtype.hasobject:
-        raise ContentError("an array of Python objects has their addresses in it")
+        raise ContentError("an array of Python objects contains their addresses")
     return _called("numpy", [content(value.dtype), repr(value.shape), hashlib.sha256(value.tobytes()).hexdigest()])
 
 
@@ -154,15 +157,15 @@ def _of_mapping(values: Mapping[Any, Any]) -> str:
 # }}}
 
 
-# {{{ records of ours
+# {{{ loopyperf's records
 
 
 @content.register(msgspec.Struct)
 @content.register(Device)
 def _of_record_of_ours(value: object) -> str:
-    """Return a fit, or a device, by its MessagePack, which tells integers from floats, and all floats apart.
+    """Return the digest of a fit's or device's MessagePack, which distinguishes integers and all floats.
 
-    What has none, as numbers of NumPy's, is in it by its content.
+    Values without a MessagePack form, such as NumPy numbers, are encoded by their content.
     """
     packed = msgspec.msgpack.encode(value, enc_hook=content)
     return _called(_name(type(value)), [hashlib.sha256(packed).hexdigest()])
@@ -171,21 +174,21 @@ def _of_record_of_ours(value: object) -> str:
 # }}}
 
 
-# {{{ what Loopy is made of
+# {{{ Loopy objects
 
 
 @content.register(LoopKernel)
 def _of_kernel(kernel: LoopKernel) -> str:
     if kernel.symbol_manglers or kernel.overridden_get_grid_sizes_for_insn_ids:
-        raise ContentError(f"kernel {kernel.name!r} has functions that give names a meaning, or grids a size")
+        raise ContentError(f"kernel {kernel.name!r} has symbol manglers or overridden grid sizes, which are functions")
     return _by_attributes(kernel, type(kernel))
 
 
 @content.register(isl.BasicSet)
 def _of_basic_set(basic_set: isl.BasicSet) -> str:
-    """Return the set by its minimal constraints, which and the parameters of which are in alphabetical order.
+    """Return the minimal constraints of the set, with constraints and parameters in alphabetical order.
 
-    isl's order follows PYTHONHASHSEED, and isl leaves out constraints in place, whenever Loopy generates code, say.
+    isl's order depends on PYTHONHASHSEED, and isl drops redundant constraints in place, e.g. during code generation.
     """
     names = sorted(basic_set.get_var_names_not_none(isl.dim_type.param))
     space = isl.Space.create_from_names(basic_set.get_ctx(), set=[], params=names).params()
@@ -196,7 +199,7 @@ def _of_basic_set(basic_set: isl.BasicSet) -> str:
 
 @content.register(RecordWithoutPickling)
 def _of_record(value: object) -> str:
-    """Return the record with those of its class's fields that it has: related classes share a growing set of names."""
+    """Return the record by its class's fields as far as it has them; related classes share a growing set of names."""
     cls = cast("Any", type(value))
     attributes = vars(value)
     names = sorted(set[str](cls.fields) & attributes.keys())
@@ -208,7 +211,7 @@ def _of_record(value: object) -> str:
 @content.register(TargetBase)
 @content.register(VarAtomicity)
 def _of_plain_object(value: object) -> str:
-    """Return the object with its public attributes; pytools puts what it remembers into private ones."""
+    """Return the object by its public attributes; pytools stores caches in private ones."""
     public = sorted((name, part) for name, part in vars(value).items() if not name.startswith("_"))
     return _called(_name(type(value)), [f"{name}={content(part)}" for name, part in public])
 

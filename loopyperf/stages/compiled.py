@@ -1,4 +1,4 @@
-"""What NVIDIA's compiler makes of a kernel for a device: compiled by NVRTC as CUDA, no device needed, and cached."""
+"""Registers, spills and stack of a kernel from NVRTC, which compiles it as CUDA without a device; cached."""
 
 import time
 from collections.abc import Mapping
@@ -21,24 +21,27 @@ from loopyperf.stages.case import Case
 from loopyperf.stages.stages import machine_of
 
 COMPILED: ResultKind[tuple[Resources, ...]] = json_result_kind("compiled", 4096, tuple[Resources, ...])
-"""by the source text, the architecture, the options and the compiler's file"""
+"""results by source text, architecture, options and compiler library"""
 FAST = {"-cl-fast-relaxed-math": "-use_fast_math", "-cl-denorms-are-zero": "-ftz=true", "-cl-mad-enable": "-fmad=true"}
-"""options of OpenCL's compilers -> those of CUDA that mean the same; others of OpenCL's have no effect there"""
+"""OpenCL compiler option -> equivalent CUDA option; other OpenCL options have no effect in CUDA"""
 
 
 Compiler = Literal["model", "nvrtc", "auto"]
-"""what tells registers, spills and where private arrays live: the compiler model, NVRTC, or NVRTC where it can"""
+"""source of registers, spills and the location of private arrays: the compiler model, NVRTC, or NVRTC if available"""
 COMPILERS = get_args(Compiler)
 
 
-UNSURE = "it is not sure where all private arrays are; NVIDIA's compiler tells: compiler='nvrtc' (extra cuda-compiler)"
-"""the note of the compiler model"""
+UNSURE = "private arrays may be in registers or in memory; compiler='nvrtc' (extra cuda-compiler) determines which"
+"""note of the compiler model"""
 
 
 def compiled_machine(
     case: Case, profile: KernelProfile, device: Device, by: Compiler
 ) -> tuple[MachineProgram, Mapping[str, Resources] | None, tuple[str, ...]]:
-    """Return what the compiler makes of *case* for *device*, with what NVRTC found and notes; see compiled_for."""
+    """Return the machine program of *case* for *device*, the resources that NVRTC reports, and notes.
+
+    See :func:`compiled_for` for the last two.
+    """
     machine = machine_of(profile, device)
     compiled, notes = compiled_for(case, machine, device, by)
     if compiled is not None:
@@ -47,7 +50,7 @@ def compiled_machine(
 
 
 def installed_compilers() -> tuple[tuple[str, int], ...]:
-    """Return the files of NVRTC that there are, with their sizes: answers depend on them."""
+    """Return (path, size in bytes) of the installed NVRTC libraries, on which results depend."""
     paths = [path for wheel in WHEELS if (path := library((wheel,))) is not None]
     return tuple((str(path), path.stat().st_size) for path in paths)
 
@@ -55,10 +58,11 @@ def installed_compilers() -> tuple[tuple[str, int], ...]:
 def compiled_for(
     case: Case, machine: MachineProgram, device: Device, by: Compiler
 ) -> tuple[Mapping[str, Resources] | None, tuple[str, ...]]:
-    """Return what NVRTC makes of *case*, and notes: what that cost, and where the model of *machine* has it otherwise.
+    """Return the resources of each launch of *case* from NVRTC, and notes on the compile time and on differences.
 
-    The result is None *by* the model, and by ``"auto"`` where NVRTC fails. For an OpenCL kernel, NVRTC only says where
-    arrays are likelier. Raises :class:`CompilerError` and :class:`MeasurementError` if NVRTC fails by ``"nvrtc"``.
+    The differences are those to the compiler model's *machine*. The resources are None for ``"model"``, and for
+    ``"auto"`` if NVRTC fails. For an OpenCL kernel, NVRTC only tells where arrays are more likely. Raises
+    :class:`CompilerError` or :class:`MeasurementError` if NVRTC fails with ``"nvrtc"``.
     """
     if by == "model":
         is_known = any(each.unsure for each in machine.launches) and device.vendor == "NVIDIA"
@@ -69,14 +73,14 @@ def compiled_for(
     except (CompilerError, MeasurementError) as error:
         if by == "nvrtc":
             raise
-        return None, (f"registers and private arrays are those of the compiler model: {error}",)
+        return None, (f"NVRTC failed; using the compiler model for registers and private arrays: {error}",)
     changed = [_changed(each, found[each.name]) for each in machine.launches if each.name in found]
     milliseconds = 1e3 * (time.perf_counter() - start)
     return found, (f"compiled by NVRTC in {milliseconds:.0f} ms: {'; '.join(changed)}",)
 
 
 def _changed(model: MachineLaunch, found: Resources) -> str:
-    """Return what a compiler *found* about a launch, and what the *model* has."""
+    """Return text that compares the resources *found* for a launch with those of the *model*."""
     parts = [f"{found.registers} registers (model {model.registers})", f"{found.stack_frame} bytes of stack"]
     if found.spill_stores or model.spilled:
         parts.append(f"{found.spill_stores} bytes spilled (model {BYTES * model.spilled})")
@@ -84,10 +88,10 @@ def _changed(model: MachineLaunch, found: Resources) -> str:
 
 
 def compiled_kernel(program: Program, device: Device) -> Mapping[str, Resources]:
-    """Return what NVRTC makes of *program* for *device*: the resources of each launch, by its name.
+    """Return launch name -> resources of *program* compiled by NVRTC for *device*.
 
-    Raises :class:`CompilerError` where NVRTC is not installed, does not compile for *device* or refuses the source, and
-    :class:`MeasurementError` where Loopy cannot write CUDA for the kernel.
+    Raises :class:`CompilerError` if NVRTC is not installed, does not support *device* or rejects the source, and
+    :class:`MeasurementError` if Loopy cannot generate CUDA for the kernel.
     """
     architecture = architecture_of(device)
     path = library_for(architecture)
@@ -102,18 +106,18 @@ def compiled_kernel(program: Program, device: Device) -> Mapping[str, Resources]
 
 
 def architecture_of(device: Device) -> str:
-    """Return the architecture of *device* as compilers call it, e.g. ``"sm_70"``.
+    """Return the compiler's name for the architecture of *device*, e.g. ``"sm_70"``.
 
-    Raises :class:`CompilerError` for a device of another vendor, or one whose description does not tell.
+    Raises :class:`CompilerError` for a device of another vendor or without a compute capability.
     """
     major, dot, minor = device.target.partition(".")
     if device.vendor != "NVIDIA" or not (dot and major.isdigit() and minor.isdigit()):
         raise CompilerError(
-            f"NVRTC compiles for NVIDIA GPUs, {device.slug!r} has the target {device.target!r}; use compiler='model'"
+            f"NVRTC needs a CUDA compute capability; {device.slug!r} has target {device.target!r}; use compiler='model'"
         )
     return f"sm_{major}{minor}"
 
 
 def _for_cuda(options: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those of OpenCL's *options* that CUDA's compilers have a word for, in theirs."""
+    """Return the CUDA equivalents of the OpenCL *options* that have one."""
     return tuple(FAST[each] for each in options if each in FAST)

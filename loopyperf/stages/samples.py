@@ -1,14 +1,13 @@
-"""Taking samples: a kernel's own device programs are run on their first groups, as few as tell what all take.
+"""Sampling: run a kernel's device programs on their first groups and extrapolate the time of all groups.
 
-A sample is a part of the grid that starts where the grid does, so many times Psat in size. A device launches boxes, so
-that the first groups in their order, the first axis fastest, are a box only where they end with a row. Where the
-longest sample is no longer than a row, samples are the start of a row. Otherwise rows are shortened so that Psat is a
-whole number of them, as nearly as can be,
+A sample is a sub-grid at the origin of the grid, with a multiple of Psat groups. A device launches boxes, and the first
+groups in dispatch order (first axis fastest) form a box only if they end with a row. If the largest sample fits into a
+row, samples are the start of a row. Otherwise rows are shortened so that Psat is nearly a whole number of rows,
 
     rows = ⌈Psat / length of the grid⌉,    length = ⌊Psat / rows⌋
 
-and a sample of m·Psat is m times so many rows, of which the same holds along the next axis. So samples are parts of one
-another, and less than Psat by less than a group for each row.
+and a sample of m·Psat has m times as many rows; the same rule applies along the next axis. So smaller samples are part
+of larger ones, and each is smaller than its multiple of Psat by less than one group per row.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,27 +41,27 @@ from loopyperf.units import duration, in_percent
 SAMPLES = (2, 3)
 """multiples of Psat (Dao, section 5.1)"""
 MORE_SAMPLES = (2, 3, 4, 6)
-"""where groups differ: what a group costs beside its work is to be told from its work"""
+"""multiples of Psat if groups differ, to separate the overhead of a group from its work"""
 DIFFERENT = 0.05
-"""relative difference of the extrapolations in groups and in work, from which more samples are taken"""
+"""relative difference between the extrapolations by groups and by work above which more samples are taken"""
 RISE = 0.25
-"""by how much the second sample is to take longer than the first, relative to it; with half as many groups more it is
-0.5, unless a launch, or the filling of caches, takes most of it: then larger samples are taken"""
+"""minimum relative increase from the first sample to the second. With half again as many groups it is 0.5, unless the
+launch or cache filling dominates; then larger samples are taken"""
 SHARE = 0.02
-"""of the predicted run, that one run of each sample takes together at least: else larger samples are taken, which cost
-little. Where Psat is small, its multiples are over before caches are full, and clocks barely tell them apart"""
+"""minimum share of the predicted time for one run of all samples; below it, larger samples are taken, which cost
+little. With a small Psat, its multiples end before caches are full, and the clock barely resolves their times"""
 LONG = 0.01
-"""seconds of a sample that are enough, whatever the whole run takes"""
+"""seconds that are enough for the largest sample, regardless of the predicted time"""
 MOST_AT_ONCE = 16
-"""by this factor samples are made larger at most, before they are taken again"""
+"""maximum factor by which samples grow in one step"""
 PROTOCOL = Protocol(runs=64, dropped=1, fewest=10, stable=0.01, budget=0.5)
-"""how often a sample is run: until its fastest runs agree, since the slope between two samples multiplies what either
-is off by four"""
+"""repeats of a sample, until its fastest runs agree; the slope between two samples amplifies an error of either by
+four"""
 SLACK = 4096
-"""bytes behind those that are touched: what compilers load for more work-items at once than there are"""
+"""extra bytes after those that a sample reads; compiled code may load for more work-items than exist"""
 LEAST_EVICTED, MOST_EVICTED = 2**16, 2**28
-"""bytes of other memory that are touched before a sample is run again, as the other groups would: less is no cache, and
-so much is more than caches hold that matter"""
+"""limits of the bytes of other memory touched before a repeat, as the other groups would; a smaller amount does not
+affect caches, and a larger one exceeds all relevant caches"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,32 +70,32 @@ class SampledKernel:
 
     programs: tuple[SampledProgram, ...]
     launching: float
-    """seconds that the host takes beside what the device's clock tells"""
+    """launch overhead on the host in seconds, the minimum difference between wall clock and device clock"""
     seconds: float
-    """what one run of each sample takes together, by the device's clock if it tells"""
+    """total time of one run of each sample in seconds, by the device clock if available"""
     spent: float
-    """what all runs, and emptying caches before them, took together, by the wall clock"""
+    """total wall-clock time of all runs and cache flushes, in seconds"""
     doubts: tuple[str, ...] = ()
-    """where Psat is told differently, why the work of groups is not known, what was made up: in sentences"""
+    """notes: conflicting values of Psat, unknown work of groups, generated arguments"""
 
     def notes(self, seconds: float) -> tuple[str, ...]:
-        """Return what is to be said of an estimate by these samples, of so many *seconds*: the doubts, and the cost."""
+        """Return the notes of an estimate of *seconds* from these samples: the doubts and the cost of sampling."""
         runs = sum(len(each.samples.seconds) for each in self.programs)
         share = (self.seconds + runs * self.launching) / seconds
-        cost = f"samples: one run of each takes {in_percent(share, 2)} of the predicted run; all of them took "
+        cost = f"samples: one run of each takes {in_percent(share, 2)} of the predicted time; all runs took "
         return (*self.doubts, f"{cost}{duration(self.spent)}")
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingTask:
-    """A kernel at one size, of which samples are to be taken on a backend."""
+    """A kernel at one size to sample on a backend."""
 
     backend: RunsParts
     case: BenchmarkCase
     kernel: Kernel
-    """the case's, with the types and loops that it is run with"""
+    """kernel of the case, with the types and loops with which it runs"""
     sizes: Mapping[str, int]
-    """its integer parameters"""
+    """values of its integer parameters"""
     typical: Typical
 
 
@@ -107,32 +106,33 @@ def take_samples(
     multiples: Sequence[int] | None = None,
     protocol: Protocol = PROTOCOL,
 ) -> SampledKernel:
-    """Return the samples of each device program of a kernel, none of a kernel that launches nothing.
+    """Return the samples of each device program of a kernel; none if it launches nothing.
 
-    Psat is what the runtime says, or *described* (by program) if that is more: too large a sample costs time, too small
-    a one is wrong. Samples are 2·Psat and 3·Psat, and where groups differ 4·Psat and 6·Psat, or the same times a factor
-    (see :data:`SHARE` and :data:`RISE`). With *multiples* of Psat, which increase, they are just these, but for those
-    that are not less than all groups. A program that has too few groups for its samples is run on all of them.
+    Psat is the maximum of the runtime's value and *described* (by program), because a sample that is too large only
+    costs time and one that is too small is wrong. Samples are 2·Psat and 3·Psat, and also 4·Psat and 6·Psat if groups
+    differ, or these times a factor (see :data:`SHARE` and :data:`RISE`). If *multiples* of Psat are given, in ascending
+    order, the samples are those with fewer groups than the grid. A program with too few groups for its samples is run
+    on all of them.
 
     Raises :class:`MeasurementError` for a kernel that cannot be run, and :class:`BackendError` for a lost device.
     """
     nothing = {argument.name: 0 for argument in task.kernel.loopy_kernel.args}
     programs = task.backend.bound(task.case, nothing).programs
-    stated = described or {}
-    taken = [_Sampler(task, each, max(each.saturation, stated.get(each.name, 0)), protocol) for each in programs]
-    found = [each.samples(multiples) for each in taken]
-    gaps = [gap for each in taken for gap in each.gaps]
+    published = described or {}
+    samplers = [_Sampler(task, each, max(each.saturation, published.get(each.name, 0)), protocol) for each in programs]
+    found = [each.samples(multiples) for each in samplers]
+    gaps = [gap for each in samplers for gap in each.gaps]
     return SampledKernel(
         tuple(found),
         max(min(gaps, default=0.0), 0.0),
         sum(sum(each.samples.seconds) for each in found),
-        sum(each.spent for each in taken),
-        (*_saturation_note(programs, stated), *(each.unknown for each in taken if each.unknown)),
+        sum(each.spent for each in samplers),
+        (*_saturation_note(programs, published), *(each.unknown for each in samplers if each.unknown)),
     )
 
 
 class _Sampler:
-    """Takes the samples of one device program."""
+    """Sampler of one device program."""
 
     def __init__(self, task: SamplingTask, program: DeviceProgram, saturation: int, protocol: Protocol) -> None:
         self.task, self.program, self.saturation, self.protocol = task, program, saturation, protocol
@@ -141,10 +141,10 @@ class _Sampler:
         self.unknown = ""
         self._first = self._first_groups()
 
-    # {{{ which groups
+    # {{{ choice of sub-grids
 
     def samples(self, multiples: Sequence[int] | None) -> SampledProgram:
-        """Return the samples."""
+        """Return the samples of *multiples* of Psat, or chosen automatically for None."""
         if multiples is not None:
             fitting = [each for each in multiples if each * self.saturation < prod(self.program.extents)]
             parts = sub_grids(self.program.extents, self.saturation, fitting) if fitting else None
@@ -171,7 +171,7 @@ class _Sampler:
 
     # }}}
 
-    # {{{ running them
+    # {{{ runs
 
     def _run(self, parts: Sequence[Grid]) -> SampledProgram:
         nbytes = self._contents(parts[-1])
@@ -196,7 +196,7 @@ class _Sampler:
         return SampledProgram(self.program.name, samples, work, max(again))
 
     def _interleaved(self, bound: BoundParts, cuts: Sequence[Sequence[Grid]], evicted: int = 0) -> list[MeasuredTimes]:
-        """Return the times of each of *cuts*, in turns: when the device is slow, it is for all of them."""
+        """Return the times of each of *cuts*, run in turns so that a slow phase of the device affects all of them."""
         timings, start = [NOTHING for _ in cuts], perf_counter()
         while any(wanted := [self.protocol.further_runs(timing.wall) for timing in timings]):
             for place, runs in enumerate(wanted):
@@ -210,7 +210,7 @@ class _Sampler:
 
     # }}}
 
-    # {{{ what is known of groups
+    # {{{ work and memory of groups
 
     def _groups(self, part: Grid) -> int:
         return sum(map(prod, self.program.cut(part)))
@@ -220,7 +220,7 @@ class _Sampler:
         try:
             return first_groups(task.kernel, self.program.name, task.sizes, self.program.extents, task.typical)
         except (UncountableError, EngineError) as error:
-            self.unknown = f"the groups of {self.program.name} are taken to do the same: {error}"
+            self.unknown = f"work of the groups of {self.program.name} is unknown; assumed equal: {error}"
             return None
 
     def _work(self, parts: Sequence[Grid]) -> Work | None:
@@ -229,19 +229,19 @@ class _Sampler:
         try:
             amounts = [self._first.work(part) for part in (*parts, self.program.extents)]
         except (UncountableError, EngineError) as error:
-            self.unknown = f"the groups of {self.program.name} are taken to do the same: {error}"
+            self.unknown = f"work of the groups of {self.program.name} is unknown; assumed equal: {error}"
             return None
         return Work(tuple(amounts[:-1]), amounts[-1])
 
     def _contents(self, part: Grid) -> dict[str, int]:
-        """Return how many bytes of each array are needed to run *part*, where that is known."""
+        """Return array -> bytes needed to run *part*, for the arrays for which this is known."""
         reached = {} if self._first is None else halo(self._first, part)
         return {array: nbytes + SLACK for array, nbytes in reached.items()}
 
     def _others(self, contents: Mapping[str, int]) -> int:
-        """Return how many bytes other groups and launches may touch before the same ones are touched again.
+        """Return the bytes that other groups and launches may touch between two uses of the same data.
 
-        Of arrays of which nobody knows how much a sample touches, that is nothing.
+        Arrays of which a sample touches an unknown part do not count.
         """
         whole = array_bytes(self.task.kernel.loopy_kernel, self.task.sizes)
         others = sum(max(nbytes - contents.get(name, nbytes), 0) for name, nbytes in whole.items())
@@ -251,23 +251,23 @@ class _Sampler:
 
 
 def _saturation_note(programs: Sequence[DeviceProgram], described: Mapping[str, int]) -> list[str]:
-    """Return where the runtime and the device's description tell another Psat, in sentences."""
-    told = ((each.name, each.saturation, described.get(each.name, each.saturation)) for each in programs)
+    """Return a note for each program with different values of Psat from the runtime and the device parameters."""
+    values = ((each.name, each.saturation, described.get(each.name, each.saturation)) for each in programs)
     return [
-        f"{name}: Psat is {runtime} groups by the runtime, {stated} by the device's description; the larger is taken"
-        for name, runtime, stated in told
-        if runtime != stated
+        f"{name}: Psat is {runtime} groups from the runtime, {published} from device parameters; using the larger"
+        for name, runtime, published in values
+        if runtime != published
     ]
 
 
 def _rises(program: SampledProgram) -> bool:
-    """Return whether more groups took longer by so much that a launch alone does not take most of it."""
+    """Return whether the time rises enough with the groups that the launch does not dominate."""
     first, second = program.samples.seconds[:2]
     return second >= (1 + RISE) * first
 
 
 def _scale_further(program: SampledProgram) -> int:
-    """Return by what factor larger samples are to be taken, 0 if these are large enough."""
+    """Return the factor by which to enlarge the samples; 0 if they are large enough."""
     if not _rises(program):
         return 2
     spent, longest = sum(program.samples.seconds), program.samples.seconds[-1]
@@ -276,17 +276,17 @@ def _scale_further(program: SampledProgram) -> int:
 
 
 def _best_clock(timing: MeasuredTimes) -> Sequence[float]:
-    """Return the times by the device's clock, which starts with the launch, or by the wall clock if it has none."""
+    """Return the times by the device clock, which starts with the launch, or by the wall clock if there is none."""
     return timing.wall if timing.device is None else timing.device
 
 
-# {{{ which groups
+# {{{ sub-grids
 
 
 def sub_grids(grid: Grid, saturation: int, multiples: Sequence[int]) -> tuple[Grid, ...] | None:
-    """Return the parts of *grid* that are as many times *saturation* as *multiples* say, which increase.
+    """Return the sub-grids of *grid* with these *multiples* (ascending) of *saturation* groups.
 
-    None where the grid has no such parts: the last would be all of it or more, or an axis is too short.
+    Return None if the largest would not be smaller than the grid, or if an axis is too short.
     """
     cut = tuple(_cut(grid, saturation, multiple, multiples[-1]) for multiple in multiples)
     fits = all(part <= whole for part, whole in zip(cut[-1], grid, strict=True))
@@ -304,14 +304,14 @@ def _cut(grid: Grid, saturation: int, multiple: int, most: int) -> Grid:
 def saturation_notes(
     program: Program, backend: RunsParts, typical: Mapping[str, Any] | None, sizes: Sizes
 ) -> dict[str, int]:
-    """Return device program -> Psat by the occupancy on the described device; none where that is not known."""
+    """Return device program -> Psat from the occupancy by device parameters; empty if it is unknown."""
     device = description_or_none(backend.environment.slug)
     if device is None:
         return {}
     try:
         launches = timed_kernel(Case(program, sizes, typical), device).launches
         return {each.name: each.execution.concurrent_groups * device.needed("cores") for each in launches}
-    except LoopyperfError:  # the runtime's answer will do
+    except LoopyperfError:  # fall back to the runtime's value
         return {}
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a kernel on a device, as users ask for it: its profile, its machine program, its timed program."""
+"""The stages of a prediction as functions: kernel profile, machine program, timed program."""
 
 import weakref
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ By = TypeVar("By")
 Made = TypeVar("Made")
 Found = TypeVar("Found")
 LANES = 32
-"""of a warp, on all devices of NVIDIA and some of AMD"""
+"""default warp size, that of all NVIDIA and some AMD devices"""
 
 
 def instruction_graph(
@@ -39,18 +39,56 @@ def instruction_graph(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> KernelIdg:
-    """Return the source graph of *program* at *sizes*, with executions per warp: that of its longest launch.
+    """Return the source instruction dependence graph of a kernel, with executions per warp.
 
-    It is the graph of the launch's representative warp. The graphs of other launches, and of other kinds of warps with
-    how many there are, are in its ``launches``. What nvcc makes of a graph is :func:`loopyperf.compiler.lowered`.
-    Sizes are the kernel's integer parameters as keywords; one that collides with an option goes through *parameters*.
-    *typical* states what the source does not tell (see :func:`loopyperf.count`). All that the source graph needs to
-    know of a *device* (see :func:`loopyperf.load_device`) is the number of lanes of a warp; *warp_size* states it
-    without one. It is 32 where neither is given.
+    The graph is that of the representative warp of the longest launch. Its ``launches`` have the graphs of the other
+    launches and warp classes, with the number of warps of each class. The source graph does not depend on a compiler;
+    :func:`loopyperf.compiler.lowered` models what nvcc makes of it.
 
-    Raises :class:`KernelError` for a kernel that Loopy cannot schedule, :class:`UncountableError` for what depends on
-    data of which nothing is stated, :class:`UnknownDeviceError` for a device that is not described, and
-    :class:`ParameterError` for wrong sizes and options.
+    Parameters
+    ----------
+    program
+        A Loopy kernel or translation unit.
+    device
+        A device that gives the warp size (see :func:`loopyperf.load_device`).
+    warp_size
+        Number of lanes of a warp; pass it or *device*, not both. The default without *device* is 32.
+    typical
+        Typical values for what the source does not determine (see :func:`loopyperf.count`).
+    parameters
+        Sizes by name, for sizes whose names collide with an option.
+    **sizes
+        Values of the kernel's integer parameters.
+
+    Returns
+    -------
+    KernelIdg
+        The graph. :meth:`mix` returns executed instructions by kind and type, :meth:`unrolled` the flat graph.
+
+    Raises
+    ------
+    KernelError
+        If Loopy cannot schedule the kernel.
+    UncountableError
+        If executions depend on data without a typical value.
+    UnknownDeviceError
+        If the device is unknown.
+    ParameterError
+        If a size or option is invalid.
+
+    Examples
+    --------
+    >>> import loopy as lp, loopyperf as lpp, numpy as np
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0<=i<n}",
+    ...     "out[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a,out", np.float32, shape="n"), "..."],
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
+    >>> graph = lpp.instruction_graph(knl, n=1024)
+    >>> graph.mix()["mul", "f32"], graph.mix()["load", "b32"]
+    (1, 1)
     """
     return kernel_profile(
         program, device=device, warp_size=warp_size, typical=typical, parameters=merged_sizes(parameters, sizes)
@@ -67,9 +105,48 @@ def kernel_profile(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> KernelProfile:
-    """Return what *program* does at *sizes*: its launches, their classes of warps, what each executes and accesses.
+    """Return the launches of a kernel, their warp classes, and the instructions and accesses of each class.
 
-    Arguments and errors are those of :func:`instruction_graph`. All models of a device begin with this value.
+    All models that use a device start from this value.
+
+    Parameters
+    ----------
+    program
+        A Loopy kernel or translation unit.
+    device
+        A device that gives the warp size (see :func:`loopyperf.load_device`).
+    warp_size
+        Number of lanes of a warp; pass it or *device*, not both. The default without *device* is 32.
+    typical
+        Typical values for what the source does not determine (see :func:`loopyperf.count`).
+    parameters
+        Sizes by name, for sizes whose names collide with an option.
+    **sizes
+        Values of the kernel's integer parameters.
+
+    Returns
+    -------
+    KernelProfile
+        The profile of the kernel at these sizes.
+
+    Raises
+    ------
+    KernelError, UncountableError, UnknownDeviceError, ParameterError
+        As :func:`instruction_graph`.
+
+    Examples
+    --------
+    >>> import loopy as lp, loopyperf as lpp, numpy as np
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0<=i<n}",
+    ...     "out[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a,out", np.float32, shape="n"), "..."],
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
+    >>> profile = lpp.kernel_profile(knl, n=1024)
+    >>> profile.launches[0].groups, profile.launches[0].name
+    (8, 'loopy_kernel')
     """
     return _profiled(Case(program, merged_sizes(parameters, sizes), typical), _lanes(device, warp_size))
 
@@ -83,11 +160,47 @@ def machine_program(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> MachineProgram:
-    """Return what the compiler is expected to make of *program* at *sizes* for *device*.
+    """Return the predicted machine code of a kernel: machine graphs, registers and resident groups.
 
-    It has the machine graph of each class of warps, the registers that they take, and how many groups reside at once.
-    Other arguments and errors are those of :func:`kernel_profile`; it also raises :class:`OccupancyError` for a group
-    that fits on no core.
+    Parameters
+    ----------
+    program
+        A Loopy kernel or translation unit.
+    device
+        Name of a device, path of a device file, or a loaded device (see :func:`loopyperf.load_device`).
+    typical
+        Typical values for what the source does not determine (see :func:`loopyperf.count`).
+    parameters
+        Sizes by name, for sizes whose names collide with an option.
+    **sizes
+        Values of the kernel's integer parameters.
+
+    Returns
+    -------
+    MachineProgram
+        For each launch, the machine graph of each warp class, the registers per work-item, and the number of groups
+        that are resident on a core at once.
+
+    Raises
+    ------
+    KernelError, UncountableError, UnknownDeviceError, ParameterError
+        As :func:`instruction_graph`.
+    OccupancyError
+        If a group does not fit on a core.
+
+    Examples
+    --------
+    >>> import loopy as lp, loopyperf as lpp, numpy as np
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0<=i<n}",
+    ...     "out[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a,out", np.float32, shape="n"), "..."],
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
+    >>> machine = lpp.machine_program(knl, device="nvidia-titan-v", n=1024)
+    >>> machine.launches[0].spilled
+    0
     """
     profile = kernel_profile(program, device=device, typical=typical, parameters=merged_sizes(parameters, sizes))
     return compiler.compiled_program(profile, given_device(device))
@@ -102,11 +215,48 @@ def timed_program(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> TimedProgram:
-    """Return what a core of *device* executes of *program* at *sizes*, and how long each instruction takes.
+    """Return the instructions that a core executes for a kernel, and the latencies of each.
 
-    Models of a device and the simulator are arithmetic on this value. Arguments and errors are those of
-    :func:`compiled_program`; it also raises :class:`MissingNumberError` for a throughput that the device's description
-    lacks.
+    Device models and the simulator do only arithmetic on this value.
+
+    Parameters
+    ----------
+    program
+        A Loopy kernel or translation unit.
+    device
+        Name of a device, path of a device file, or a loaded device (see :func:`loopyperf.load_device`).
+    typical
+        Typical values for what the source does not determine (see :func:`loopyperf.count`).
+    parameters
+        Sizes by name, for sizes whose names collide with an option.
+    **sizes
+        Values of the kernel's integer parameters.
+
+    Returns
+    -------
+    TimedProgram
+        The timed instructions, occupancy and memory traffic of each launch.
+
+    Raises
+    ------
+    KernelError, UncountableError, UnknownDeviceError, ParameterError, OccupancyError
+        As :func:`machine_program`.
+    MissingNumberError
+        If the device parameters lack a throughput that the kernel needs.
+
+    Examples
+    --------
+    >>> import loopy as lp, loopyperf as lpp, numpy as np
+    >>> knl = lp.make_kernel(
+    ...     "{[i]: 0<=i<n}",
+    ...     "out[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a,out", np.float32, shape="n"), "..."],
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> knl = lp.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
+    >>> timed = lpp.timed_program(knl, device="nvidia-titan-v", n=1024)
+    >>> timed.device.slug, timed.launches[0].warps_per_group
+    ('nvidia-titan-v', 4)
     """
     known = given_device(device)
     return on_device.program_timing(
@@ -116,7 +266,7 @@ def timed_program(
 
 @dataclass(frozen=True)
 class Stages:
-    """What becomes of a kernel on a device: what it does, what the compiler makes of it, what a core executes."""
+    """The three stages of a kernel on a device."""
 
     profile: KernelProfile
     machine: MachineProgram
@@ -130,24 +280,24 @@ def staged(
     concurrent_groups: int | None = None,
     compiled: Mapping[str, Resources] | None = None,
 ) -> Stages:
-    """Return what becomes of a kernel on *device*; see :func:`loopyperf.compiler.machine_program.compiled_program`."""
+    """Return the stages of *profile* on *device*; see :func:`loopyperf.compiler.machine_program.compiled_program`."""
     machine = compiler.compiled_program(profile, device, placement, concurrent_groups, compiled)
     return Stages(profile, machine, on_device.program_timing(machine, device))
 
 
 def stages_of(case: Case, device: Device) -> Stages:
-    """Return what becomes of *case* on *device*, what all models of it begin with; see :func:`program_timing`."""
+    """Return the stages of *case* on *device*, from which all device models start; cached."""
     profile = cached_profile(case, device)
     machine = machine_of(profile, device)
     return Stages(profile, machine, timed_of(machine, device))
 
 
 def timed_kernel(case: Case, device: Device) -> TimedProgram:
-    """Return what a core of *device* executes of *case*; see :func:`stages_of`."""
+    """Return the timed program of *case* on *device*; see :func:`timed_program`."""
     return stages_of(case, device).timed
 
 
-# {{{ what was found before of an equal kernel, by the cache
+# {{{ results cached for equal kernels
 
 
 PROFILED: ResultKind[str] = json_result_kind("profiled", 4096, str)
@@ -156,53 +306,53 @@ PROFILED: ResultKind[str] = json_result_kind("profiled", 4096, str)
 def found_on_device(
     kind: ResultKind[Found], case: Case, device: Device, find: Callable[[TimedProgram], Found]
 ) -> Found:
-    """Return what *find* finds of *case* on *device*; it depends on nothing else. See :func:`timed_kernel`."""
-    asked = device, case.typical, case.sizes
-    return found_once(kind, case.kernel, asked, lambda: find(timed_kernel(case, device)))
+    """Return *find* of the timed program of *case* on *device*, cached; the result must depend on nothing else."""
+    inputs = device, case.typical, case.sizes
+    return found_once(kind, case.kernel, inputs, lambda: find(timed_kernel(case, device)))
 
 
 def profiled_name(case: Case, device: Device) -> str:
-    """Return the name of the kernel of *case*; raises what :func:`cached_profile` raises, where it has no profile."""
-    asked = completed(device).needed("warp_size"), case.typical, case.sizes
-    return found_once(PROFILED, case.kernel, asked, lambda: cached_profile(case, device).kernel)
+    """Return the kernel name of *case*; raises as :func:`cached_profile` if the kernel has no profile."""
+    inputs = completed(device).needed("warp_size"), case.typical, case.sizes
+    return found_once(PROFILED, case.kernel, inputs, lambda: cached_profile(case, device).kernel)
 
 
 # }}}
 
 
-# {{{ each stage, of which the latest is kept: several models are often asked about the same kernel in turn
+# {{{ stages, each with a cache of the latest result, since several models often predict the same kernel in turn
 
 
 def _latest(make: Callable[[Given, By], Made]) -> Callable[[Given, By], Made]:
-    """Return *make*, keeping its latest answer."""
+    """Return *make* with a cache of its latest result."""
     known: list[tuple[weakref.ref[Any], tuple[Any, ...], Made]] = []
 
     @wraps(make)
     def kept(given: Given, by: By) -> Made:
-        of, stated = (given.kernel, (given.typical, given.sizes)) if isinstance(given, Case) else (given, ())
-        asked = by, repr(stated)
-        if not known or known[0][0]() is not of or known[0][1] != asked:
+        source, options = (given.kernel, (given.typical, given.sizes)) if isinstance(given, Case) else (given, ())
+        inputs = by, repr(options)
+        if not known or known[0][0]() is not source or known[0][1] != inputs:
             made = make(given, by)
-            known[:] = [(weakref.ref(of), asked, made)]
+            known[:] = [(weakref.ref(source), inputs, made)]
         return known[0][2]
 
     return kept
 
 
 def cached_profile(case: Case, device: Device) -> KernelProfile:
-    """Return what *case* does in warps of *device*, for all that have as many lanes; see :func:`kernel_profile`."""
+    """Return the profile of *case*, shared by devices with the same warp size; see :func:`kernel_profile`."""
     return _profiled(case, completed(device).needed("warp_size"))
 
 
 @_latest
 def machine_of(profile: KernelProfile, device: Device) -> MachineProgram:
-    """Return what the compiler makes of *profile* for *device*; see :func:`compiled_program`."""
+    """Return the machine program of *profile* for *device*; see :func:`compiled_program`."""
     return compiler.compiled_program(profile, device)
 
 
 @_latest
 def timed_of(machine: MachineProgram, device: Device) -> TimedProgram:
-    """Return what a core of *device* executes of *machine*; see :func:`program_timing`."""
+    """Return the timed program of *machine* on *device*; see :func:`program_timing`."""
     return on_device.program_timing(machine, device)
 
 
@@ -223,7 +373,7 @@ def _lanes(device: DeviceChoice | None, warp_size: object) -> int:
             return LANES
         return completed(given_device(device)).needed("warp_size")
     if device is not None:
-        raise ParameterError("warp_size and device both state the lanes of a warp: give one of the two")
+        raise ParameterError("warp_size and device both set the warp size; pass only one of them")
     if isinstance(warp_size, bool) or not isinstance(warp_size, int) or warp_size < 1:
-        raise ParameterError(f"warp_size is a number of lanes, 1 or more; received {warp_size!r}")
+        raise ParameterError(f"warp_size must be a positive integer, got {warp_size!r}")
     return warp_size

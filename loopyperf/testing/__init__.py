@@ -1,4 +1,4 @@
-"""Laws of every predictor and of every device, to test one that you add: a model, a fit, a description.
+"""Laws of every predictor and of every device, to test one that you add: a model, a fit, device parameters.
 
     >>> from loopyperf.testing import check_predictor
     >>> check_predictor(lpp.predictor(device="nvidia-v100", model="roofline"))     # doctest: +SKIP
@@ -10,8 +10,8 @@
     ... def test_my_model_obeys_the_law(check):
     ...     check()
 
-Predictors are asked about small kernels that are bundled here: a scaled vector, a multiplication of matrices with tiles
-in local memory, sums over a triangle (whose lanes diverge), column sums with two sizes, and a program of two launches.
+Predictors are checked on small bundled kernels: a scaled vector, a matrix multiplication with tiles in local memory,
+sums over a triangle (whose lanes diverge), column sums with two sizes, and a program with two launches.
 """
 
 from loopyperf.testing.device_laws import check_device, device_checks

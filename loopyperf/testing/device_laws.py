@@ -30,32 +30,32 @@ def device_checks(device: Device) -> tuple[Check, ...]:
 
 
 def check_device(device: Device) -> None:
-    """Check that *device* obeys the laws of devices; raises :class:`AssertionError` that lists the broken ones."""
+    """Check that *device* obeys the laws of devices; raises :class:`AssertionError` with all violated laws."""
     check_all(device_checks(device))
 
 
 PUBLISHED = 0.02
-"""relative rounding of published peaks: two digits (33.45 Tflop/s are 34 for an H200)"""
+"""Relative tolerance of published peaks: two digits (33.45 Tflop/s are published as 34 for an H200)."""
 REGISTERS = 255
-"""of a work-item at most, where that is not known"""
+"""Maximum registers of a work-item if the device parameters give none."""
 SHARES = (0.0, 0.1, 0.3, 0.5, 1.0)
-"""of the most that a group may ask for, at which occupancy is compared"""
+"""Shares of a group's maximum resources at which occupancies are compared."""
 
 
-def _the_short_name_is_one(device: Device) -> Iterator[str]:
+def _the_slug_is_valid(device: Device) -> Iterator[str]:
     if device.slug != device_slug(device.slug):
         yield broken_laws("slug", device.slug, device_slug(device.slug))
 
 
-def _numbers_are_in_their_range(device: Device) -> Iterator[str]:
+def _numbers_are_in_range(device: Device) -> Iterator[str]:
     for part in device.parts:
         for name, number in part.declared().items():
             value = getattr(part, name)
-            least = "0 or more" if number.may_be_zero else "more than 0"
+            least = ">= 0" if number.may_be_zero else "> 0"
             if value is None:
                 continue
             if not math.isfinite(value) or value < 0 or (value == 0 and not number.may_be_zero):
-                yield broken_laws(_place(part, name), value, f"a finite number, {least}, in {number.unit}")
+                yield broken_laws(_place(part, name), value, f"a finite number {least} in {number.unit}")
             elif number.is_whole and value != int(value):
                 yield broken_laws(_place(part, name), value, f"a whole number of {number.unit}")
 
@@ -66,23 +66,21 @@ def _numbers_have_their_unit_and_a_source(device: Device) -> Iterator[str]:
             unit = part.declared()[name].unit
             if base_unit(quantity.unit) != unit or not quantity.source:
                 received = f"{quantity} from {quantity.source!r}"
-                yield broken_laws(
-                    _place(part, name), received, f"a number in {unit}, with the document that it is from"
-                )
+                yield broken_laws(_place(part, name), received, f"a number in {unit} with a source")
 
 
 def _an_instruction_completes_no_sooner_than_the_next_may_issue(device: Device) -> Iterator[str]:
     for each in device.instructions:
         if each.issue is not None and each.completion is not None and each.completion < each.issue:
-            yield broken_laws(each.place, f"Λ = {each.completion} cycles", f"λ = {each.issue} cycles or more")
+            yield broken_laws(each.place, f"Λ = {each.completion} cycles", f">= λ = {each.issue} cycles")
 
 
-def _memories_are_slower_and_larger_the_farther_they_are(device: Device) -> Iterator[str]:
+def _farther_memory_levels_are_slower_and_larger(device: Device) -> Iterator[str]:
     for name in ("latency", "size"):
         known = [(level.name, value) for level in device.memory if (value := getattr(level, name)) is not None]
         for (near, one), (far, other) in pairwise(known):
             if other < one:
-                yield broken_laws(f"memory.{far}.{name}", other, f"{one} or more, that of {near}")
+                yield broken_laws(f"memory.{far}.{name}", other, f">= {one}, that of {near}")
 
 
 def _no_memory_is_measured_faster_than_its_published_peak(device: Device) -> Iterator[str]:
@@ -104,7 +102,7 @@ def _published_peaks_are_cores_times_clock_times_throughput(device: Device) -> I
 
 
 def _measured_single_precision_is_no_faster_than_the_units(device: Device) -> Iterator[str]:
-    # Not so in double precision: Lemeire has 7.5 cycles on the K620 for 32/4 = 8, and 8 on the R9 380 for 64/4 = 16.
+    # Not in double precision: Lemeire has 7.5 cycles on the K620 for 32/4 = 8, and 8 on the R9 380 for 64/4 = 16.
     for kind, results in (("mul", device.throughput.f32), ("special", device.throughput.special)):
         if results is not None and device.warp_size is not None:
             received, least = device.issue_latency(kind, "f32"), device.warp_size / results
@@ -116,15 +114,15 @@ def _a_core_has_room_for_the_largest_group(device: Device) -> Iterator[str]:
     for group in _largest_groups(device):
         if _resident(completed(device), group) is None:
             yield broken_laws(
-                _group_in_words(group), "no room on a core", "room for one, since no share is above its limit"
+                _group_in_words(group), "no room on a core", "room for one, because no request exceeds its limit"
             )
 
 
-def _groups_that_ask_for_more_are_no_more(device: Device) -> Iterator[str]:
+def _groups_that_need_more_have_no_higher_occupancy(device: Device) -> Iterator[str]:
     groups = {group: _resident(completed(device), group) for group in _groups(device)}
     for (less, one), (more, other) in product(groups.items(), repeat=2):
         if all(a <= b for a, b in zip(less, more, strict=True)) and _number(other) > _number(one):
-            expected = f"at most {_number(one)}, as of {_group_in_words(less)}"
+            expected = f"at most {_number(one)}, as for {_group_in_words(less)}"
             yield broken_laws(_group_in_words(more), f"{_number(other)} groups", expected)
 
 
@@ -143,10 +141,10 @@ def _resident_groups_fit_on_a_core(device: Device) -> Iterator[str]:
             if received > most:
                 yield broken_laws(_group_in_words(group), f"{received} {what}", f"at most {most}")
         if not (found.bound_by and found.share == found.warps / limits.needed("warps")):
-            yield broken_laws(_group_in_words(group), found, "the share of the warps, and a resource that binds")
+            yield broken_laws(_group_in_words(group), found, "the share of the warp limit, and a limiting resource")
 
 
-def _a_description_survives_being_written(device: Device) -> Iterator[str]:
+def _a_description_survives_a_round_trip(device: Device) -> Iterator[str]:
     with TemporaryDirectory() as folder:
         path = Path(folder, f"{device.slug}{SUFFIX}")
         try:
@@ -158,40 +156,40 @@ def _a_description_survives_being_written(device: Device) -> Iterator[str]:
     for what, received in (("text", again), ("pickle", pickle.loads(pickle.dumps(device)))):
         if _as_published(received) != _as_published(device):
             differing = set(received.statements) ^ set(device.statements)
-            yield broken_laws(f"as {what}", differing or received, "what was written")
+            yield broken_laws(f"as {what}", differing or received, "the original")
 
 
-def _models_answer_or_say_what_is_missing(device: Device) -> Iterator[str]:
+def _models_predict_or_name_missing_parameters(device: Device) -> Iterator[str]:
     for model in DEVICE_MODELS:
         question = f"{called('scaled', {'length': 1000})}, model {model}"
         try:
             seconds = float(predictor(device=device, model=model)(example_program("scaled"), length=1000))
         except MissingNumberError as error:
             if not lacking(device):
-                yield broken_laws(question, repr(error), "an answer, since what every model needs is stated")
+                yield broken_laws(question, repr(error), "an estimate, because no required parameter is missing")
             continue
         if not (math.isfinite(seconds) and seconds > 0):
-            yield broken_laws(question, f"{seconds} s", "a finite number of seconds, more than 0")
+            yield broken_laws(question, f"{seconds} s", "finite seconds > 0")
 
 
 DEVICE_LAWS: tuple[Callable[[Device], Iterator[str]], ...] = (
-    _the_short_name_is_one,
-    _numbers_are_in_their_range,
+    _the_slug_is_valid,
+    _numbers_are_in_range,
     _numbers_have_their_unit_and_a_source,
     _an_instruction_completes_no_sooner_than_the_next_may_issue,
-    _memories_are_slower_and_larger_the_farther_they_are,
+    _farther_memory_levels_are_slower_and_larger,
     _no_memory_is_measured_faster_than_its_published_peak,
     _published_peaks_are_cores_times_clock_times_throughput,
     _measured_single_precision_is_no_faster_than_the_units,
     _a_core_has_room_for_the_largest_group,
-    _groups_that_ask_for_more_are_no_more,
+    _groups_that_need_more_have_no_higher_occupancy,
     _resident_groups_fit_on_a_core,
-    _a_description_survives_being_written,
-    _models_answer_or_say_what_is_missing,
+    _a_description_survives_a_round_trip,
+    _models_predict_or_name_missing_parameters,
 )
 
 _Group = tuple[int, int, int]
-"""work-items, registers of a work-item, local memory in bytes"""
+"""Work-items, registers per work-item, local memory in bytes."""
 
 
 def _place(part: AnyPart, name: str) -> str:
@@ -199,7 +197,7 @@ def _place(part: AnyPart, name: str) -> str:
 
 
 def _as_published(device: Device) -> Device:
-    """Return *device* with a source beside each of its numbers, as its text has them."""
+    """Return *device* with each number as a quantity with its source, as in a device file."""
 
     def stated(part: Any) -> Any:
         return part.stating(**dict(part.known()))
@@ -214,7 +212,7 @@ def _as_published(device: Device) -> Device:
 
 
 def _most(device: Device) -> _Group:
-    """Return the most that a group may ask for of each thing."""
+    """Return a group's maximum of each resource."""
     limits = completed(device).limits
     work_items = limits.work_items_per_group or completed(device).needed("warp_size")
     local_memory = limits.local_memory_per_group or limits.needed("local_memory")
@@ -222,7 +220,7 @@ def _most(device: Device) -> _Group:
 
 
 def _groups(device: Device) -> Iterator[_Group]:
-    """Yield groups of all sizes; none where the device lacks what every model needs."""
+    """Yield groups of all sizes; none if the device lacks a parameter that every model needs."""
     if not lacking(device):
         for shares in product(SHARES, repeat=3):
             work_items, registers, local_memory = map(round, np.multiply(shares, _most(device)))
@@ -230,7 +228,7 @@ def _groups(device: Device) -> Iterator[_Group]:
 
 
 def _largest_groups(device: Device) -> Iterator[_Group]:
-    """Yield groups that ask for the most of one thing, and for little of the others."""
+    """Yield groups that need the maximum of one resource, and little of the others."""
     if not lacking(device):
         warp, (work_items, registers, local_memory) = completed(device).needed("warp_size"), _most(device)
         yield from ((work_items, 16, 0), (warp, registers, 0), (warp, 1, local_memory))

@@ -1,4 +1,4 @@
-"""Laws of every predictor, and the kernels that it is asked about."""
+"""Laws of every predictor, and the kernels that they are checked on."""
 
 import json
 import math
@@ -22,17 +22,17 @@ from loopyperf.stages.case import Case
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A law, and the predictor or device that is held to it. Call it to check the law."""
+    """A law and its subject, a predictor or device. Call it to check the law."""
 
     law: str
-    """the law in words, e.g. ``"more work takes no less time"``"""
+    """The law, e.g. ``"more work takes no less time"``."""
     subject: str
-    """the predictor or device, in words"""
+    """Name of the predictor or device."""
     find_offences: Callable[[], Iterable[str]] = field(repr=False)
-    """finds what breaks the law: sentences with the kernel and its sizes, what was received, and what was expected"""
+    """Returns the violations: sentences with the kernel and its sizes, what was received, and what was expected."""
 
     def __call__(self) -> None:
-        """Check the law; raises :class:`AssertionError` that lists what breaks it."""
+        """Check the law; raises :class:`AssertionError` with the violations."""
         try:
             offences = list(self.find_offences())
         except Exception as error:
@@ -64,13 +64,13 @@ def broken_laws(question: str, received: object, expected: object) -> str:
 
 
 ROUNDING = 1e-14
-"""relative difference of two run times that were added up in different orders"""
+"""Relative tolerance of two run times that are summed in different orders."""
 
 
 def predictor_checks(predictor: Predictor) -> tuple[Check, ...]:
     """Return the laws of predictors, each as a check of *predictor*.
 
-    Laws that need the same answer twice are left out for one that executes kernels.
+    Laws that need reproducible estimates are omitted for a predictor that executes kernels.
     """
     answers = _Answers(predictor)
     laws = PREDICTOR_LAWS if predictor.executes_kernels else PREDICTOR_LAWS + REPEATABLE_LAWS
@@ -80,9 +80,11 @@ def predictor_checks(predictor: Predictor) -> tuple[Check, ...]:
 
 
 def check_predictor(predictor: Predictor) -> None:
-    """Check that *predictor* obeys the laws of predictors; raises :class:`AssertionError` that lists the broken ones.
+    """Check that *predictor* obeys the laws of predictors.
 
-    A kernel that it refuses with a :class:`LoopyperfError` is passed over; one at least must be answered.
+    A kernel may raise a :class:`LoopyperfError`; at least one kernel must have an estimate.
+
+    :raises AssertionError: with all violated laws.
     """
     check_all(predictor_checks(predictor))
 
@@ -91,7 +93,7 @@ def check_predictor(predictor: Predictor) -> None:
 
 
 def _grouped(domain: str, code: str, arrays: lp.ArrayArg, assumptions: str, name: str, **groups: int) -> Any:
-    """Return a kernel with groups of so many work-items by iname, the first one fastest."""
+    """Return a kernel with work-groups of the sizes *groups* (iname -> size), the first iname fastest."""
     unit = lp.make_kernel(domain, code, [arrays, ...], assumptions=assumptions, name=name, lang_version=(2018, 2))
     for axis, (iname, size) in enumerate(groups.items()):
         unit = lp.split_iname(unit, iname, size, outer_tag=f"g.{axis}", inner_tag=f"l.{axis}")
@@ -146,7 +148,7 @@ KERNELS: Mapping[str, tuple[Callable[[], Any], tuple[_Sizes, ...]]] = {
     ),
     "two_launches": (_two_launches, ({"length": 64}, {"length": 2**14})),
 }
-"""name -> what builds the kernel, and sizes at which it does more and more"""
+"""Name -> function that builds the kernel, and sizes in the order of increasing work."""
 
 
 @cache
@@ -161,7 +163,7 @@ def example_program(name: str) -> Program:
 
 
 class _Answers:
-    """What a predictor answers about the bundled kernels at one size each, asked once for all laws."""
+    """Estimates of a predictor for the bundled kernels, computed once for all laws."""
 
     def __init__(self, predictor: Predictor) -> None:
         self.predictor = predictor
@@ -169,7 +171,7 @@ class _Answers:
         self._batches: dict[str, Estimate] = {}
 
     def of(self, name: str) -> list[tuple[_Sizes, Estimate]] | Exception:
-        """Return the sizes of a kernel with the estimates, or why it has none."""
+        """Return the sizes of a kernel with the estimates, or the exception that it raises."""
         if name not in self._found:
             try:
                 self._found[name] = [(each, self.answer(name, each)) for each in KERNELS[name][1]]
@@ -188,35 +190,35 @@ class _Answers:
                 yield name, found
 
     def __iter__(self) -> Iterator[tuple[str, str, _Sizes, Estimate]]:
-        """Yield each question in words, its kernel and sizes, and the estimate."""
+        """Yield the call as text, its kernel and sizes, and the estimate."""
         for name, found in self.by_kernel():
             for sizes, estimate in found:
                 yield called(name, sizes), name, sizes, estimate
 
     def batches(self) -> Iterator[tuple[str, Estimate, list[Estimate]]]:
-        """Yield each kernel at all its sizes as one batch in words, the estimate, and those of its sizes one by one."""
+        """Yield the call with all sizes of a kernel as text, its batch estimate, and the estimates of single sizes."""
         for name, found in self.by_kernel():
             arrays = {size: np.array([sizes[size] for sizes, _ in found]) for size in found[0][0]}
-            arrays["length"] = arrays["length"].reshape(1, -1)  # the others have to be broadcast
+            arrays["length"] = arrays["length"].reshape(1, -1)  # so that the other sizes must be broadcast
             if name not in self._batches:
                 self._batches[name] = self.answer(name, arrays)
             yield called(name, arrays), self._batches[name], [estimate for _, estimate in found]
 
 
-def _a_kernel_is_answered_or_refused_with_a_reason(answers: _Answers) -> Iterator[str]:
+def _a_kernel_has_an_estimate_or_a_clear_error(answers: _Answers) -> Iterator[str]:
     refused = {name: found for name in KERNELS if isinstance(found := answers.of(name), Exception)}
     for name, error in refused.items():
         if not isinstance(error, LoopyperfError) or not str(error):
-            yield broken_laws(name, repr(error), "an estimate, or a LoopyperfError that says what to do")
+            yield broken_laws(name, repr(error), "an estimate, or a LoopyperfError with a message")
     if len(refused) == len(KERNELS):
-        yield broken_laws("all kernels", "; ".join(map(str, refused.values())), "an estimate of one at least")
+        yield broken_laws("all kernels", "; ".join(map(str, refused.values())), "at least one estimate")
 
 
 def _seconds_are_finite_and_not_negative(answers: _Answers) -> Iterator[str]:
     for question, *_, estimate in answers:
         seconds = float(estimate)
         if not (math.isfinite(seconds) and seconds >= 0):
-            yield broken_laws(question, f"{seconds} s", "a finite number of seconds, 0 or more")
+            yield broken_laws(question, f"{seconds} s", "finite seconds >= 0")
 
 
 def _the_breakdown_adds_up_to_the_seconds(answers: _Answers) -> Iterator[str]:
@@ -225,13 +227,11 @@ def _the_breakdown_adds_up_to_the_seconds(answers: _Answers) -> Iterator[str]:
         for costs in (rows, estimate.breakdown.by_property().values(), estimate.breakdown.by_source().values()):
             added = math.fsum(map(float, costs))
             if added != estimate.seconds:
-                yield broken_laws(
-                    question, f"costs that add up to {added!r} s", f"{estimate.seconds!r} s to the last bit"
-                )
+                yield broken_laws(question, f"costs that add up to {added!r} s", f"exactly {estimate.seconds!r} s")
     for question, batch, _ in answers.batches():
         added = sum((row.seconds for row in batch.breakdown.rows), start=np.zeros(1))
         if not np.array_equal(added, batch.seconds):
-            yield broken_laws(question, f"costs that add up to {added} s", f"{batch.seconds} s to the last bit")
+            yield broken_laws(question, f"costs that add up to {added} s", f"exactly {batch.seconds} s")
 
 
 def _more_work_takes_no_less_time(answers: _Answers) -> Iterator[str]:
@@ -246,7 +246,7 @@ def _a_batch_has_the_shape_of_its_sizes(answers: _Answers) -> Iterator[str]:
     for question, batch, alone in answers.batches():
         received = (np.shape(batch.seconds), getattr(batch.seconds, "dtype", type(batch.seconds)))
         if received != ((1, len(alone)), np.dtype(np.float64)):
-            yield broken_laws(question, received, f"an array of float64 of the shape (1, {len(alone)})")
+            yield broken_laws(question, received, f"a float64 array of shape (1, {len(alone)})")
 
 
 def _the_interval_contains_the_seconds(answers: _Answers) -> Iterator[str]:
@@ -265,7 +265,7 @@ def _an_estimate_has_its_inputs(answers: _Answers) -> Iterator[str]:
         if received != expected:
             yield broken_laws(question, received, expected)
         if not set(predictor.notes) <= set(estimate.notes):
-            yield broken_laws(question, f"the notes {estimate.notes}", f"those of the predictor too: {predictor.notes}")
+            yield broken_laws(question, f"notes {estimate.notes}", f"also the predictor's notes {predictor.notes}")
 
 
 def _an_estimate_survives_json_and_pickling(answers: _Answers) -> Iterator[str]:
@@ -275,10 +275,10 @@ def _an_estimate_survives_json_and_pickling(answers: _Answers) -> Iterator[str]:
         if json.loads(json.dumps(plain)) != plain:
             yield broken_laws(question, json.loads(json.dumps(plain)), f"{plain} after JSON")
         if pickle.loads(pickle.dumps(estimate)) != estimate:
-            yield broken_laws(question, "another estimate after pickling", "the same one")
+            yield broken_laws(question, "a different estimate after pickling", "an equal one")
 
 
-def _wrong_sizes_are_refused_by_name(answers: _Answers) -> Iterator[str]:
+def _errors_name_the_invalid_size(answers: _Answers) -> Iterator[str]:
     for name, ((right, _), *_) in answers.by_kernel():
         left_out = {size: value for size, value in right.items() if size != "length"}
         for sizes in (left_out, *({**right, "length": wrong} for wrong in (64.5, "64", -64))):
@@ -293,7 +293,7 @@ def _wrong_sizes_are_refused_by_name(answers: _Answers) -> Iterator[str]:
             yield broken_laws(called(name, sizes), received, "a LoopyperfError that names the size 'length'")
 
 
-def _the_same_question_has_the_same_answer(answers: _Answers) -> Iterator[str]:
+def _equal_inputs_have_equal_estimates(answers: _Answers) -> Iterator[str]:
     for question, name, sizes, estimate in answers:
         again = (
             answers.answer(name, {size: np.int64(value) for size, value in sizes.items()}),
@@ -303,7 +303,7 @@ def _the_same_question_has_the_same_answer(answers: _Answers) -> Iterator[str]:
         yield from (broken_laws(question, f"{each.seconds} s", estimate) for each in again if each != estimate)
 
 
-def _arrays_of_sizes_give_the_answers_one_by_one(answers: _Answers) -> Iterator[str]:
+def _a_batch_has_the_estimates_of_its_sizes(answers: _Answers) -> Iterator[str]:
     for question, batch, alone in answers.batches():
         expected = np.array([[float(each) for each in alone]])
         if not np.allclose(batch.seconds, expected, rtol=ROUNDING, atol=0):
@@ -319,7 +319,7 @@ def _a_predictor_survives_pickling(answers: _Answers) -> Iterator[str]:
 
 
 PREDICTOR_LAWS: tuple[Callable[[_Answers], Iterator[str]], ...] = (
-    _a_kernel_is_answered_or_refused_with_a_reason,
+    _a_kernel_has_an_estimate_or_a_clear_error,
     _seconds_are_finite_and_not_negative,
     _the_breakdown_adds_up_to_the_seconds,
     _more_work_takes_no_less_time,
@@ -327,11 +327,11 @@ PREDICTOR_LAWS: tuple[Callable[[_Answers], Iterator[str]], ...] = (
     _the_interval_contains_the_seconds,
     _an_estimate_has_its_inputs,
     _an_estimate_survives_json_and_pickling,
-    _wrong_sizes_are_refused_by_name,
+    _errors_name_the_invalid_size,
 )
 REPEATABLE_LAWS: tuple[Callable[[_Answers], Iterator[str]], ...] = (
-    _the_same_question_has_the_same_answer,
-    _arrays_of_sizes_give_the_answers_one_by_one,
+    _equal_inputs_have_equal_estimates,
+    _a_batch_has_the_estimates_of_its_sizes,
     _a_predictor_survives_pickling,
 )
 

@@ -1,17 +1,17 @@
-"""What the microbenchmarks share: rounds that double, and grids that put so many warps on each core.
+"""Common parts of the microbenchmarks: schedules of rounds, and grids for a given number of warps on each core.
 
-A microbenchmark repeats a round; the ladder of sizes doubles the rounds, and the harness times the first number of them
-that runs long enough, and twice as many: their difference is free of what a launch costs. Everything that whoever
-evaluates the times must know stands among the sizes, so that an archive tells by itself what was measured:
+A microbenchmark repeats a round. The size schedule doubles the rounds, and a campaign times the first number of them
+that runs long enough, and twice as many: their difference excludes launch overhead. All information for evaluating the
+times is among the sizes, so that an archive is self-contained:
 
-========  ==============================================================================
+========  ===================================================================================
 size      meaning
-========  ==============================================================================
-rounds    how often the round is repeated
-steps     of the instruction, load or barrier under investigation, in a round
-lanes     work-items of a group
-groups    of the grid, a whole number for each core: a core's scheduler spreads them evenly
-========  ==============================================================================
+========  ===================================================================================
+rounds    number of repetitions of the round
+steps     instructions, loads or barriers under investigation, per round
+lanes     work-items per group
+groups    groups of the grid, a multiple of the number of cores: the scheduler spreads them evenly
+========  ===================================================================================
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -25,19 +25,19 @@ from loopyperf.measurement.environment import Arguments, Array, Configuration, D
 Values = NDArray[np.float64]
 
 LEAST, MOST = 16, 2**20
-"""rounds"""
+"""minimum and maximum number of rounds"""
 WARPS: Mapping[int, tuple[int, ...]] = {1: (1, 2, 4, 8), 8: (2, 3, 4)}
-"""warps of a group -> groups on each core: 1 to 32 warps in all. Every GPU since Fermi has room for 8 groups and 32
-warps on a core; where there is more than one scheduler, powers of two and multiples of 8 give each as much"""
+"""groups on each core by warps of a group: 1 to 32 warps in total. Every GPU since Fermi supports 8 groups and 32 warps
+on a core; with several schedulers, powers of two and multiples of 8 give each the same number"""
 
 
 def rounds(fixed: Sizes, least: int = LEAST, most: int = MOST) -> tuple[Sizes, ...]:
-    """Return the ladder that doubles the rounds from *least* to *most*, with the *fixed* sizes beside them."""
+    """Return the size schedule that doubles the rounds from *least* to *most*, with the *fixed* other sizes."""
     return tuple({**fixed, "rounds": number} for number in doubling(at_least=least, multiple_of=1, at_most=most))
 
 
 def occupied(limits: DeviceLimits) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield the work-items of a group, and the groups of the grids that are to be measured with it."""
+    """Yield the work-items of a group, and the numbers of groups of the grids to measure."""
     for warps, on_each_core in WARPS.items():
         lanes = warps * limits.warp_size
         if lanes <= limits.group_size:
@@ -51,20 +51,20 @@ def configuration(
     arguments: Callable[[np.random.Generator, Sizes], Arguments],
     reference: Callable[[Arguments], dict[str, Array]],
 ) -> Configuration:
-    """Return the microbenchmark on *ladders* of which each is climbed until two numbers of rounds are timed."""
+    """Return the microbenchmark with schedules *ladders*, of each of which two numbers of rounds are timed."""
     first, *further = ladders
     return Configuration(label, build, first, arguments, reference, steps=2, further=tuple(further))
 
 
 def in_groups(unit: lp.TranslationUnit) -> lp.TranslationUnit:
-    """Return *unit* with a group for each g, and a work-item of it for each l."""
+    """Return *unit* with g as groups and l as work-items."""
     return lp.tag_inames(unit, {"g": "g.0", "l": "l.0"})
 
 
 def in_steps(name: str, lanes: int, steps: str, domain: str = "") -> lp.TranslationUnit:
-    """Return the kernel that takes rounds of *steps*, instructions on x, which begins with p + l, and stores it in out.
+    """Return the kernel that executes rounds of *steps*, instructions on x, which starts as p + l and is stored in out.
 
-    Groups have *lanes* work-items. Where *steps* have a loop of their own inside the round, its *domain* is stated.
+    Groups have *lanes* work-items. *domain* is that of the loop over s, if *steps* have a loop within the round.
     """
     inames = "g, l, r, s" if domain else "g, l, r"
     within = f" and {domain}" if domain else ""
@@ -97,7 +97,7 @@ def integers(names: str, sizes: Sizes) -> Arguments:
 
 
 def halving(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return the arguments of steps x = x*p + q: p = 1/2, q = 1, and an out of zeros; nothing is random."""
+    """Return the arguments of steps x = x*p + q: p = 1/2, q = 1, and zeros for out; nothing is random."""
     return {
         "p": np.float32(0.5),
         "q": np.float32(1),
@@ -107,7 +107,7 @@ def halving(rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 
 def halved(steps: int, arguments: Arguments) -> dict[str, Array]:
-    """Return out after rounds of *steps* steps x = x/2 + 1, which begin with x₀ = 1/2 + l: x₀/2ⁿ + 2·(1 − 1/2ⁿ)."""
+    """Return out after rounds of *steps* steps x = x/2 + 1 that start with x₀ = 1/2 + l: x₀/2ⁿ + 2·(1 − 1/2ⁿ)."""
     out = np.asarray(arguments["out"])
     start = 0.5 + numbers_in_group(out)
     left = 0.5 ** min(1000, steps * int(arguments["rounds"]))
@@ -115,15 +115,15 @@ def halved(steps: int, arguments: Arguments) -> dict[str, Array]:
 
 
 def written_out(unit: lp.TranslationUnit) -> lp.TranslationUnit:
-    """Return *unit* in groups, the loop over s written out, so that a round is one straight piece of code."""
+    """Return *unit* in groups with the loop over s unrolled, so that a round is straight-line code."""
     return lp.tag_inames(in_groups(unit), {"s": "unr"})
 
 
 def numbers_in_group(out: Array) -> Values:
-    """Return the number of each work-item in its group, for an *out* with a row for each group."""
+    """Return the number of each work-item in its group; *out* has a row for each group."""
     return np.arange(out.shape[1], dtype=np.float64)
 
 
 def in_all_groups(row: Values, out: Array) -> dict[str, Array]:
-    """Return what is expected of *out*: the same *row* for each group."""
+    """Return the expected *out*: the same *row* for each group."""
     return {"out": np.tile(row.astype(out.dtype), (out.shape[0], 1))}

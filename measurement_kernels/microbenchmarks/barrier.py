@@ -1,7 +1,7 @@
-"""Barriers, one after the other, in groups of 1 to 32 warps, of which each core has one.
+"""Consecutive barriers in groups of 1 to 32 warps, one group per core.
 
-The pipeline model lets a group go on Λ after the last of its W warps has issued the barrier, and they issue λ apart: a
-barrier takes Λ + (W − 1)λ cycles, a straight line over W.
+In the pipeline model, a group continues Λ after the last of its W warps has issued the barrier, and warps issue it λ
+apart: a barrier takes Λ + (W − 1)λ cycles, a linear function of W.
 """
 
 from functools import partial
@@ -16,14 +16,14 @@ from ._rounds import configuration, in_all_groups, in_groups, integers, numbers_
 NAME = "barrier"
 
 WARPS = (1, 2, 4, 8, 16, 32)
-"""of a group"""
+"""warps per group"""
 BARRIER = "\n... lbarrier {mem_kind=local}\n"
 STEPS = 16
-"""barriers of a round"""
+"""barriers per round"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return each size of groups that the device can hold."""
+    """Return each group size that the device supports."""
     return [
         configuration(
             f"group {lanes}",
@@ -38,7 +38,7 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def barriers(lanes: int) -> lp.TranslationUnit:
-    """Return the barriers, in groups of *lanes* work-items."""
+    """Return the barriers for groups of *lanes* work-items."""
     unit = lp.make_kernel(
         f"{{[g, l, r]: 0 <= g < groups and 0 <= l < {lanes} and 0 <= r < rounds}}",
         f"""
@@ -59,7 +59,7 @@ def barriers(lanes: int) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return an out of zeros."""
+    """Return zeros for out, and the sizes."""
     out = np.zeros((sizes["groups"], sizes["lanes"]), np.float32)
     return {**integers("groups, rounds", sizes), "out": out}
 

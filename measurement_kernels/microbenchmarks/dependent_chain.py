@@ -1,17 +1,17 @@
-"""Chains of dependent instructions of one kind: x ← x + p, x·p, x·p + q, p/x, 1/√x, ..., again and again.
+"""Chains of dependent instructions of one kind: x ← x + p, x·p, x·p + q, p/x, 1/√x, ..., repeatedly.
 
-Cornelis, section III.B: as each instruction waits for the one before, a core with W warps takes NΛ + (W − 1)λ cycles
-for N of them while W < Λ/λ, and Λ + (NW − 1)λ from there on. The times over W have the shape of a boat's hull, of which
-the flat part tells the completion latency Λ and the rising one the issue latency λ.
+Cornelis, section III.B: as each instruction depends on the previous one, a core with W warps takes NΛ + (W − 1)λ cycles
+for N instructions if W < Λ/λ, and Λ + (NW − 1)λ otherwise. The times as a function of W are the latency-throughput
+curve ("boat hull"), whose flat part shows the completion latency Λ and whose rising part shows the issue latency λ.
 
-What keeps the compiler from shortening a chain: p and q are arguments; operations in floating point are not
-associative; of integers, each value is used by the two that follow, so that none can be left out (sums of one argument
-would become a product with their number). What keeps values from growing: products by 2 and by 1/2 in turns, fixed
-points of x/2 + 1, p/x, √x, 1/√x and exp(−x); integers are unsigned, and wrap around. The table of nvcc's machine code
-for each kind is a test, ``tests/machine_code/test_microbenchmarks.py``.
+The compiler cannot shorten a chain: p and q are arguments; floating-point operations are not associative; each integer
+is used by the two following ones, so that none can be omitted (repeated sums of one argument would become a product).
+Values do not grow: products alternate between 2 and 1/2; x/2 + 1, p/x, √x, 1/√x and exp(−x) have fixed points; integers
+are unsigned and wrap around. The test ``tests/machine_code/test_microbenchmarks.py`` has the table of nvcc's machine
+code for each kind.
 
-``special f32`` is 1/√x, of all functions the one with least around the hardware's own (for operands that are denormal
-numbers). What a division or function is made of, the compiler decides: the latencies are those of the whole.
+``special f32`` is 1/√x, the function with the fewest instructions in addition to the hardware's own (for denormal
+operands). The compiler decides how a division or function is implemented: the latencies are those of the whole.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,20 +37,20 @@ from ._rounds import (
 NAME = "dependent chain"
 
 LONG, SHORT = 128, 32
-"""steps of a round: so many that the loop's own instructions are lost among them, or fewer where a step is many"""
+"""steps per round: enough to make the loop overhead negligible, or fewer where a step has many instructions"""
 
 NUMPY_TYPES = {"f32": np.float32, "f64": np.float64, "u32": np.uint32}
 
 
 Last = Callable[[Values, int], Values]
-"""returns the last values, given the first ones and the number of steps, a whole number of turns"""
+"""returns the last values for the initial ones and a number of steps that is a multiple of the statements"""
 OMEGA = 0.5671432904097838
-"""exp(−x) = x"""
+"""solution of exp(−x) = x"""
 WRAP = 2**32
 
 
 def fibonacci(number: int) -> int:
-    """Return F(number), of 0, 1, 1, 2, 3, 5, ..."""
+    """Return F(number) of the Fibonacci numbers 0, 1, 1, 2, 3, 5, ..."""
     before, following = 0, 1
     for _ in range(number):
         before, following = following, before + following
@@ -58,13 +58,13 @@ def fibonacci(number: int) -> int:
 
 
 def sum_of_sums(x: Values, steps: int) -> Values:
-    """Return aₙ + aₙ₊₁ of aₙ = aₙ₋₁ + aₙ₋₂ modulo 2³², from x and x + 1 on."""
+    """Return aₙ + aₙ₊₁ of aₙ = aₙ₋₁ + aₙ₋₂ modulo 2³², starting with x and x + 1."""
     one, other = fibonacci(steps + 1), fibonacci(steps + 2)
     return np.array([(one * int(first) + other * (int(first) + 1)) % WRAP for first in x], np.float64)
 
 
 def sum_of_products(x: Values, steps: int) -> Values:
-    """Return aₙ + aₙ₊₁ of aₙ = aₙ₋₁·aₙ₋₂ modulo 2³², from x and x + 1 on."""
+    """Return aₙ + aₙ₊₁ of aₙ = aₙ₋₁·aₙ₋₂ modulo 2³², starting with x and x + 1."""
     powers = [fibonacci(steps + number) for number in (-1, 0, 0, 1)]
 
     def term(first: int, one: int, other: int) -> int:
@@ -79,10 +79,10 @@ class Chain:
     """A chain of instructions of one kind."""
 
     statements: tuple[str, ...]
-    """steps, taken in turns"""
+    """steps, used in turn"""
     dtype: str
     scalars: Mapping[str, float]
-    """the arguments, if it has them"""
+    """values of the arguments, if the kind has them"""
     last: Last
     steps: int = LONG
 
@@ -93,18 +93,18 @@ def added(x: Values, steps: int) -> Values:
 
 
 def unchanged(x: Values, steps: int) -> Values:
-    """Return x: what one step does, the next one undoes."""
+    """Return x, because consecutive steps are inverse to each other."""
     return x
 
 
 def halved(x: Values, steps: int) -> Values:
-    """Return x/2ⁿ + 2·(1 − 1/2ⁿ), of x/2 + 1 again and again."""
+    """Return the result of repeated x/2 + 1: x/2ⁿ + 2·(1 − 1/2ⁿ)."""
     left = 0.5 ** min(steps, 1000)
     return x * left + 2 * (1 - left)
 
 
 def rooted(x: Values, steps: int) -> Values:
-    """Return x^(1/2ⁿ); of reciprocal roots too, as their number is even."""
+    """Return x^(1/2ⁿ), for reciprocal roots too, as their number is even."""
     return x ** (0.5 ** min(steps, 1000))
 
 
@@ -129,7 +129,7 @@ CHAINS: Mapping[str, Chain] = {
     "add i32": Chain(("x = x + y", "y = y + x"), "u32", {}, sum_of_sums),
     "mul i32": Chain(("x = x*y", "y = y*x"), "u32", {}, sum_of_products),
 }
-"""by what the instruction is called in a device description"""
+"""by the name of the instruction in device parameters"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
@@ -148,7 +148,7 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def dependent_chain(kind: str, lanes: int) -> lp.TranslationUnit:
-    """Return the chain of one kind, in groups of *lanes* work-items."""
+    """Return the chain of one kind for groups of *lanes* work-items."""
     chain = CHAINS[kind]
     numpy_type = NUMPY_TYPES[chain.dtype]
     body, turns = "\n".join(chain.statements), chain.steps // len(chain.statements)
@@ -179,7 +179,7 @@ def dependent_chain(kind: str, lanes: int) -> lp.TranslationUnit:
 
 
 def arguments(kind: str, rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return the first value, p and q where the kind has them, and an out of zeros; nothing is random."""
+    """Return the initial value, p and q if the kind has them, and zeros for out; nothing is random."""
     chain = CHAINS[kind]
     numpy_type = NUMPY_TYPES[chain.dtype]
     return {

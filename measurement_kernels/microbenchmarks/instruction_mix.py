@@ -1,8 +1,9 @@
-"""β multiply-adds and one special function, each waiting for the one before, again and again, on a full core.
+"""β multiply-adds and one special function in a dependent chain, repeatedly, on a full core.
 
-Lemeire, section 4.2 (after Volkov): the time of a round over β shows whether both kinds are executed by one pipeline
-(β·λ₁ + λ₂ cycles) or by two (the longer of β·λ₁ and λ₂), and whether the core issues fewer instructions in a cycle than
-its pipelines could take (no less than (β + 1)/IL). The special function is 1/√x, with what the compiler puts around it.
+Lemeire, section 4.2 (after Volkov): the time of a round as a function of β shows whether one pipeline executes both
+kinds (β·λ₁ + λ₂ cycles) or two (the maximum of β·λ₁ and λ₂), and whether the core issues fewer instructions per cycle
+than its pipelines accept (at least (β + 1)/IL). The special function is 1/√x, with the instructions that the compiler
+adds.
 """
 
 from functools import partial
@@ -27,11 +28,11 @@ NAME = "instruction mix"
 
 BETAS = (1, 2, 4, 6, 8, 12, 16, 24)
 STATEMENTS = 64
-"""about so many in a round"""
+"""approximate number of statements in a round"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return each β, with the most warps on a core."""
+    """Return each β, with the maximum number of warps on a core."""
     *_, (lanes, groups) = occupied(limits)
     return [
         configuration(
@@ -46,18 +47,18 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def repeats(beta: int) -> int:
-    """Return how often a round has the sequence of β + 1 instructions."""
+    """Return how often a round contains the sequence of β + 1 instructions."""
     return STATEMENTS // (beta + 1)
 
 
 def instruction_mix(beta: int, lanes: int) -> lp.TranslationUnit:
-    """Return the mix, in groups of *lanes* work-items."""
+    """Return the mix for groups of *lanes* work-items."""
     sequence = "x = x*p + q\n" * beta + "x = rsqrt(x)"
     return written_out(in_steps("instruction_mix", lanes, sequence, f"0 <= s < {repeats(beta)}"))
 
 
 def last_values(beta: int, arguments: Arguments) -> dict[str, Array]:
-    """Return out, step by step."""
+    """Return out, computed step by step."""
     out = np.asarray(arguments["out"])
     x = 0.5 + numbers_in_group(out)
     for _ in range(int(arguments["rounds"]) * repeats(beta)):

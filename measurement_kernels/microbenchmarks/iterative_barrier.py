@@ -1,8 +1,8 @@
 """Lemeire's iterative barrier kernel: multiply-adds of one chain, each followed by a barrier (section 6.2, Fig. 15).
 
-How long it takes depends on how the warps of a core are divided into groups: one large group waits for its last warp at
-every barrier, many small ones fill each other's gaps. No number of a description comes from it; it is here to be
-predicted from the others.
+Its time depends on how a core's warps are divided into groups: one large group waits for its last warp at every
+barrier, while many small ones fill each other's gaps. It determines no device parameter, but serves to validate the
+others.
 """
 
 from functools import partial
@@ -16,14 +16,14 @@ from ._rounds import configuration, halved, halving, in_groups, in_steps, rounds
 NAME = "iterative barrier"
 
 GROUPS = {1: (1, 2, 4, 8), 4: (1, 2, 4, 8), 16: (1, 2)}
-"""warps of a group -> groups on each core"""
+"""groups on each core by warps of a group"""
 BARRIER = "\n... lbarrier {mem_kind=local}\n"
 STEPS = 16
-"""multiply-adds, and barriers, of a round"""
+"""multiply-adds, and barriers, per round"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return each size of groups that the device can hold."""
+    """Return each group size that the device supports."""
     return [
         configuration(
             f"group {warps * limits.warp_size}",
@@ -41,5 +41,5 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def iterative_barrier(lanes: int) -> lp.TranslationUnit:
-    """Return the kernel, in groups of *lanes* work-items."""
+    """Return the kernel for groups of *lanes* work-items."""
     return in_groups(in_steps("iterative_barrier", lanes, ("x = x*p + q" + BARRIER) * STEPS))

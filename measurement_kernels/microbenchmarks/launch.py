@@ -1,7 +1,6 @@
-"""A kernel that does nothing, in the smallest grid that gives each core a group.
+"""An empty kernel in the smallest grid that gives each core a group.
 
-Its time is what a launch costs. The harness holds the other microbenchmarks against it: their smallest numbers of
-rounds are not worth timing.
+Its time is the launch overhead, which determines the minimum rounds of the other microbenchmarks.
 """
 
 from functools import partial
@@ -18,14 +17,14 @@ NAME = EMPTY_KERNEL
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return the one configuration: a warp on each core."""
+    """Return the only configuration: one warp on each core."""
     lanes = limits.warp_size
     sizes = ({"groups": limits.cores, "lanes": lanes},)
     return [Configuration(f"group {lanes}", partial(empty, lanes), sizes, arguments, nothing)]
 
 
 def empty(lanes: int) -> lp.TranslationUnit:
-    """Return the kernel in groups of *lanes* work-items."""
+    """Return the kernel for groups of *lanes* work-items."""
     unit = lp.make_kernel(
         f"{{[g, l]: 0 <= g < groups and 0 <= l < {lanes}}}",
         "... nop {inames=g:l}",
@@ -43,5 +42,5 @@ def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 
 def nothing(arguments: Arguments) -> dict[str, Array]:
-    """Return no array: none is written."""
+    """Return no arrays, because none is written."""
     return {}

@@ -1,10 +1,10 @@
 """Chains of dependent loads from local memory, without and with bank conflicts: i ← tile[i].
 
-Each lane follows links that are 32 words apart, so that it stays on its bank; lane l of warp w begins at word
-degree·l + w, so that no two warps of a group load the same. With degree 1 the lanes of a warp have a bank each, with
-degree 2 two of them share one, with degree 32 all do. A warp on its own tells the completion latency and how it grows
-(Λ + D·λ with D further accesses of a bank, Lemeire, section 6.3), a full core the issue latency, (1 + D)·λ. The address
-of an element costs an instruction or so, which is in the times.
+Each lane follows links that are 32 words apart, so that it stays on its bank; lane l of warp w starts at word degree·l
++ w, so that no two warps of a group load the same word. With degree 1 each lane of a warp has its own bank, with degree
+2 two lanes share one, with degree 32 all do. A single warp shows the completion latency and how it increases (Λ + D·λ
+with D additional accesses of a bank, Lemeire, section 6.3), a full core the issue latency, (1 + D)·λ. The times include
+about one instruction for the address of an element.
 """
 
 from functools import partial
@@ -19,16 +19,16 @@ from ._rounds import configuration, in_all_groups, integers, numbers_in_group, o
 NAME = "local memory"
 
 BANKS = 32
-"""of NVIDIA's and AMD's local memory, a word wide"""
+"""banks of NVIDIA's and AMD's local memory, one word wide"""
 WORDS = 2048
-"""of the tile: 64 lanes 32 words apart"""
+"""words of the tile: 64 lanes 32 words apart"""
 STEPS = 32
-"""loads of a round"""
+"""loads per round"""
 DEGREES = (1, 2, 4, 8, 16, 32)
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return groups of one and of several warps: without conflicts in all grids, with them in the first or last."""
+    """Return groups of one and of several warps: without conflicts in all grids, with conflicts in one of them."""
     found: list[Configuration] = []
     for lanes, groups in occupied(limits):
         plain = [{"groups": number, "degree": 1} for number in groups]
@@ -47,7 +47,7 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def local_loads(lanes: int, warp_size: int) -> lp.TranslationUnit:
-    """Return the chain, in groups of *lanes* work-items."""
+    """Return the chain for groups of *lanes* work-items."""
     unit = lp.make_kernel(
         f"{{[g, l, w, r, s]: 0 <= g < groups and 0 <= l < {lanes} and 0 <= w < {WORDS // lanes} and 0 <= r < rounds "
         f"and 0 <= s < {STEPS}}}",
@@ -79,7 +79,7 @@ def local_loads(lanes: int, warp_size: int) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return the links, each to the word 32 further on, the last ones to the first."""
+    """Return the links, each to the word 32 positions later, modulo the length of the tile."""
     return {
         "links": (np.arange(WORDS, dtype=np.int32) + BANKS) % WORDS,
         "out": np.zeros((sizes["groups"], sizes["lanes"]), np.int32),
@@ -88,7 +88,7 @@ def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 
 def last_words(warp_size: int, arguments: Arguments) -> dict[str, Array]:
-    """Return out: the first word and 32 for each load, modulo the length of the tile."""
+    """Return out: the initial word plus 32 for each load, modulo the length of the tile."""
     out = np.asarray(arguments["out"])
     lane, warp = numbers_in_group(out) % warp_size, numbers_in_group(out) // warp_size
     first = int(arguments["degree"]) * lane + warp

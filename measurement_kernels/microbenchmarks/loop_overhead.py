@@ -1,8 +1,8 @@
-"""Loops around chains of 64, 128 and 256 multiply-adds: what a pass of a loop costs beside its body.
+"""Loops around chains of 64, 128 and 256 multiply-adds: the overhead of an iteration.
 
-A pass takes c + s·steps cycles, and c is what its counter, comparison and branch add (Cornelis, Table II: "loop"). One
-warp on a core tells how long a warp waits for it, many warps how much of the core's time it takes. The bodies are so
-long because nvcc writes shorter ones out several times: at these lengths, once (a test says so).
+An iteration takes c + s·steps cycles, where c is due to its counter, comparison and branch (Cornelis, Table II:
+"loop"). One warp on a core shows the latency of the overhead, many warps its share of the core's time. The bodies are
+this long because nvcc unrolls shorter ones: at these lengths it does not, as a test checks.
 """
 
 from functools import partial
@@ -16,11 +16,11 @@ from ._rounds import configuration, halved, halving, in_steps, occupied, rounds,
 NAME = "loop overhead"
 
 BODIES = (64, 128, 256)
-"""multiply-adds of a pass"""
+"""multiply-adds per iteration"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return each body, with the fewest and the most warps on a core."""
+    """Return each body, with the minimum and the maximum number of warps on a core."""
     few, *_, many = ((lanes, groups) for lanes, groups in occupied(limits))
     return [
         configuration(
@@ -36,5 +36,5 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def loop_overhead(steps: int, lanes: int) -> lp.TranslationUnit:
-    """Return the loop around *steps* multiply-adds, in groups of *lanes* work-items."""
+    """Return the loop around *steps* multiply-adds for groups of *lanes* work-items."""
     return written_out(in_steps("loop_overhead", lanes, "x = x*p + q", f"0 <= s < {steps}"))

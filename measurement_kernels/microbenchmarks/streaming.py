@@ -1,8 +1,8 @@
-"""Sums over an array that all cores read together, at strides 1 to 32: how many bytes a second each memory delivers.
+"""Sums over an array that all cores read together, at strides 1 to 32: the bandwidth of each memory level.
 
-The array is cut into chunks of 32 loads for each work-item of a group. In a round each group reads one chunk, and the
-groups together read consecutive ones; after the last chunk they begin again. So the array as a whole is what must fit a
-cache, and after one sweep it is there if it fits. Loads of a round go into eight sums, which keeps many under way.
+The array is divided into chunks of 32 loads for each work-item of a group. In a round each group reads one chunk, and
+the groups together read consecutive chunks, starting over after the last one. A cache must hold the whole array, and
+does so after one sweep if it fits. The loads of a round are added to eight sums, which keeps many in flight.
 """
 
 from functools import partial
@@ -18,19 +18,19 @@ from ._rounds import configuration, in_groups, integers, rounds
 NAME = "streaming"
 
 STRIDES = (1, 2, 4, 8, 32)
-"""elements between neighbouring lanes"""
+"""elements between neighboring lanes"""
 LOADS, SUMS = 32, 8
-"""loads of a work-item in a round, and the sums that they go into"""
+"""loads of a work-item per round, and the number of sums"""
 WARPS, GROUPS = 4, 8
-"""warps of a group; groups on each core"""
+"""warps per group; groups on each core"""
 SMALLEST, LARGEST = 2**14, 2**29
-"""bytes"""
+"""minimum and maximum bytes of the array"""
 WORD = 4
 """bytes of an element"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return each stride, on a ladder for each number of bytes."""
+    """Return each stride, with a size schedule for each number of bytes."""
     return [
         configuration(
             f"stride {stride}, group {WARPS * limits.warp_size}",
@@ -44,7 +44,7 @@ def configurations(limits: DeviceLimits) -> list[Configuration]:
 
 
 def ladders(stride: int, limits: DeviceLimits) -> tuple[tuple[Sizes, ...], ...]:
-    """Return the rounds for each number of chunks; from so many on that the groups sweep the array once."""
+    """Return the rounds for each number of chunks, starting with those that sweep the array once."""
     lanes, groups = WARPS * limits.warp_size, GROUPS * limits.cores
     chunk = LOADS * lanes * stride * WORD
     largest = min(LARGEST, limits.global_memory)
@@ -54,7 +54,7 @@ def ladders(stride: int, limits: DeviceLimits) -> tuple[tuple[Sizes, ...], ...]:
 
 
 def streaming(stride: int, lanes: int) -> lp.TranslationUnit:
-    """Return the sums at one stride, in groups of *lanes* work-items."""
+    """Return the sums at one stride for groups of *lanes* work-items."""
     sums = [f"x{number}" for number in range(SUMS)]
     loads = [f"{sums[load % SUMS]} = {sums[load % SUMS]} + a[chunk, {load}, l, 0]" for load in range(LOADS)]
     unit = lp.make_kernel(
@@ -85,7 +85,7 @@ def streaming(stride: int, lanes: int) -> lp.TranslationUnit:
 
 
 def arguments(stride: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return an array in which each chunk has its number in all places, and an out of zeros."""
+    """Return an array in which each chunk contains its number everywhere, and zeros for out."""
     numbers = np.arange(sizes["chunks"], dtype=np.float32)[:, None, None, None]
     shape = (sizes["chunks"], LOADS, sizes["lanes"], stride)
     return {
@@ -96,7 +96,7 @@ def arguments(stride: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 
 def sums(stride: int, arguments: Arguments) -> dict[str, Array]:
-    """Return out: 32 times the numbers of the chunks that a group reads."""
+    """Return out: 32 times the sum of the numbers of a group's chunks."""
     groups, rounds, chunks = (int(arguments[name]) for name in ("groups", "rounds", "chunks"))
     read = (np.arange(groups)[:, None] + groups * np.arange(rounds)) % chunks
     lanes = np.asarray(arguments["out"]).shape[1]

@@ -1,28 +1,28 @@
-"""The U list of the fast multipole method: potentials at the points of each leaf, of the points in leaves nearby.
+"""U list of the fast multipole method: potentials at the points of each leaf due to the points of nearby leaves.
 
     out[B,t] = Σ_{S ∈ U(B)} Σ_{s ∈ S} d[s] / √(|x[B,t] − y[s]|² + ε)      for each leaf B, each target point t in it
 
-Sim et al., section 6.2, algorithm 1; the optimizations are those of section 6.2.1. A group takes a leaf of 256 target
-points, a work-item one of them, or two of them. The loop over the source points of the leaves nearby is the work-item's
-own, with the sum in a register.
+Sim et al., section 6.2, algorithm 1; the optimizations are those of section 6.2.1. A group processes a leaf of 256
+target points, and each work-item one or two of them. Each work-item loops over the source points of the nearby leaves
+and keeps the sum in a register.
 
 ===========  ==========================================================================================================
-vecpack      the coordinates and the density of a source are one load of 128 bits, of a float4, not four of 32 bits
-rsqrt        the reciprocal of a root is one special function, not a root and then a division
-shmem        the group fetches each leaf's sources into local memory, as they are stored, and reads them there
-ujam         unroll and jam: a work-item has two targets in registers, and uses each source that it loads for both
+vecpack      load the coordinates and the density of a source as one float4 of 128 bits instead of four floats
+rsqrt        compute the reciprocal square root by one special function instead of a root and a division
+shmem        fetch each leaf's sources into local memory in their stored layout, and read them there
+ujam         unroll and jam: a work-item keeps two targets in registers and uses each loaded source for both
 ===========  ==========================================================================================================
 
-The labels say what a kernel has of these; ``baseline`` has none. Figure 12 applies vecpack, rsqrt, shmem and ujam one
-after the other. Prefetching into registers, which does not help in that figure, is left out, and so are ``tight`` and
+The labels list the optimizations of a kernel; ``baseline`` has none. Figure 12 applies vecpack, rsqrt, shmem and ujam
+one after another. Prefetching into registers, which does not help in that figure, is omitted, as are ``tight`` and
 ``trans``.
 
-Leaves have the same number of points, and stand in a row. U(B) are the 27 leaves from 13 before B to 13 after it (in
-an octree of equal leaves it has as many), so that no list of them has to be loaded: what a group loads can be told
-without data. Sources have 13 leaves more at both ends. The ε keeps terms finite, as in the n-body kernel.
+Leaves have the same number of points and form a sequence. U(B) consists of the 27 leaves from 13 before B to 13 after
+it (the same number as in an octree of equal leaves). No list of leaves needs to be loaded, so the loads of a group do
+not depend on data. Sources have 13 more leaves at both ends. The ε keeps terms finite, as in the n-body kernel.
 
-Counts in each pair: 3 subtractions, 3 exponentiations (squares), 3 additions, a root and a division, or rsqrt and a
-multiplication, 1 addition of the sum. A work-item has 6912 sources; the loads of each serve one target, or two.
+Counts per pair: 3 subtractions, 3 exponentiations (squares), 3 additions, a root and a division, or rsqrt and a
+multiplication, 1 addition of the sum. A work-item has 6912 sources; the loads of each serve one target or two.
 """
 
 from collections.abc import Iterator
@@ -37,21 +37,21 @@ from loopyperf.measurement.environment import Arguments, Array, Configuration, D
 NAME = "fast multipole, U list"
 
 LEAF = 256
-"""points; Sim's q is of the order of 1000"""
+"""points per leaf; Sim's q is of the order of 1000"""
 NEAR = 27
-"""leaves of U(B), B among them"""
+"""number of leaves in U(B), including B"""
 EPSILON = 2.0**-10
 SMALLEST, LARGEST = 4, 2**12
-"""leaves"""
+"""minimum and maximum number of leaves"""
 OPTIMIZATIONS = ("vecpack", "rsqrt", "shmem", "ujam")
-"""in the order in which Sim's figure 12 applies them"""
+"""in the order of Sim's figure 12"""
 BARRIER = "... lbarrier {mem_kind=local}"
 PACKED = {"sources": "N1, N0, vec", "source": "vec", "tile": "vec, N0"}
-"""array -> its axes, where what belongs to a source is a vector"""
+"""axes of the arrays in which the data of a source form a vector"""
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return the kernels with each choice of optimizations that the device can hold."""
+    """Return the kernels with each subset of optimizations that the device supports."""
     return [_configuration(chosen) for chosen in _choices() if _fits(chosen, limits)]
 
 
@@ -121,7 +121,7 @@ def fast_multipole(chosen: frozenset[str] = frozenset()) -> lp.TranslationUnit:
 
 
 def _mapped(unit: lp.TranslationUnit, is_packed: bool) -> lp.TranslationUnit:
-    """Return *unit* with its loops on the device, and what belongs to a source as a vector, if it *is_packed*."""
+    """Return *unit* with its loops mapped to the device, and the data of a source as a vector if it *is_packed*."""
     unit = lp.remove_unused_inames(unit)
     kernel = unit.default_entrypoint
     members = "vec" if is_packed else "unr"
@@ -133,7 +133,7 @@ def _mapped(unit: lp.TranslationUnit, is_packed: bool) -> lp.TranslationUnit:
 
 
 def _fetch(lanes: int) -> str:
-    """Return how a group of so many work-items fetches the sources of a leaf."""
+    """Return the code by which a group of *lanes* work-items fetches the sources of a leaf."""
     return f"""
                 for r
                     tile[d, {lanes}*r + l] = near(d, u, {lanes}*r + l)
@@ -142,7 +142,7 @@ def _fetch(lanes: int) -> str:
 
 
 def _arrays(chosen: frozenset[str]) -> list[lp.ArrayArg | lp.TemporaryVariable | lp.ValueArg]:
-    """Return arguments and temporaries; sources have three coordinates and a density, one after the other or packed."""
+    """Return arguments and temporaries; sources have three coordinates and a density, in separate arrays or packed."""
     near = f"leaves + {NEAR - 1}, {LEAF}"
     arrays = [
         lp.GlobalArg("sources", np.float32, shape=f"{near}, 4" if "vecpack" in chosen else f"4, {near}"),
@@ -156,7 +156,7 @@ def _arrays(chosen: frozenset[str]) -> list[lp.ArrayArg | lp.TemporaryVariable |
 
 
 def arguments(is_packed: bool, rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random points in the unit cube, random densities, and an out of zeros; sources *is_packed* as float4."""
+    """Return random points in the unit cube, random densities, and zeros for out; sources *is_packed* as float4."""
     leaves = sizes["leaves"]
     near = (leaves + NEAR - 1, LEAF)
     return {
@@ -168,7 +168,7 @@ def arguments(is_packed: bool, rng: np.random.Generator, sizes: Sizes) -> Argume
 
 
 def potentials(is_packed: bool, arguments: Arguments) -> dict[str, Array]:
-    """Return out, leaf by leaf, to keep memory small."""
+    """Return out, computed one leaf at a time to save memory."""
     sources, out = np.asarray(arguments["sources"]), np.zeros_like(np.asarray(arguments["out"]))
     if is_packed:
         sources = np.moveaxis(sources, -1, 0)

@@ -1,4 +1,4 @@
-"""Partial sums of n numbers, float32, in the seven steps of a well-known exercise in optimization.
+"""Partial sums of n numbers, float32, in the seven steps of a well-known optimization tutorial.
 
     out[g] = Σ x[i] over the elements i of group g
 
@@ -7,30 +7,31 @@ parallel reduction in CUDA*). A group of G work-items fetches G numbers into a t
 there in a tree of log₂ G levels: at each level, tile[i] becomes tile[i] + tile[i + s] for some i.
 
 ==  =========================================================================  =====================  ================
-..  what is new                                                                s, level by level       i
+..  change                                                                     s, level by level       i
 ==  =========================================================================  =====================  ================
 K0  interleaved addresses: some lanes of nearly every warp have work           1, 2, 4, …, G/2        l, if l mod 2s = 0
 K1  the first lanes have all the work, 2s apart: bank conflicts                1, 2, 4, …, G/2        2s·l, if < G
 K2  sequential addresses: no conflicts                                         G/2, G/4, …, 1         l, if l < s
 K3  a work-item adds two numbers as it fetches them: a group has 2G elements   as K2                  as K2
-K4  levels within a warp are written out, without barriers                     as K2                  as K2
-K5  all levels are written out                                                 as K2                  as K2
+K4  levels within a warp are unrolled, without barriers                        as K2                  as K2
+K5  all levels are unrolled                                                    as K2                  as K2
 K6  a work-item adds many numbers, n/(64·G): there are always 64 groups        as K2                  as K2
 ==  =========================================================================  =====================  ================
 
-The levels of K0 to K3, and those of K4 above a warp, are a loop with a barrier in each pass; s is a shift by its pass.
-As the sample's, which ends at the size of a group, it ends at what is told at run time, ``levels``: a compiler cannot
-write it out in full, and s is in a register. K0's remainder is Loopy's, of signed integers; the sample's are unsigned.
+The levels of K0 to K3, and those of K4 above a warp, are a loop with a barrier in each iteration; s is a shift by the
+iteration number. The sample's loop ends at the group size; this one similarly ends at a run-time value, ``levels``, so
+that a compiler cannot unroll it completely and s is in a register. The remainder in K0 is Loopy's for signed integers;
+the sample's is unsigned.
 
-Within a warp the lanes go in step and need no barriers, as long as the compiler leaves the tile in memory: these
-kernels are of Loopy's target with volatile accesses. All 32 lanes have part in each of these levels, and what is above
-tile[s] is of no use. Where warps are smaller, or where the driver states no size, the barriers stay. From Volta on,
-that lanes go in step is a habit, and no promise.
+The lanes of a warp execute in lockstep and need no barriers if the compiler keeps the tile in memory: these kernels use
+Loopy's target with volatile accesses. All 32 lanes participate in each of these levels, and the results above tile[s]
+are not used. If warps are smaller, or the driver reports no size, the barriers remain. Since Volta, lockstep execution
+is common but not guaranteed.
 
-The numbers are floats, not the sample's integers, so that integer arithmetic is that of subscripts alone. In [0, 1)
-they add up, in a tree, to nearly as many digits as they have.
+The numbers are floats, unlike the sample's integers, so that all integer arithmetic is that of subscripts. Numbers in
+[0, 1) are added in a tree nearly without loss of precision.
 
-Counts in each group: G − 1 additions in the tree, of lanes with work that is of use; K0 to K3: 1 + log₂ G barriers.
+Counts per group: G − 1 additions in the tree, of lanes with useful work; K0 to K3: 1 + log₂ G barriers.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,20 +48,20 @@ from loopyperf.measurement.environment import Arguments, Array, Configuration, D
 NAME = "reduction"
 
 GROUPS = (128, 256, 512)
-"""work-items; the paper does not say which, Harris measures 128"""
+"""work-items per group; the paper does not specify them, Harris measures 128"""
 SMALLEST, LARGEST = 2**16, 2**24
-"""n; Harris measures 2²²"""
+"""minimum and maximum n; Harris measures 2²²"""
 FEW = 64
-"""groups of K6, the sample's"""
+"""groups of K6, as in the sample"""
 WARP = 32
-"""lanes that go in step"""
+"""lanes that execute in lockstep"""
 IN_WARP = "in_warp"
-"""what the ids of statements begin with that no barrier is between"""
+"""prefix of the ids of statements without barriers between them"""
 BARRIER = "\n... lbarrier {mem_kind=local}"
 
 
 def configurations(limits: DeviceLimits) -> list[Configuration]:
-    """Return each kernel in groups of each size that the device can hold."""
+    """Return each kernel for groups of each size that the device supports."""
     in_step = limits.warp_size >= WARP
     groups = [group for group in GROUPS if group <= limits.group_size and 4 * group <= limits.local_memory]
     return [_configuration(name, group, in_step) for group in groups for name in STEPS]
@@ -78,14 +79,14 @@ def _configuration(name: str, group: int, in_step: bool) -> Configuration:
 
 
 def reduction(name: str, group: int = 128, in_step: bool = True) -> lp.TranslationUnit:
-    """Return the kernel called *name*, K0 to K6, for groups of *group* work-items.
+    """Return the kernel *name*, K0 to K6, for groups of *group* work-items.
 
-    Unless lanes of a warp go *in_step*, there is a barrier at each level.
+    There is a barrier at each level unless the lanes of a warp execute *in_step*.
     """
     step = STEPS[name]
     tree, swept = step.tree(group, in_step), step.swept(group)
-    # Told that there is one pass at most, as of K4 in groups of 128, Loopy writes a condition in place of the loop, and
-    # no barrier under it: so it is told of all levels of a tree.
+    # If Loopy could derive that there is at most one iteration, as in K4 with groups of 128, it would generate a
+    # condition instead of the loop, and no barrier within it: so the assumptions allow for all levels of a tree.
     told = f" and 0 <= levels <= {_levels(group)}" if step.is_loop else ""
     together = f" {{nosync={IN_WARP}*}}" if IN_WARP in tree else ""
     unit = lp.make_kernel(
@@ -122,57 +123,57 @@ def reduction(name: str, group: int = 128, in_step: bool = True) -> lp.Translati
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What the kernels differ in."""
+    """Differences between the kernels."""
 
     fetched: Callable[[int], str]
-    """what a work-item of a group of that size puts into the tile"""
+    """returns the expression that a work-item of a group of the given size stores to the tile"""
     tree: Callable[[int, bool], str]
-    """the levels; whether lanes of a warp go in step"""
+    """returns the levels; the second argument is whether the lanes of a warp execute in lockstep"""
     numbers: int
-    """that a work-item fetches; of K6, in each pass"""
+    """numbers that a work-item fetches; for K6, per iteration"""
     written_out: int | None = 0
-    """levels that are not in the loop; None where there is no loop"""
+    """unrolled levels after the loop; None without a loop"""
     groups: int | None = None
-    """of any n; None where there are more for a larger n"""
+    """fixed number of groups; None if it depends on n"""
 
     def elements(self, group: int) -> int:
-        """Return how many elements a group of that size fetches; of K6, in each pass."""
+        """Return the number of elements that a group of the given size fetches; for K6, per iteration."""
         return self.numbers * group
 
     def swept(self, group: int) -> int:
-        """Return what n is a multiple of."""
+        """Return the number of which n is a multiple."""
         return self.elements(group) * (self.groups or 1)
 
     @property
     def is_loop(self) -> bool:
-        """Return whether some levels are passes of a loop."""
+        """Return whether some levels are iterations of a loop."""
         return self.written_out is not None
 
     def sizes(self, group: int, n: int) -> Sizes:
-        """Return n, and how many passes the loop over levels makes."""
+        """Return n, and the number of iterations of the loop over levels."""
         return {"n": n} if self.written_out is None else {"n": n, "levels": _levels(group) - self.written_out}
 
 
 def _levels(group: int) -> int:
-    """Return the levels of a tree, log₂ of *group*."""
+    """Return the number of levels of a tree, log₂ of *group*."""
     return group.bit_length() - 1
 
 
-# {{{ what is fetched
+# {{{ fetches
 
 
 def one(group: int) -> str:
-    """Return what K0 to K2 fetch."""
+    """Return the fetch of K0 to K2."""
     return f"x[{group}*g + l]"
 
 
 def two(group: int) -> str:
-    """Return what K3 to K5 fetch."""
+    """Return the fetch of K3 to K5."""
     return f"x[{2 * group}*g + l] + x[{2 * group}*g + l + {group}]"
 
 
 def many(group: int) -> str:
-    """Return what K6 fetches."""
+    """Return the fetch of K6."""
     first = f"{2 * group * FEW}*j + {2 * group}*g + l"
     return f"sum(j, x[{first}] + x[{first} + {group}])"
 
@@ -220,7 +221,7 @@ def _level(condition: str, at: str, stride: object, options: str = "", barrier: 
 
 
 def _in_warp(in_step: bool) -> str:
-    """Return the levels within a warp; in the first of them, the numbers that it adds are of other warps, too."""
+    """Return the levels within a warp; the first barrier is for numbers from other warps."""
     strides = [WARP >> level for level in range(WARP.bit_length())]
     if not in_step:
         return "".join(_level(f"l < {stride}", "l", stride) for stride in strides)
@@ -244,7 +245,7 @@ STEPS: Mapping[str, Step] = MappingProxyType(
 
 
 def arguments(step: Step, group: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random numbers, an out of zeros, and the sizes."""
+    """Return random numbers, zeros for out, and the sizes."""
     n = sizes["n"]
     out = np.zeros(step.groups or n // step.elements(group), np.float32)
     told = {name: np.int32(value) for name, value in sizes.items()}
@@ -252,7 +253,7 @@ def arguments(step: Step, group: int, rng: np.random.Generator, sizes: Sizes) ->
 
 
 def partial_sums(elements: int, arguments: Arguments) -> dict[str, Array]:
-    """Return out, of groups that take turns in fetching so many *elements*."""
+    """Return out, for groups that fetch *elements* at a time in turn."""
     x, out = np.asarray(arguments["x"]), np.asarray(arguments["out"])
     by_turn = x.reshape(-1, out.size, elements)
     return {"out": by_turn.sum(axis=(0, 2), dtype=np.float64).astype(np.float32)}

@@ -1,7 +1,7 @@
-"""A gas in the cells of a mesh: what is stored of it, and what follows from that, for Loopy and for NumPy, float32.
+"""A gas in the cells of a mesh: its stored variables and derived quantities, for Loopy and for NumPy, float32.
 
-Of each cell there are five variables: density ρ, momentum m = ρu along three axes, energy E, all per volume. With
-γ = 1.4, the pressure is p = (γ−1)·(E − |m|²/2ρ), and the fastest wave has the speed s = |u| + √(γp/ρ).
+Each cell has five variables: density ρ, momentum m = ρu along three axes, and energy E, all per volume. With γ = 1.4,
+the pressure is p = (γ−1)·(E − |m|²/2ρ), and the speed of the fastest wave is s = |u| + √(γp/ρ).
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ def derived(cell: str, of: str = "") -> str:
 
 @dataclass(frozen=True)
 class Gas:
-    """The variables of some cells, in double precision: the first axis is that of the variables."""
+    """The variables of some cells in double precision; the first axis is that of the variables."""
 
     variables: NDArray[np.float64]
 
@@ -58,12 +58,12 @@ class Gas:
 
 
 def gas_in(array: Array | np.generic) -> Gas:
-    """Return the gas that an *array* of variables holds."""
+    """Return the gas of an *array* of variables."""
     return Gas(np.asarray(array, dtype=np.float64))
 
 
 def random_variables(rng: np.random.Generator, cells: int) -> Array:
-    """Return variables of a gas of positive pressure: of densities and energies between 1 and 2, moving slowly."""
+    """Return the variables of a slow gas of positive pressure, with densities and energies between 1 and 2."""
     slow = np.array([1, 0.5, 0.5, 0.5, 1], dtype=np.float32)
     least = np.array([1, 0, 0, 0, 1], dtype=np.float32)
     return least[:, None] + slow[:, None] * rng.random((VARIABLES, cells), dtype=np.float32)

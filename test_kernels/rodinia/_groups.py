@@ -1,4 +1,4 @@
-"""Kernels in groups along one axis: one configuration, at sizes of which each is a whole number of groups."""
+"""Kernels with 1-D groups: one configuration, at sizes that are multiples of the group size."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,9 +18,9 @@ def in_groups_of(
     at_most: int,
     **others: int,
 ) -> list[Configuration]:
-    """Return the kernel in groups of *group* work-items, for n up to *at_most* beside its *others*, or nothing.
+    """Return the kernel for groups of *group* work-items, at n up to *at_most* with its *others* fixed.
 
-    There is nothing where the device cannot hold such a group.
+    The list is empty if the device does not support the group size.
     """
     if group > limits.group_size:
         return []

@@ -2,15 +2,15 @@
 
     out[b,j] = Σ_{k<16} w[16b+k+1, j+1] · x[16b+k+1]      for 0 ≤ b < n/16 and 0 ≤ j < 16
 
-bpnn_layerforward_ocl of Lemeire, table 9. w is (n+1) × 17: its first row and column are those of the biases, which the
-host adds. A group of 16 × 16 work-items has a block of weights in local memory, units along l.0, multiplies them with
-the inputs, and adds them up by halves: four steps, after each of which half of the rows are left, with a barrier each.
+bpnn_layerforward_ocl from Lemeire, table 9. w is (n+1) × 17: its first row and column are those of the biases, which
+the host adds. A group of 16 × 16 work-items stores a block of weights in local memory, with units along l.0, multiplies
+them by the inputs, and adds them up in four steps, each of which halves the number of rows and ends with a barrier.
 
-It is a test of barriers, of trees in which ever fewer work-items have work, and of rows of memory that begin at no
-sector: a row of w has 17 elements.
+The kernel tests barriers, trees with a decreasing number of active work-items, and rows of memory that are not aligned
+with sectors: a row of w has 17 elements.
 
-Counts in each group: 256 + 16 loads; 16 local stores of inputs, 256 of products, and 15·16 of sums; 256 + 2·15·16 + 16
-local loads; 256 multiplications, 15·16 additions; 16 stores; 6 barriers in each work-item.
+Counts per group: 256 + 16 loads; 16 local stores of inputs, 256 of products, and 15·16 of sums; 256 + 2·15·16 + 16
+local loads; 256 multiplications, 15·16 additions; 16 stores; 6 barriers per work-item.
 """
 
 from functools import partial
@@ -26,11 +26,11 @@ UNITS = 16
 """hidden units, inputs of a block, and work-items of a group along both axes; a power of two"""
 
 LARGEST = 2**22
-"""The largest n: weights of 272 MiB."""
+"""the largest n, with weights of 272 MiB"""
 
 
 def configurations(limits: DeviceLimits, units: int = UNITS) -> list[Configuration]:
-    """Return the kernel in groups of (units, units) work-items, if the device can hold them."""
+    """Return the kernel for groups of (units, units) work-items, if the device supports them."""
     if units**2 > limits.group_size or 4 * units * (units + 1) > limits.local_memory:
         return []
     return [
@@ -45,7 +45,7 @@ def configurations(limits: DeviceLimits, units: int = UNITS) -> list[Configurati
 
 
 def forward(units: int = UNITS) -> lp.TranslationUnit:
-    """Return the sums for ``units`` hidden units and blocks of as many inputs."""
+    """Return the sums for *units* hidden units and blocks of as many inputs."""
     knl = lp.make_kernel(
         f"{{[b, k, j]: 0 <= b < n//{units} and 0 <= k, j < {units}}}",
         f"""
@@ -78,7 +78,7 @@ def forward(units: int = UNITS) -> lp.TranslationUnit:
 
 
 def halving(units: int) -> str:
-    """Return the steps of the sum over k: neighbours first, so that the rows that are left are ever farther apart."""
+    """Return the steps of the sum over k: neighbors first, so that the distance between the remaining rows grows."""
     step = """
             if k % {pair} == 0
                 product[k, j] = product[k, j] + product[k + {half}, j]
@@ -89,7 +89,7 @@ def halving(units: int) -> str:
 
 
 def arguments(units: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random weights and inputs, and an out of zeros. Nothing is negative, so that sums lose no digits."""
+    """Return random weights and inputs, and zeros for out; all are non-negative, which avoids cancellation."""
     n = sizes["n"]
     return {
         "w": rng.random((n + 1, units + 1), dtype=np.float32),

@@ -2,14 +2,14 @@
 
     v[k,j] ← η·δ[j]·x[k] + μ·v[k,j],    w[k,j] ← w[k,j] + v[k,j]      for 0 ≤ k ≤ n and 0 < j ≤ 16
 
-bpnn_adjust_weights_ocl of Lemeire, table 9. The weights w and their last change v are (n+1) × 17; δ are the errors of
-the units, x the inputs, of which the first is that of the biases, 1. A group of 16 × 16 work-items has 16 inputs, with
-units along l.0. The first row of the first group does the biases too.
+bpnn_adjust_weights_ocl from Lemeire, table 9. The weights w and their previous change v are (n+1) × 17; δ are the
+errors of the units, x the inputs, of which the first is that of the biases, 1. A group of 16 × 16 work-items has 16
+inputs, with units along l.0. The first row of the first group also updates the biases.
 
-It is a test of bandwidth where rows begin at no sector, of loads that are the same for rows or columns of a group, and
-of a single warp of the launch that has more to do than the others.
+The kernel tests bandwidth for rows that are not aligned with sectors, loads that are the same for rows or columns of a
+group, and a single warp of the launch that has more work than the others.
 
-Counts in each of the 16(n+1) weights: 4 loads, 2 stores, 3 multiplications, 2 additions.
+Counts per weight, of which there are 16(n+1): 4 loads, 2 stores, 3 multiplications, 2 additions.
 """
 
 from functools import partial
@@ -25,14 +25,14 @@ UNITS = 16
 """hidden units, and work-items of a group along both axes"""
 
 LARGEST = 2**22
-"""The largest n: two arrays of 272 MiB."""
+"""the largest n, with two arrays of 272 MiB"""
 
 RATE, MOMENTUM = 0.3, 0.3
 """η and μ"""
 
 
 def configurations(limits: DeviceLimits, units: int = UNITS) -> list[Configuration]:
-    """Return the kernel in groups of (units, units) work-items, if the device can hold them."""
+    """Return the kernel for groups of (units, units) work-items, if the device supports them."""
     if units**2 > limits.group_size:
         return []
     return [
@@ -47,7 +47,7 @@ def configurations(limits: DeviceLimits, units: int = UNITS) -> list[Configurati
 
 
 def adjustment(units: int = UNITS) -> lp.TranslationUnit:
-    """Return the change for ``units`` hidden units, in groups of as many inputs."""
+    """Return the update for *units* hidden units, for groups of as many inputs."""
     row = f"{units}*b + k + 1"
     knl = lp.make_kernel(
         f"{{[b, k, j]: 0 <= b < n//{units} and 0 <= k, j < {units}}}",
@@ -79,7 +79,7 @@ def adjustment(units: int = UNITS) -> lp.TranslationUnit:
 
 
 def arguments(units: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random weights, changes, errors and inputs. Nothing is negative, so that sums lose no digits."""
+    """Return random weights, changes, errors and inputs; all are non-negative, which avoids cancellation."""
     n = sizes["n"]
     x = rng.random(n + 1, dtype=np.float32)
     x[0] = 1
@@ -95,7 +95,7 @@ def arguments(units: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 
 def adjusted(arguments: Arguments) -> dict[str, Array]:
-    """Return v and w after the change."""
+    """Return v and w after the update."""
     w, v, x, delta = (np.array(arguments[name], dtype=np.float64) for name in ("w", "v", "x", "delta"))
     v[:, 1:] = float(arguments["eta"]) * np.outer(x, delta[1:]) + float(arguments["mu"]) * v[:, 1:]
     w[:, 1:] += v[:, 1:]

@@ -1,21 +1,21 @@
-"""A gas on a mesh of n cells: what flows through the four faces of each, float32.
+"""A gas on a mesh of n cells: the flux through the four faces of each cell, float32.
 
     flux[i] = Σ_{j<4} ½·(F(i) + F(c))·N_j − ½·α·|N_j|·(s(i) + s(c))·(v(i) − v(c))      with c = neighbour[j,i]
     F·N = (m·N,  m_x·(u·N) + p·N_x,  m_y·(u·N) + p·N_y,  m_z·(u·N) + p·N_z,  (E + p)·(u·N))
 
-compute_flux of Lemeire, table 9, of the solver of Euler's equations. v are the five variables of a cell, p and s the
-pressure and the speed that ``_gas.py`` derives from them. N_j is the normal of face j, as long as its area; α = 0.2
-adds viscosity. A work-item computes one cell.
+compute_flux from Lemeire, table 9, part of the solver of Euler's equations. v are the five variables of a cell, p and s
+the pressure and the speed that ``_gas.py`` derives from them. N_j is the normal of face j, with the face's area as its
+length; α = 0.2 adds viscosity. A work-item computes one cell.
 
-It is a test of loads whose addresses are data: which cell is behind a face is in an array, so nobody knows how many
-sectors the lanes of a warp need. loopyperf takes none to be shared unless it is told, ``typical={"v": "1"}`` for cells
-that are numbered along the mesh. It is also the kernel with most arithmetic, and with most values at once.
+The kernel tests loads whose addresses depend on data: the cell behind a face is in an array, so the number of sectors
+that the lanes of a warp need is unknown. loopyperf assumes that no sector is shared, unless ``typical={"v": "1"}``
+specifies cells that are numbered along the mesh. The kernel also has the most arithmetic and the most live values.
 
-The mesh has no boundary: each face has a cell behind it. So the faces at walls and far away, for which Rodinia branches
-on the sign of a neighbour's number, are not there, and no condition is on data.
+The mesh has no boundary: each face has a cell behind it. So the faces at walls and in the far field, for which Rodinia
+branches on the sign of a neighbor's number, do not exist, and no condition depends on data.
 
-Counts in each of the 4n faces: 9 loads, 4 divisions, 3 square roots. In each cell beside them: 5 loads, 4 divisions, 2
-square roots, 5 stores.
+Counts per face, of which there are 4n: 9 loads, 4 divisions, 3 square roots. In addition per cell: 5 loads, 4
+divisions, 2 square roots, 5 stores.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,25 +32,25 @@ from ._groups import in_groups_of
 NAME = "compute_flux"
 
 FACES = 4
-"""of a tetrahedron"""
+"""faces of a tetrahedron"""
 
 NEAR = 1000
-"""how far the numbers of neighbours are apart, at most"""
+"""maximum distance between the numbers of neighbors"""
 
 VISCOSITY = 0.2
 """α"""
 
 LARGEST = 2**22
-"""The largest n: normals of 192 MiB."""
+"""the largest n, with normals of 192 MiB"""
 
 
 def configurations(limits: DeviceLimits, group: int = GROUP) -> list[Configuration]:
-    """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
+    """Return the kernel for groups of *group* work-items, if the device supports them."""
     return in_groups_of(group, limits, flux, arguments, fluxes, LARGEST)
 
 
 def flux(group: int = GROUP) -> lp.TranslationUnit:
-    """Return the kernel for groups of ``group`` work-items."""
+    """Return the kernel for groups of *group* work-items."""
     knl = lp.make_kernel(
         f"{{[i, j]: 0 <= i < n and 0 <= j < {FACES}}}",
         f"""
@@ -84,7 +84,7 @@ def flux(group: int = GROUP) -> lp.TranslationUnit:
 
 
 def added() -> Iterator[str]:
-    """Yield the instructions that add what flows through a face, for each variable."""
+    """Yield the instructions that add the flux through a face, for each variable."""
     momenta = {f"m{axis}": f"(pressure + pressure_)*n{axis} + " for axis in AXES}
     for k, (name, pressed) in enumerate({"density": "", **momenta}.items()):
         carried = f"{pressed}{name}*outwards + {name}_*outwards_"
@@ -98,7 +98,7 @@ def _lines(instructions: Iterable[str]) -> str:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random variables and normals, cells whose neighbours have numbers near theirs, and fluxes of zero."""
+    """Return random variables and normals, neighbors with numbers near the cells' own, and zeros for the flux."""
     n = sizes["n"]
     apart = rng.integers(-NEAR, NEAR, size=(FACES, n))
     return {
@@ -111,7 +111,7 @@ def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 
 def fluxes(arguments: Arguments) -> dict[str, Array]:
-    """Return the fluxes, summed over one face after the other."""
+    """Return the fluxes, summed over one face after another."""
     here = gas_in(arguments["v"])
     flux = np.zeros_like(here.variables)
     normals = np.asarray(arguments["normal"], dtype=np.float64).swapaxes(0, 1)

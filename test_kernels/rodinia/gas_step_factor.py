@@ -1,13 +1,13 @@
-"""A gas on a mesh of n cells: how long a step in time may be, by the size of each cell, float32.
+"""A gas on a mesh of n cells: the maximum time step for the size of each cell, float32.
 
     factor[i] = 1 / (2·√volume[i]·s[i])      for 0 ≤ i < n
 
-compute_step_factor of Lemeire, table 9, of the solver of Euler's equations. s is the speed of the fastest wave, which
-``_gas.py`` derives from the five variables of a cell. A work-item computes one cell.
+compute_step_factor from Lemeire, table 9, part of the solver of Euler's equations. s is the speed of the fastest wave,
+which ``_gas.py`` derives from the five variables of a cell. A work-item computes one cell.
 
-It is a test of divisions and square roots that depend on each other, behind six coalesced loads.
+The kernel tests dependent divisions and square roots after six coalesced loads.
 
-Counts in each of the n cells: 6 loads, 1 store, 5 divisions, 3 square roots, 8 multiplications, 4 additions and
+Counts per cell, of which there are n: 6 loads, 1 store, 5 divisions, 3 square roots, 8 multiplications, 4 additions and
 subtractions.
 """
 
@@ -22,16 +22,16 @@ from ._groups import in_groups_of
 NAME = "compute_step_factor"
 
 LARGEST = 2**23
-"""The largest n: variables of 160 MiB."""
+"""the largest n, with variables of 160 MiB"""
 
 
 def configurations(limits: DeviceLimits, group: int = GROUP) -> list[Configuration]:
-    """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
+    """Return the kernel for groups of *group* work-items, if the device supports them."""
     return in_groups_of(group, limits, step_factor, arguments, factors, LARGEST)
 
 
 def step_factor(group: int = GROUP) -> lp.TranslationUnit:
-    """Return the kernel for groups of ``group`` work-items."""
+    """Return the kernel for groups of *group* work-items."""
     knl = lp.make_kernel(
         "{[i]: 0 <= i < n}",
         f"""
@@ -54,7 +54,7 @@ def step_factor(group: int = GROUP) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random variables, volumes between 1 and 2, and factors of zero."""
+    """Return random variables, volumes between 1 and 2, and zeros for the factors."""
     n = sizes["n"]
     return {
         "v": random_variables(rng, n),

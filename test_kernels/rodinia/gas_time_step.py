@@ -1,13 +1,13 @@
-"""A gas on a mesh of n cells: a step in time of Runge and Kutta's, given the fluxes, float32.
+"""A gas on a mesh of n cells: a Runge-Kutta time step with given fluxes, float32.
 
     v[k,i] = old[k,i] + factor[i]/stages · flux[k,i]      for 0 ≤ i < n and the five variables k
 
-time_step of Lemeire, table 9, of the solver of Euler's equations. stages says how many are left: 3, 2 or 1. A work-item
-computes one cell.
+time_step from Lemeire, table 9, part of the solver of Euler's equations. stages is the number of remaining stages: 3, 2
+or 1. A work-item computes one cell.
 
-It is a test of bandwidth alone: 11 coalesced loads that do not wait for each other, and 5 stores.
+The kernel tests bandwidth alone: 11 independent coalesced loads and 5 stores.
 
-Counts in each of the n cells: 11 loads, 5 stores, 1 division, 5 multiplications, 5 additions.
+Counts per cell, of which there are n: 11 loads, 5 stores, 1 division, 5 multiplications, 5 additions.
 """
 
 import loopy as lp
@@ -21,16 +21,16 @@ from ._groups import in_groups_of
 NAME = "time_step"
 
 LARGEST = 2**23
-"""The largest n: three arrays of 160 MiB."""
+"""the largest n, with three arrays of 160 MiB"""
 
 
 def configurations(limits: DeviceLimits, group: int = GROUP) -> list[Configuration]:
-    """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
+    """Return the kernel for groups of *group* work-items, if the device supports them."""
     return in_groups_of(group, limits, time_step, arguments, advanced, LARGEST)
 
 
 def time_step(group: int = GROUP) -> lp.TranslationUnit:
-    """Return the step for groups of ``group`` work-items."""
+    """Return the time step for groups of *group* work-items."""
     knl = lp.make_kernel(
         f"{{[i, k]: 0 <= i < n and 0 <= k < {VARIABLES}}}",
         """
@@ -57,7 +57,7 @@ def time_step(group: int = GROUP) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random variables, fluxes and factors. Nothing is negative, so that sums lose no digits."""
+    """Return random variables, fluxes and factors; all are non-negative, which avoids cancellation."""
     shape = (VARIABLES, sizes["n"])
     return {
         "v": np.zeros(shape, dtype=np.float32),

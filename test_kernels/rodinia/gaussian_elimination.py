@@ -2,16 +2,16 @@
 
     a[i,j] ← a[i,j] − m[i,t]·a[t,j],    b[i] ← b[i] − m[i,t]·b[t]      for t < i < n and t ≤ j < n
 
-Fan2 of Lemeire, table 9. The multipliers m[i,t] = a[i,t]/a[t,t] are given. A work-item updates one element; as in
-Rodinia, rows lie along l.0 and columns along l.1, eight of each, so that a group has two warps. The work-items of
-column t update b too. The ladder is of first steps, t = 0, which are the longest.
+Fan2 from Lemeire, table 9. The multipliers m[i,t] = a[i,t]/a[t,t] are given. A work-item updates one element; as in
+Rodinia, rows are along l.0 and columns along l.1, eight of each, so that a group has two warps. The work-items of
+column t also update b. The sizes are those of first steps, t = 0, which are the longest.
 
-It is a test of accesses that are not coalesced: neighbouring lanes are a row apart, and a warp reads eight rows at four
-places each. Only caches see that the other warp of the group reads beside them. The rows are one less than the groups
-have room for.
+The kernel tests accesses that are not coalesced: neighboring lanes are a row apart, and a warp reads eight rows at four
+positions each. Only through caches does it benefit from the adjacent reads of the group's other warp. There is one row
+less than the groups have room for.
 
-Counts in each of the (n−t−1)·(n−t) points: 1 multiplication, 1 subtraction, 3 loads, 1 store, and as much again once
-in each row for b.
+Counts per point, of which there are (n−t−1)·(n−t): 1 multiplication, 1 subtraction, 3 loads, 1 store, and the same once
+per row for b.
 """
 
 from functools import partial
@@ -25,14 +25,14 @@ from loopyperf.measurement.environment import Arguments, Array, Configuration, D
 NAME = "Fan2"
 
 GROUP = (8, 8)
-"""(extent of l.0, along which the rows lie, extent of l.1): two warps"""
+"""(extent of l.0, along which the rows are, extent of l.1): two warps"""
 
 LARGEST = 2**13
-"""The largest n: two matrices of 256 MiB."""
+"""the largest n, with two matrices of 256 MiB"""
 
 
 def configurations(limits: DeviceLimits, group: Group = GROUP) -> list[Configuration]:
-    """Return the kernel in groups of (rows, columns) work-items, if the device can hold them."""
+    """Return the kernel for groups of (rows, columns) work-items, if the device supports them."""
     rows, columns = group
     if rows * columns > limits.group_size:
         return []

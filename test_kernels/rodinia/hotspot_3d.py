@@ -1,17 +1,17 @@
-"""Heat in a chip of layers: a step in time of a seven-point stencil on n × n × m points, row-major, float32.
+"""Heat in a chip with layers: a time step of a seven-point stencil on n × n × m points, row-major, float32.
 
     u'[z,y,x] = a·u[z,y,x] + w·(u[z,y,x−1] + u[z,y,x+1]) + s·(u[z,y−1,x] + u[z,y+1,x]) + v·(u[z−1,y,x] + u[z+1,y,x])
                 + d·q[z,y,x] + e      for 0 ≤ x, y < n and 0 ≤ z < m
 
-hotspot of Lemeire, table 9. q is the power that is turned into heat, e what the surroundings give. At the border, a
-point is its own neighbour. A work-item marches along z and keeps the point and those below and above it in registers;
-the group of gx × gy work-items has x along l.0.
+hotspot from Lemeire, table 9. q is the power that is turned into heat, e the contribution of the surroundings. At the
+border, a point is its own neighbor. A work-item proceeds along z and keeps the point and those below and above it in
+registers; the group of gx × gy work-items has x along l.0.
 
-It is a test of stencils that rely on caches: four of the six neighbours are loaded for other points too, by other lanes
-or other groups. The neighbours in x and y are the same in all layers, so that a compiler selects them once.
+The kernel tests stencils that depend on caches: four of the six neighbors are also loaded for other points, by other
+lanes or other groups. The neighbors in x and y are the same in all layers, so that a compiler selects them once.
 
-Counts in each of the n²·m points: 5 multiplications, 8 additions, 6 loads, 1 store; n² loads of the lowest layer beside
-them. The highest layer is loaded twice, as its own upper neighbour.
+Counts per point, of which there are n²·m: 5 multiplications, 8 additions, 6 loads, 1 store; in addition n² loads of the
+lowest layer. The highest layer is loaded twice, as its own upper neighbor.
 """
 
 from functools import partial
@@ -28,17 +28,17 @@ GROUP = (64, 4)
 """(extent of l.0, extent of l.1): eight warps"""
 
 LAYERS = 8
-"""Rodinia's"""
+"""number of layers, as in Rodinia"""
 
 LARGEST = 2**12
-"""The largest n: three arrays of 512 MiB."""
+"""the largest n, with three arrays of 512 MiB"""
 
 WEIGHTS = {"a": 0.38, "w": 0.1, "s": 0.12, "v": 0.09, "d": 0.5, "e": 0.2}
-"""Those of neighbours and of the point itself add up to 1."""
+"""coefficients; those of neighbors and of the point itself add up to 1"""
 
 
 def configurations(limits: DeviceLimits, group: Group = GROUP) -> list[Configuration]:
-    """Return the kernel in groups of (extent of l.0, extent of l.1) work-items, if the device can hold them."""
+    """Return the kernel for groups of (extent of l.0, extent of l.1) work-items, if the device supports them."""
     columns, rows = group
     if columns * rows > limits.group_size:
         return []
@@ -55,7 +55,7 @@ def configurations(limits: DeviceLimits, group: Group = GROUP) -> list[Configura
 
 
 def heat_step(group: Group = GROUP) -> lp.TranslationUnit:
-    """Return the step for groups of (extent of l.0, extent of l.1) work-items."""
+    """Return the time step for groups of (extent of l.0, extent of l.1) work-items."""
     columns, rows = group
     knl = lp.make_kernel(
         "{[x, y, z]: 0 <= x, y < n and 0 <= z < m}",
@@ -88,7 +88,7 @@ def heat_step(group: Group = GROUP) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random temperatures and powers, and an out of zeros. Nothing is negative, so that sums lose no digits."""
+    """Return random temperatures and powers, and zeros for out; all are non-negative, which avoids cancellation."""
     shape = (sizes["m"], sizes["n"], sizes["n"])
     return {
         "u": rng.random(shape, dtype=np.float32),

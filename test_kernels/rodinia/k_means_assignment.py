@@ -1,16 +1,16 @@
-"""Which of k centres is the nearest to each of n points with f features: the assignment of k-means, float32.
+"""Nearest of k centers to each of n points with f features: the assignment of k-means, float32.
 
     nearest[i] = argmin_c Σ_l (x[l,i] − centre[c,l])²      for 0 ≤ i < n, the first of those that are equally near
 
-kmeans_kernel_c of Lemeire, table 9. A work-item finds the nearest centre to one point. Features are the rows of x, so
-that its loads are coalesced; those of the centres are the same for all lanes. The nearest so far is kept by selection,
-without a branch.
+kmeans_kernel_c from Lemeire, table 9. A work-item finds the nearest center to one point. Features are the rows of x, so
+that its loads are coalesced; those of the centers are the same for all lanes. The nearest center so far is kept by
+selection, without a branch.
 
-It is a test of a reduction over data that neighbouring lanes share, of caches that keep x while the centres go by, and
-of loops whose lengths are parameters, so that the compiler does not know them.
+The kernel tests a reduction over data that neighboring lanes share, caches that keep x across the loop over centers,
+and loops whose lengths are parameters, unknown to the compiler.
 
-Counts in each of the n·k·f steps: 1 subtraction, 1 multiplication, 1 addition, 2 loads; in each of the n·k distances: 1
-comparison, 2 selections; one store in each work-item.
+Counts per step, of which there are n·k·f: 1 subtraction, 1 multiplication, 1 addition, 2 loads; per distance, of which
+there are n·k: 1 comparison, 2 selections; one store per work-item.
 """
 
 import loopy as lp
@@ -26,19 +26,19 @@ GROUP = 256
 """eight warps"""
 
 CENTRES, FEATURES = 5, 34
-"""Rodinia's, for its data of network connections"""
+"""values in Rodinia, for its data of network connections"""
 
 LARGEST = 2**21
-"""The largest n: features of 272 MiB."""
+"""the largest n, with features of 272 MiB"""
 
 
 def configurations(limits: DeviceLimits, group: int = GROUP) -> list[Configuration]:
-    """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
+    """Return the kernel for groups of *group* work-items, if the device supports them."""
     return in_groups_of(group, limits, nearest_centre, arguments, nearest, LARGEST, k=CENTRES, f=FEATURES)
 
 
 def nearest_centre(group: int = GROUP) -> lp.TranslationUnit:
-    """Return the assignment for groups of ``group`` work-items."""
+    """Return the assignment for groups of *group* work-items."""
     knl = lp.make_kernel(
         "{[i, c, l]: 0 <= i < n and 0 <= c < k and 0 <= l < f}",
         """
@@ -72,7 +72,7 @@ def nearest_centre(group: int = GROUP) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random points and centres, whose coordinates are multiples of 1/8: their distances are exact."""
+    """Return random points and centers with coordinates that are multiples of 1/8, so that distances are exact."""
     n, k, f = (sizes[name] for name in "nkf")
     return {
         "x": rng.integers(9, size=(f, n)).astype(np.float32) / 8,
@@ -83,7 +83,7 @@ def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 
 def nearest(arguments: Arguments) -> dict[str, Array]:
-    """Return the number of the nearest centre, for each point."""
+    """Return the number of the nearest center for each point."""
     x, centres = np.asarray(arguments["x"]), np.asarray(arguments["centre"])
     distances = [np.sum((x - centre[:, None]) ** 2, axis=0) for centre in centres]
     return {"nearest": np.argmin(distances, axis=0).astype(np.int32)}

@@ -1,12 +1,12 @@
-"""The transposition that k-means begins with: from points of f features to features of n points, float32.
+"""Initial transposition of k-means: from points with f features to features of n points, float32.
 
     y[l,i] = x[i,l]      for 0 ≤ i < n and 0 ≤ l < f
 
-kmeans_swap of Lemeire, table 9. A work-item moves one point, feature by feature: its loads are f elements away from
-those of its neighbours, its stores beside them. Rodinia has groups of 256; the table has two warps.
+kmeans_swap from Lemeire, table 9. A work-item moves one point, feature by feature: its loads are f elements away from
+those of neighboring lanes, while the stores are coalesced. Rodinia has groups of 256; the table has two warps.
 
-It is a test of nothing but memory: of loads that are not coalesced, each of whose sectors is asked for again in the
-passes that follow, if caches keep it so long.
+The kernel tests only memory: loads that are not coalesced, and whose sectors are needed again in the following
+iterations, if caches keep them that long.
 
 Counts: n·f loads of stride f, n·f coalesced stores.
 """
@@ -24,19 +24,19 @@ GROUP = 64
 """two warps"""
 
 FEATURES = 34
-"""Rodinia's, for its data of network connections"""
+"""value in Rodinia, for its data of network connections"""
 
 LARGEST = 2**21
-"""The largest n: two arrays of 272 MiB."""
+"""the largest n, with two arrays of 272 MiB"""
 
 
 def configurations(limits: DeviceLimits, group: int = GROUP) -> list[Configuration]:
-    """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
+    """Return the kernel for groups of *group* work-items, if the device supports them."""
     return in_groups_of(group, limits, transposition, arguments, transposed, LARGEST, f=FEATURES)
 
 
 def transposition(group: int = GROUP) -> lp.TranslationUnit:
-    """Return the transposition for groups of ``group`` work-items."""
+    """Return the transposition for groups of *group* work-items."""
     knl = lp.make_kernel(
         "{[i, l]: 0 <= i < n and 0 <= l < f}",
         "y[l, i] = x[i, l]",
@@ -53,7 +53,7 @@ def transposition(group: int = GROUP) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random points x, and a y of zeros."""
+    """Return random points x and zeros for y."""
     n, f = sizes["n"], sizes["f"]
     return {
         "x": rng.random((n, f), dtype=np.float32),

@@ -1,16 +1,16 @@
-"""LU decomposition in place: the update of all blocks beyond the row and column of block t, row-major, float32.
+"""LU decomposition in place: update of all blocks beyond the row and column of block t, row-major, float32.
 
     A_ij ← A_ij − L_it · U_tj      for t < i, j < n/16, in blocks of 16 × 16
 
-lud_internal of Lemeire, table 9. A group of 16 × 16 work-items has L_it and U_tj in local memory, and updates one block
-of A, one element in each work-item. The ladder is of first steps, t = 0, which are the longest.
+lud_internal from Lemeire, table 9. A group of 16 × 16 work-items has L_it and U_tj in local memory, and updates one
+block of A, one element per work-item. The sizes are those of first steps, t = 0, which are the longest.
 
-It is a test of local memory and of short sums: a single tile is fetched, so that the latencies of loads, of a barrier
-and of a chain of 16 dependent additions are covered by other groups or not at all. All lanes of a row load the same
-element of L_it.
+The kernel tests local memory and short sums: a single tile is fetched, so that the latencies of loads, of a barrier and
+of a chain of 16 dependent additions are hidden by other groups or not at all. All lanes of a row load the same element
+of L_it.
 
-Counts in each of the (n−16(t+1))² elements: 3 loads, 2 local stores, 1 barrier, 2·16 local loads, 16 multiplications,
-16 additions, 1 subtraction, 1 store.
+Counts per element, of which there are (n−16(t+1))²: 3 loads, 2 local stores, 1 barrier, 2·16 local loads, 16
+multiplications, 16 additions, 1 subtraction, 1 store.
 """
 
 from functools import partial
@@ -26,11 +26,11 @@ BLOCK = 16
 """rows and columns of a block, and work-items of a group along both axes"""
 
 LARGEST = 2**13
-"""The largest n: a matrix of 256 MiB."""
+"""the largest n, with a matrix of 256 MiB"""
 
 
 def configurations(limits: DeviceLimits, block: int = BLOCK) -> list[Configuration]:
-    """Return the kernel in groups of (block, block) work-items, if the device can hold them."""
+    """Return the kernel for groups of (block, block) work-items, if the device supports them."""
     if block**2 > limits.group_size or 4 * 2 * block**2 > limits.local_memory:
         return []
     return [
@@ -45,7 +45,7 @@ def configurations(limits: DeviceLimits, block: int = BLOCK) -> list[Configurati
 
 
 def internal(block: int = BLOCK) -> lp.TranslationUnit:
-    """Return the update of blocks of ``block`` rows and columns."""
+    """Return the update of blocks of *block* rows and columns."""
     first, row, column = f"{block}*t", f"{block}*(t + 1 + i) + r", f"{block}*(t + 1 + j) + c"
     knl = lp.make_kernel(
         f"{{[i, j, r, c, k]: 0 <= i, j < n//{block} - t - 1 and 0 <= r, c, k < {block}}}",
@@ -74,7 +74,7 @@ def internal(block: int = BLOCK) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return a random matrix, whose first blocks are taken as those of its factors."""
+    """Return a random matrix, whose first blocks are used as those of its factors."""
     n = sizes["n"]
     return {
         "a": rng.random((n, n), dtype=np.float32),

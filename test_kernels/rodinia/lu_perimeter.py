@@ -1,16 +1,16 @@
-"""LU decomposition in place: the blocks in the row and in the column of the diagonal block t, row-major, float32.
+"""LU decomposition in place: blocks in the row and in the column of the diagonal block t, row-major, float32.
 
     U_tj = L_tt⁻¹ · A_tj,    L_jt = A_jt · U_tt⁻¹      for t < j < n/16, in blocks of 16 × 16
 
-lud_perimeter of Lemeire, table 9. The diagonal block holds its factors L_tt, with ones on the diagonal that are not
-stored, and U_tt. A group of 16 × 2 work-items, one warp, has both blocks of one j, and a copy of the diagonal block, in
-local memory. The work-items with l.1 = 0 solve for a column of U_tj each, those with l.1 = 1 for a row of L_jt.
+lud_perimeter from Lemeire, table 9. The diagonal block contains its factors U_tt and L_tt, whose unit diagonal is not
+stored. A group of 16 × 2 work-items, one warp, has both blocks of one j, and a copy of the diagonal block, in local
+memory. The work-items with l.1 = 0 solve for a column of U_tj each, those with l.1 = 1 for a row of L_jt.
 
-It is a test of triangular loops, of the two halves of a warp that do different things, and of local memory: the rows of
-L_jt are 16 words apart, so that each of its accesses has 8 lanes on a bank. The ladder is of first steps, t = 0.
+The kernel tests triangular loops, a warp whose halves execute different code, and local memory: the rows of L_jt are 16
+words apart, so that each of its accesses has 8 lanes on a bank. The sizes are those of first steps, t = 0.
 
-Counts in each group: 3·256 loads and as many local stores; 2·16·120 multiplications and subtractions, of three local
-loads and a local store each, and 256 divisions; 2·256 stores; two barriers in each work-item.
+Counts per group: 3·256 loads and as many local stores; 2·16·120 multiplications and subtractions, with three local
+loads and a local store each, and 256 divisions; 2·256 stores; two barriers per work-item.
 """
 
 from functools import partial
@@ -26,7 +26,7 @@ BLOCK = 16
 """rows and columns of a block; a group has twice as many work-items"""
 
 LARGEST = 2**15
-"""The largest n: a matrix of 4 GiB."""
+"""the largest n, with a matrix of 4 GiB"""
 
 SOLVES = """
 if h == 0
@@ -43,11 +43,11 @@ if h == 1
     end
 end
 """
-"""Each work-item has a column or a row of its own: between the instructions of a solve, nobody waits for another."""
+"""Each work-item has its own column or row, so no synchronization is needed between the instructions of a solve."""
 
 
 def configurations(limits: DeviceLimits, block: int = BLOCK) -> list[Configuration]:
-    """Return the kernel in groups of (block, 2) work-items, if the device can hold them."""
+    """Return the kernel for groups of (block, 2) work-items, if the device supports them."""
     if 2 * block > limits.group_size or 4 * 3 * block**2 > limits.local_memory:
         return []
     sides = doubling(at_least=64, multiple_of=block, at_most=LARGEST)
@@ -63,7 +63,7 @@ def configurations(limits: DeviceLimits, block: int = BLOCK) -> list[Configurati
 
 
 def perimeter(block: int = BLOCK) -> lp.TranslationUnit:
-    """Return the solves with blocks of ``block`` rows and columns."""
+    """Return the solves with blocks of *block* rows and columns."""
     first, here = f"{block}*t", f"{block}*(t + 1 + j)"
     knl = lp.make_kernel(
         [
@@ -106,7 +106,7 @@ def perimeter(block: int = BLOCK) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return a random matrix whose diagonal is large, so that solving with its diagonal blocks loses no digits."""
+    """Return a random matrix with a large diagonal, so that solving with its diagonal blocks is well-conditioned."""
     n = sizes["n"]
     a = rng.random((n, n), dtype=np.float32)
     np.fill_diagonal(a, BLOCK)

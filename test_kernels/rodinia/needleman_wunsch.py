@@ -1,18 +1,18 @@
-"""Needleman and Wunsch's alignment of two sequences: the scores of tiles on one antidiagonal of the matrix, int32.
+"""Needleman-Wunsch alignment of two sequences: the scores of tiles on one antidiagonal of the matrix, int32.
 
     s[i,j] = max(s[i−1,j−1] + r[i,j], s[i,j−1] − p, s[i−1,j] − p)      for 0 < i, j ≤ n
 
-nw_kernel1 of Lemeire, table 9. r is how alike the i-th letter of one sequence and the j-th of the other are, p the
-penalty of a gap; the first row and column of s are given. A launch computes the tiles (T, d−1−T) for 0 ≤ T < d, of
+nw_kernel1 from Lemeire, table 9. r is the similarity of the i-th letter of one sequence and the j-th of the other, p
+the penalty of a gap; the first row and column of s are given. A launch computes the tiles (T, d−1−T) for 0 ≤ T < d, of
 16 × 16 scores, from those above and to the left of them. A group of 16 work-items computes a tile in local memory, one
-antidiagonal after the other, with a barrier after each: work-item l has row l, and on antidiagonal k column k − l.
+antidiagonal after another, with a barrier after each: work-item l has row l, and on antidiagonal k column k − l.
 
-It is a test of barriers and of local memory where there are few lanes to hide their latency: the group is half a warp,
-and on the average antidiagonal half of that has work. Rows have 17 scores, so that those of an antidiagonal are 16
-words apart, on two banks. The scores are integers, as in Rodinia.
+The kernel tests barriers and local memory with few lanes to hide their latency: the group is half a warp, and on the
+average antidiagonal half of it is active. Rows have 17 scores, so those of an antidiagonal are 16 words apart, on two
+banks. The scores are integers, as in Rodinia.
 
-Counts in each tile: 256 loads of r and 33 of s, and as many local stores; 256 additions, 512 subtractions and 512
-maxima, with 4·256 local loads and 256 local stores; 256 local loads and 256 stores; 32 barriers in each work-item.
+Counts per tile: 256 loads of r and 33 of s, and as many local stores; 256 additions, 512 subtractions and 512 maxima,
+with 4·256 local loads and 256 local stores; 256 local loads and 256 stores; 32 barriers per work-item.
 """
 
 from functools import partial
@@ -28,13 +28,13 @@ TILE = 16
 """rows and columns of a tile, and work-items of a group"""
 
 LARGEST = 2**15
-"""The largest n: two matrices of 4 GiB."""
+"""the largest n, with two matrices of 4 GiB"""
 
 PENALTY = 10
 
 
 def configurations(limits: DeviceLimits, tile: int = TILE) -> list[Configuration]:
-    """Return the longest antidiagonal of tiles, that of the matrix, in groups of ``tile`` work-items."""
+    """Return the main antidiagonal of tiles, the longest one, for groups of *tile* work-items."""
     if tile > limits.group_size or 4 * ((tile + 1) ** 2 + tile**2) > limits.local_memory:
         return []
     return [
@@ -49,7 +49,7 @@ def configurations(limits: DeviceLimits, tile: int = TILE) -> list[Configuration
 
 
 def antidiagonal_of_tiles(tile: int = TILE) -> lp.TranslationUnit:
-    """Return the scores of d tiles of ``tile`` rows and columns, in a matrix of d × d tiles."""
+    """Return the scores of d tiles of *tile* rows and columns, in a matrix of d × d tiles."""
     top, left = f"{tile}*T", f"{tile}*(d - 1 - T)"
     knl = lp.make_kernel(
         f"{{[T, l, i, row, k]: 0 <= T < d and 0 <= l, i, row < {tile} and 0 <= k < {2 * tile - 1}}}",
@@ -99,7 +99,7 @@ def _arrays(tile: int) -> list[lp.ArrayArg | lp.TemporaryVariable | lp.ValueArg]
 
 
 def arguments(tile: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random likenesses and scores, of which those around the tiles are used; real ones are of that size."""
+    """Return random similarities and scores of realistic size; only the scores around the tiles are used."""
     n = tile * sizes["d"]
     return {
         "s": rng.integers(-PENALTY, PENALTY, size=(n + 1, n + 1), dtype=np.int32),
@@ -109,7 +109,7 @@ def arguments(tile: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 
 def aligned(tile: int, arguments: Arguments) -> dict[str, Array]:
-    """Return s, where the tiles of the antidiagonal are computed, all of them at once."""
+    """Return s with the tiles of the antidiagonal, which are computed simultaneously."""
     s, r = (np.array(arguments[name], dtype=np.int32) for name in "sr")
     d, penalty = int(arguments["d"]), int(arguments["p"])
     top = tile * np.arange(d)

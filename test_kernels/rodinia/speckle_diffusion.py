@@ -1,14 +1,14 @@
-"""Speckle-reducing diffusion, second half: an image moves along its gradients, n × n, row-major, float32.
+"""Speckle-reducing diffusion, second half: update of an image along its gradients, n × n, row-major, float32.
 
     u[i,j] ← u[i,j] + λ/4·(c[i,j]·d_north + c[i+1,j]·d_south + c[i,j]·d_west + c[i,j+1]·d_east)      for 0 ≤ i, j < n
 
-opt_srad2 of Lemeire, table 9 (Yu and Acton, Speckle reducing anisotropic diffusion, 2002). The differences d to the
-four neighbours and the coefficients c are what the first half has stored; at the border, a point is its own neighbour.
-A work-item computes one point; the group of 256 is part of a row.
+opt_srad2 from Lemeire, table 9 (Yu and Acton, Speckle reducing anisotropic diffusion, 2002). The differences d to the
+four neighbors and the coefficients c are stored by the first half; at the border, a point is its own neighbor. A
+work-item computes one point; the group of 256 is part of a row.
 
-It is a test of bandwidth: seven arrays go by, of which one is read at three places.
+The kernel tests bandwidth: it streams seven arrays, one of which is read at three positions.
 
-Counts in each of the n² points: 8 loads, 1 store, 6 multiplications, 4 additions.
+Counts per point, of which there are n²: 8 loads, 1 store, 6 multiplications, 4 additions.
 """
 
 import loopy as lp
@@ -24,19 +24,19 @@ GROUP = 256
 """eight warps"""
 
 LARGEST = 2**13
-"""The largest n: six arrays of 256 MiB."""
+"""the largest n, with six arrays of 256 MiB"""
 
 STEP = 0.5
-"""λ, the length of a step in time"""
+"""λ, the length of a time step"""
 
 
 def configurations(limits: DeviceLimits, group: int = GROUP) -> list[Configuration]:
-    """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
+    """Return the kernel for groups of *group* work-items, if the device supports them."""
     return in_groups_of(group, limits, diffusion, arguments, diffused, LARGEST)
 
 
 def diffusion(group: int = GROUP) -> lp.TranslationUnit:
-    """Return the kernel for groups of ``group`` work-items."""
+    """Return the kernel for groups of *group* work-items."""
     knl = lp.make_kernel(
         "{[i, j]: 0 <= i, j < n}",
         """
@@ -62,7 +62,7 @@ def diffusion(group: int = GROUP) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return a random image, differences and coefficients; no number is negative, so that sums lose no digits."""
+    """Return a random image, differences and coefficients; all are non-negative, which avoids cancellation."""
     n = sizes["n"]
     names = ("u", "d_north", "d_south", "d_west", "d_east", "c")
     return {

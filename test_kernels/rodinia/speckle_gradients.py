@@ -1,18 +1,18 @@
-"""Speckle-reducing diffusion, first half: gradients of an image and how strongly it diffuses, n × n, float32.
+"""Speckle-reducing diffusion, first half: gradients of an image and its diffusion coefficients, n × n, float32.
 
-    d_k[i,j] = u_k − u[i,j]      for the neighbours u_k above, below, left and right, which at the border are the point
+    d_k[i,j] = u_k − u[i,j]      for the neighbors u_k above, below, left and right; at the border, the point itself
     g = Σ_k d_k² / u²,    l = Σ_k d_k / u,    r = (g/2 − l²/16) / (1 + l/4)²
-    c[i,j] = 1 / (1 + (r − q) / (q·(1 + q))),    no less than 0 and no more than 1      for 0 ≤ i, j < n
+    c[i,j] = 1 / (1 + (r − q) / (q·(1 + q))),    clipped to [0, 1]      for 0 ≤ i, j < n
 
-opt_srad1 of Lemeire, table 9 (Yu and Acton, Speckle reducing anisotropic diffusion, 2002). q is the speckle's variance
-over its mean squared, the same for all points. The four differences are stored for the second half. A work-item
-computes one point; the group of 256 is part of a row.
+opt_srad1 from Lemeire, table 9 (Yu and Acton, Speckle reducing anisotropic diffusion, 2002). q is the speckle's
+variance over its squared mean, the same for all points. The four differences are stored for the second half. A
+work-item computes one point; the group of 256 is part of a row.
 
-It is a test of divisions, of which a point has five in a chain, and of five stores for as many loads, of which caches
-serve all but one. The coefficient is bounded by selection, without a branch.
+The kernel tests divisions, of which a point has five in a chain, and five stores for five loads, of which caches serve
+all but one. The coefficient is clipped by selection, without a branch.
 
-Counts in each of the n² points: 5 loads, 5 stores, 5 divisions, 15 additions and subtractions, 11 multiplications, 2
-comparisons.
+Counts per point, of which there are n²: 5 loads, 5 stores, 5 divisions, 15 additions and subtractions, 11
+multiplications, 2 comparisons.
 """
 
 import loopy as lp
@@ -28,18 +28,18 @@ GROUP = 256
 """eight warps"""
 
 LARGEST = 2**13
-"""The largest n: six arrays of 256 MiB."""
+"""the largest n, with six arrays of 256 MiB"""
 
 VARIANCE = 0.05
 
 
 def configurations(limits: DeviceLimits, group: int = GROUP) -> list[Configuration]:
-    """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
+    """Return the kernel for groups of *group* work-items, if the device supports them."""
     return in_groups_of(group, limits, gradients, arguments, coefficients, LARGEST)
 
 
 def gradients(group: int = GROUP) -> lp.TranslationUnit:
-    """Return the kernel for groups of ``group`` work-items."""
+    """Return the kernel for groups of *group* work-items."""
     knl = lp.make_kernel(
         "{[i, j]: 0 <= i, j < n}",
         """
@@ -76,7 +76,7 @@ def gradients(group: int = GROUP) -> lp.TranslationUnit:
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return a random image between 1 and 2, for which no coefficient is infinite, and arrays of zeros."""
+    """Return a random image between 1 and 2, for which all coefficients are finite, and zeros for the other arrays."""
     n = sizes["n"]
     written = ("d_north", "d_south", "d_west", "d_east", "c")
     return {

@@ -345,8 +345,8 @@ def test_the_shell_script_leaves_compressed_archives_and_what_the_machine_is(tmp
     ("options", "message"),
     [
         (("--backend", "opencl", "--only", "nonsense"), "no step is called nonsense; there are calibration, test-ker"),
-        (("--backend", "bogus"), "no backend is called 'bogus'; there are cuda, opencl, "),
-        (("--backend", "cuda"), "the cuda backend needs CuPy, "),
+        (("--backend", "bogus"), "unknown backend 'bogus'; choose from cuda, opencl"),
+        (("--backend", "cuda"), "backend 'cuda' needs CuPy, "),
     ],
 )
 def test_what_cannot_be_measured_is_one_line_and_a_status(

@@ -30,7 +30,7 @@ def test_an_example_finds_its_way_in_a_few_trials(example: ModuleType):
     assert found.points > 100
     assert found.seconds > 0
     # What fails is no fault of the builder.
-    assert all("fits on no core" in reason for reason in found.ranking.failures.values())
+    assert all("does not fit on a core" in reason for reason in found.ranking.failures.values())
 
 
 def test_an_example_prints_what_it_spares(

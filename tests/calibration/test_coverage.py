@@ -120,12 +120,12 @@ def test_what_is_not_told_apart_names_the_others():
         row.name: row
         for row in property_coverage(problem({"a": 1, "b": 2, "d": 1}, {"a": 2, "b": 4, "d": 1}, {"d": 1}))
     }
-    assert (rows["a"].gap, rows["a"].inflation) == ("not told apart from b", None)
-    assert rows["b"].gap == "not told apart from a"
+    assert (rows["a"].gap, rows["a"].inflation) == ("indistinguishable from b", None)
+    assert rows["b"].gap == "indistinguishable from a"
     assert rows["d"].resembles == ()
 
 
-@pytest.mark.parametrize(("sine", "gap"), [(0.005, "not told apart from a"), (0.05, "varies with a"), (0.2, "")])
+@pytest.mark.parametrize(("sine", "gap"), [(0.005, "indistinguishable from a"), (0.05, "varies with a"), (0.2, "")])
 def test_the_gap_depends_on_the_angle(sine: float, gap: str):
     # b is a turned by the angle, in whole numbers; a third row brings the kernels to three
     across, along = round(1e9 * sine), round(1e9 * math.sqrt(1 - sine**2))

@@ -148,6 +148,6 @@ def test_a_tie_whose_terms_cancel_is_not_broken_by_the_rounding_of_its_factors()
 
 def test_a_doubt_names_the_property_the_tie_and_both_counts():
     assert doubts([TIED], {"barriers": 7, "local store 32-bit": 3}) == (
-        "the weight of 'local store 32-bit' is undetermined: in all kernels of the calibration it was 2 × 'barriers', "
-        "which would be 14 here, but is 3",
+        "the weight of 'local store 32-bit' is undetermined: the calibration kernels have 2 × 'barriers', here 14, "
+        "but this kernel has 3",
     )

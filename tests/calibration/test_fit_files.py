@@ -123,7 +123,7 @@ OVERLAP = {**SMALLEST, "model": "overlap", "sharpness": 2.0}
 )
 def test_negative_weights_of_what_overlaps_are_refused(path: Path, basis: str, weights: dict[str, float], named: str):
     words = refusal(written(path, {**OVERLAP, "basis": basis, "weights": weights}))
-    assert f"negative weights, {named}, of what overlaps" in words
+    assert f"must be >= 0 in the overlap model, got {named}; " in words
     assert "linear" in words
 
 
@@ -136,7 +136,7 @@ def test_negative_weights_of_what_only_adds_up_are_read(path: Path):
 
 @pytest.mark.parametrize("sharpness", [0.5, -1.0])
 def test_a_sharpness_that_is_none_is_refused(path: Path, sharpness: float):
-    assert f"the sharpness {sharpness:g}, but" in refusal(written(path, {**OVERLAP, "sharpness": sharpness}))
+    assert f"must be a number >= 1, got {sharpness:g}; " in refusal(written(path, {**OVERLAP, "sharpness": sharpness}))
 
 
 @pytest.mark.parametrize("contents", [b"", b"weights", b'{"schema": 1,}', b'{"schema": "\xff"}', b"[" * 10**5])
@@ -331,14 +331,14 @@ TOGETHER: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "a column too few": (lambda it: it["uncertainty"]["columns"].pop(), r"at `\$\.uncertainty`"),
     "a column without weight": (
         lambda it: it["uncertainty"]["columns"].__setitem__(0, "x"),
-        "of x, which has no weight",
+        "without a weight: x",
     ),
-    "a variance below 0": (lambda it: it["uncertainty"]["covariance"][0].__setitem__(0, -1.0), "variance is below 0"),
-    "scores in no order": (lambda it: it["uncertainty"]["scores"].insert(0, 1e9), "scores must ascend"),
+    "a variance below 0": (lambda it: it["uncertainty"]["covariance"][0].__setitem__(0, -1.0), "variances must be >="),
+    "scores in no order": (lambda it: it["uncertainty"]["scores"].insert(0, 1e9), "scores must be in ascending order"),
     "a huge count": (lambda it: it.update(coverage=[{"name": "x", "most": 2**63}]), r"`\$\.coverage\[0\]\.most`"),
     "no candidate": (lambda it: it["cross_validation"]["classes"][0]["errors"].popitem(), r"at `\$\.cross_validation`"),
-    "a strange class": (lambda it: it["cross_validation"]["compared"].append("x"), "x is compared, and not among"),
-    "a range that is none": (lambda it: it["ranges"].update(launches=[2.0, 1.0]), "'launches' ends before it begins"),
+    "a strange class": (lambda it: it["cross_validation"]["compared"].append("x"), "must be among the classes, got x"),
+    "a range that is none": (lambda it: it["ranges"].update(launches=[2.0, 1.0]), "range of 'launches' must"),
 }
 """changes, each of which leaves parts that do not belong together, and the place that the refusal names"""
 
@@ -353,7 +353,7 @@ def test_parts_that_do_not_belong_together_are_refused_with_their_place(what: st
 
 
 STRICT = {
-    "a key twice": (b'{"schema":2,"schema":2}', "the key 'schema' stands twice"),
+    "a key twice": (b'{"schema":2,"schema":2}', "the key 'schema' occurs twice"),
     "nesting": (b"[" * 5000, "corrupt"),
     "no UTF-8": (b'{"schema":"\xff"}', "corrupt"),
     "no text": (b'{"schema":"\\ud800"}', "corrupt"),

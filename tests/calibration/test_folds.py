@@ -37,5 +37,5 @@ def test_few_classes_are_left_out_one_by_one(names: list[str]):
 
 
 def test_one_class_cannot_be_left_out():
-    with pytest.raises(CalibrationError, match=r"needs at least two, but got \['only'\]"):
+    with pytest.raises(CalibrationError, match=r"needs at least two, got \['only'\]"):
         splits(["only", "only"])

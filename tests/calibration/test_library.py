@@ -63,7 +63,7 @@ def test_ones_own_fit_that_is_corrupt_is_refused_and_not_passed_over():
 
 def test_an_explicit_path_with_another_models_fit_is_refused(tmp_path: Path):
     save_fit(fit_from("", model="overlap"), tmp_path / "mine.json")
-    with pytest.raises(FitFileError, match=r"mine\.json holds a fit of the model 'overlap', but 'linear' was asked"):
+    with pytest.raises(FitFileError, match=r"mine\.json holds a fit of model 'overlap', but 'linear' was requested"):
         find_fit("d", "linear", path=tmp_path / "mine.json")
 
 
@@ -101,7 +101,7 @@ def test_a_device_may_be_given_by_its_name():
 def test_a_device_has_the_name_of_its_driver_and_that_of_its_description(saved: str, asked: str):
     save_fit(fit_from("own"), user_fits() / saved / "linear.json")
     assert find_fit(asked).source == find_fit(asked, "linear").source == "own"
-    with pytest.raises(FitFileError, match=r"no fit of the model 'overlap' for .*, only of linear"):
+    with pytest.raises(FitFileError, match=r"no fit of model 'overlap' for .*, only of linear"):
         find_fit(asked, "overlap")
 
 
@@ -123,7 +123,7 @@ def test_a_fit_of_another_device_that_cannot_be_read_is_no_error():
     broken = user_fits() / "some-device" / "linear.json"
     broken.parent.mkdir(parents=True)
     broken.write_text("{")
-    with pytest.raises(UnknownDeviceError, match="no fit for the device 'nvidia-titan-v'"):
+    with pytest.raises(UnknownDeviceError, match="no fit for device 'nvidia-titan-v'"):
         find_fit("nvidia-titan-v")
     with pytest.raises(FitFileError, match="some-device"):
         find_fit("some-device")
@@ -136,8 +136,8 @@ def test_an_unknown_device_is_refused_listing_the_known_ones_nearest_first():
         find_fit("nvidia-titan-x")
     message = str(refused.value)
     assert "'nvidia-titan-x'" in message
-    assert "nearest to it: nvidia-titan-v, " in message
-    assert re.search(r"and \d+ more\. `loopyperf devices` lists all", message)
+    assert "nearest: nvidia-titan-v, " in message
+    assert re.search(r"and \d+ more; see `loopyperf devices`", message)
     assert "loopyperf calibrate" in message
 
 
@@ -175,7 +175,7 @@ def test_a_file_is_no_folder_of_ones_own(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("LOOPYPERF_DATA", str(tmp_path / "file"))
     for ask in (user_fits, known_fits, lambda: find_fit("amd-r9-fury")):
         with pytest.raises(
-            LoopyperfError, match=rf"^LOOPYPERF_DATA names {tmp_path / 'file'}, which is no folder; let"
+            LoopyperfError, match=rf"^LOOPYPERF_DATA is set to {tmp_path / 'file'}, which is not a folder; set"
         ):
             ask()
 

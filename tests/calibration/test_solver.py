@@ -156,5 +156,5 @@ def test_properties_that_no_kernel_has_are_passed_on():
 @pytest.mark.parametrize("options", [{"ridge": -1.0}, {"ridge": math.nan}, {"tolerance": 0.0}, {"tolerance": 1.0}])
 def test_options_out_of_range_are_refused_with_their_value(options: dict[str, float]):
     ((name, value),) = options.items()
-    with pytest.raises(CalibrationError, match=rf"the {name} must be.*is {value}"):
+    with pytest.raises(CalibrationError, match=rf"{name} must be.*got {value}"):
         fit([[1]], [1.0], **options)

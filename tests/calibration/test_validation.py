@@ -192,7 +192,7 @@ def test_where_nothing_can_be_priced_all_classes_are_compared():
 
 
 def test_one_class_alone_cannot_be_cross_validated():
-    with pytest.raises(CalibrationError, match=r"at least two, but got \['a'\]"):
+    with pytest.raises(CalibrationError, match=r"at least two, got \['a'\]"):
         cross_validate([observed("a", 1.0, x=1), observed("a", 2.0, x=2)])
 
 

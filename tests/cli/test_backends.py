@@ -16,7 +16,7 @@ def test_without_cupy_a_command_says_what_to_install(command: str, monkeypatch: 
     refused = run(command, "--backend", "cuda")
     assert refused.exit_code == 1
     assert re.fullmatch(
-        r"Error: the cuda backend needs CuPy, .*: pip install 'loopyperf\[cuda\]', or .*\n", refused.stderr
+        r"Error: backend 'cuda' needs CuPy, .*: pip install 'loopyperf\[cuda\]', or .*\n", refused.stderr
     )
 
 

@@ -44,17 +44,17 @@ def test_a_file_is_no_folder_to_keep_anything_in(tmp_path, monkeypatch):
     file.write_text("not ours")
     monkeypatch.setenv("LOOPYPERF_CACHE", str(file))
     assert cache().stdout.splitlines()[1] == (
-        f"off: {file} cannot be written: it is not a folder; LOOPYPERF_CACHE=FOLDER names another folder"
+        f"off: cannot write to {file}: it is not a folder; LOOPYPERF_CACHE=FOLDER sets another folder"
     )
 
 
 def test_a_folder_that_is_not_there_is_on_and_empty(folder):
     lines = cache().stdout.splitlines()
     assert lines[0] == f"folder: {folder}"
-    assert lines[1] == "on: LOOPYPERF_CACHE=0 turns it off, LOOPYPERF_CACHE=FOLDER keeps it in another folder"
-    assert lines[2] == "limit: 268,435,456 bytes; LOOPYPERF_CACHE_LIMIT=NUMBER sets another"
+    assert lines[1] == "on: LOOPYPERF_CACHE=0 turns it off, LOOPYPERF_CACHE=FOLDER sets another folder"
+    assert lines[2] == "limit: 268,435,456 bytes; LOOPYPERF_CACHE_LIMIT=NUMBER sets another limit"
     nothing = "0 files, 0 bytes"
-    assert lines[3:] == [f"holds: {nothing}", f"of other versions: {nothing}", f"half written: {nothing}"]
+    assert lines[3:] == [f"entries: {nothing}", f"from other versions: {nothing}", f"incomplete: {nothing}"]
     assert not folder.exists()
 
 
@@ -64,9 +64,9 @@ def test_files_are_numbered_by_what_they_are(folder, monkeypatch):
     monkeypatch.setenv("LOOPYPERF_CACHE_LIMIT", "1000000")
     lines = cache().stdout.splitlines()
     assert lines[2].startswith("limit: 1,000,000 bytes")
-    assert lines[3] == f"holds: 3 files, {sum(sizes):,} bytes"
-    assert re.fullmatch(r"of other versions: 1 file, [\d,]+ bytes", lines[4])
-    assert lines[5] == "half written: 1 file, 4,096 bytes"
+    assert lines[3] == f"entries: 3 files, {sum(sizes):,} bytes"
+    assert re.fullmatch(r"from other versions: 1 file, [\d,]+ bytes", lines[4])
+    assert lines[5] == "incomplete: 1 file, 4,096 bytes"
 
 
 def test_clear_removes_all_of_ours_and_nothing_else(folder, monkeypatch):
@@ -90,7 +90,7 @@ def test_files_are_cleared_while_they_are_turned_off(folder, monkeypatch):
     monkeypatch.setenv("LOOPYPERF_CACHE", "0")
     lines = cache().stdout.splitlines()
     assert lines[1] == "off: LOOPYPERF_CACHE=0; unset it to turn it on"
-    assert lines[3].startswith("holds: 3 files, ")
+    assert lines[3].startswith("entries: 3 files, ")
     cache("--clear")
     assert entries(folder) == ()
 
@@ -100,12 +100,12 @@ def test_another_folder_is_the_one_that_is_meant(tmp_path, monkeypatch):
     lpp.count(doubled())
     lines = cache().stdout.splitlines()
     assert lines[0] == f"folder: {tmp_path / 'elsewhere'}"
-    assert lines[3].startswith("holds: 1 file, ")
+    assert lines[3].startswith("entries: 1 file, ")
 
 
 def test_a_user_without_a_home_has_no_cache(monkeypatch):
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: f"~/.cache/{name}")
-    assert cache().stdout.splitlines()[1] == "off: this user has no home"
+    assert cache().stdout.splitlines()[1] == "off: no home folder"
 
 
 def test_loopys_switch_is_told(monkeypatch):
@@ -129,10 +129,10 @@ def test_a_limit_that_is_none_is_refused(monkeypatch):
     monkeypatch.setenv("LOOPYPERF_CACHE_LIMIT", "2G")
     refused = cache()
     assert refused.exit_code == 1
-    assert "LOOPYPERF_CACHE_LIMIT is a whole number of bytes" in refused.stderr
+    assert "LOOPYPERF_CACHE_LIMIT must be a positive number of bytes" in refused.stderr
 
 
 def test_a_file_of_the_first_schema_is_one_of_other_versions(folder, monkeypatch):
     folder.mkdir(parents=True)
     (folder / f"{'0' * 64}.txt").write_text("as it was named before names said versions")
-    assert "of other versions: 1 file, 4,096 bytes" in cache().stdout
+    assert "from other versions: 1 file, 4,096 bytes" in cache().stdout

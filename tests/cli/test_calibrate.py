@@ -52,7 +52,7 @@ def test_calibrate_says_by_which_protocol_and_how_well_times_repeat(kernels: Pat
 def test_calibrate_with_cold_caches_needs_a_backend_that_empties_them(kernels: Path):
     refused = calibrate(kernels, "--caches", "cold")
     assert refused.exit_code == 1
-    assert "cannot empty the caches" in refused.stderr
+    assert "cannot flush the caches" in refused.stderr
 
 
 def test_calibrate_prints_the_weights_and_how_well_they_are_determined(kernels: Path):
@@ -61,7 +61,7 @@ def test_calibrate_prints_the_weights_and_how_well_they_are_determined(kernels: 
     assert "linear model of Synthetic Device 9000" in printed.stdout
     assert re.search(r"f32 mul +40 ps +\S.* +1,048,576", printed.stdout)  # at most 2 · 2^19 multiplications
     assert re.search(r"from 33 measurements, rank 7, condition \d+\.\d, residuals of [\d.< ]+ %", printed.stdout)
-    assert "kept: linear, plain" in printed.stdout
+    assert "selected: linear, plain" in printed.stdout
     # each class is predicted by the others: those of the empty kernel, and of vectors, long and short
     assert re.search(r"^ +vectors +\d+ of 15 +[\d< ]+ % +[\d< ]+ %$", printed.stdout, re.MULTILINE)
     assert re.search(r"^ +geometric mean of \d +[\d< ]+ % +[\d< ]+ %$", printed.stdout, re.MULTILINE)
@@ -96,7 +96,7 @@ def test_weights_of_pipelines_are_printed_as_what_they_are():
     printed = str(fit)
     assert re.search(r"^ +DRAM +0.501 times +13.4 ms$", printed, re.MULTILINE)
     assert re.search(r"^ +launches +48.8 µs each +8 launches$", printed, re.MULTILINE)
-    assert "drawn to 1 as far as measurements leave it open" in " ".join(printed.split())
+    assert "regularized toward 1" in " ".join(printed.split())
     assert "rank" not in printed
     assert "condition" not in printed
 
@@ -120,7 +120,7 @@ def test_an_archive_gives_a_fit_without_the_device(model: str, kernels: Path, tm
 def test_an_archive_that_is_not_there_is_refused(tmp_path: Path):
     refused = run("fit", tmp_path / "none.jsonl")
     assert refused.exit_code == 1
-    assert "none.jsonl cannot be read" in " ".join(refused.stderr.split())
+    assert re.search(r"cannot read \S*none\.jsonl", " ".join(refused.stderr.split()))
 
 
 # }}}
@@ -136,8 +136,8 @@ def test_an_archive_gives_a_learned_model_without_the_device(kernels: Path, tmp_
     printed = run("train", archive, "--kernels", kernels, "--output", learned)
     assert (printed.exit_code, printed.stderr) == (0, "")
     assert re.match(
-        r"learned model of synthetic-device-9000: svr on overlap of counts, from 33 measurements of \d+ classes "
-        r"on classes left out median error explained base [\d.< ]+ % .* svr [\d.< ]+ % .* source: loopyperf calibrate$",
+        r"residual model of synthetic-device-9000: svr on overlap of counts, from 33 measurements of \d+ classes "
+        r"on held-out classes median error explained base [\d.< ]+ % .* svr [\d.< ]+ % .* source: loopyperf calibrate$",
         " ".join(printed.stdout.split()),
     )
     asked = ("estimate", DOUBLED, "--set", "n=100000", "--model", "learned")
@@ -147,7 +147,7 @@ def test_an_archive_gives_a_learned_model_without_the_device(kernels: Path, tmp_
     assert json.loads(run(*asked, "--device", "synthetic-device-9000", "--json").stdout) == told
     refused = run(*asked, "--fit", learned, "--device", "nvidia-v100")
     assert refused.exit_code == 1
-    assert "was trained on the device 'synthetic-device-9000' and knows nothing of 'nvidia-v100'" in refused.stderr
+    assert "was trained on device 'synthetic-device-9000', not on 'nvidia-v100'" in refused.stderr
 
 
 def test_what_the_sampled_model_gets_wrong_is_learned_by_three_commands(kernels: Path, tmp_path: Path):
@@ -164,7 +164,7 @@ def test_what_the_sampled_model_gets_wrong_is_learned_by_three_commands(kernels:
     assert (sampled.exit_code, sampled.stderr) == (0, "")
     trained = run("train", archive, "--kernels", kernels)
     assert (trained.exit_code, trained.stderr) == (0, "")
-    assert "learned model of arithmetic-device-1: svr on sampled, from " in trained.stdout
+    assert "residual model of arithmetic-device-1: svr on sampled, from " in trained.stdout
     assert trained.stdout.endswith("source: loopyperf calibrate\n")
     asked = ("estimate", DOUBLED, "--set", "n=100000", "--backend", "parts", "--json")
     told = json.loads(run(*asked, "--model", "learned", "--device", "arithmetic-device-1").stdout)
@@ -176,7 +176,7 @@ def test_what_the_sampled_model_gets_wrong_is_learned_by_three_commands(kernels:
 def test_samples_need_a_backend_that_runs_parts_of_kernels(kernels: Path):
     refused = calibrate(kernels, "--samples")
     assert (refused.exit_code, refused.stdout) == (1, "")
-    assert re.fullmatch(r"Error: samples are runs of a part of a kernel, .*'synthetic' runs whole.*\n", refused.stderr)
+    assert re.fullmatch(r"Error: samples need a backend .* parts of kernels, got 'synthetic'; .*\n", refused.stderr)
 
 
 def test_training_on_an_archive_that_is_not_there_is_refused(tmp_path: Path):
@@ -202,8 +202,8 @@ def test_validate_prints_each_prediction_beside_its_measurement_and_the_means(
     assert re.search(r"kernel +sizes +measured +predicted +error", printed.stdout)
     assert re.search(r"long vectors +n=524288 +82 µs +82 µs +(?:< 1|0) % +[\d.]+ µs to +[\d.]+ µs", printed.stdout)
     assert re.search(r"all kernels +geometric mean +(?:< 1|0) % +\d+ % inside", printed.stdout)
-    assert "noise floor: 0.0 %, when the fit was made 0.0 %; no model predicts times better" in printed.stdout
-    assert re.search(r"on \d kernel classes that it was not fitted to, the fit is off by [\d< ]+ %", printed.stdout)
+    assert "noise floor: 0.0 % (0.0 % when the fit was made); no model can be more accurate" in printed.stdout
+    assert re.search(r"error of the fit on \d held-out kernel classes: [\d< ]+ %", printed.stdout)
     assert "as long as when the fit was made" not in printed.stdout
 
 
@@ -211,8 +211,8 @@ def test_validate_without_a_fit_says_so_and_what_makes_one(kernels: Path):
     refused = run("validate", *SYNTHETIC, "--kernels", kernels)
     assert refused.exit_code == 1
     assert refused.stderr == (
-        "Error: there is no fit for 'synthetic-device-9000', on which the kernels are measured: make one with "
-        "`loopyperf calibrate`, or give --fit, the path of a fit file\n"
+        "Error: no fit for 'synthetic-device-9000', the measured device; make one with `loopyperf calibrate`, or give "
+        "the path of a fit file\n"
     )
 
 
@@ -231,7 +231,7 @@ def test_what_is_outside_of_its_interval_is_marked_and_the_mark_explained(
     assert max(map(len, printed.splitlines())) <= 80
     assert re.search(r" 1.03 ms to 1.43 ms$", printed, re.MULTILINE)
     assert re.search(rf" 934 ns to 1.13 µs{'' if is_inside else ' !'}$", printed, re.MULTILINE)
-    assert ("  ! measured outside the interval\n" in printed) == (not is_inside)
+    assert ("  ! measured time is outside the interval\n" in printed) == (not is_inside)
 
 
 def test_validate_draws_what_it_found(kernels: Path, tmp_path: Path):
@@ -254,14 +254,14 @@ def test_charts_that_cannot_be_written_are_refused(kernels: Path, tmp_path: Path
     (tmp_path / "predicted.svg").mkdir()
     refused = run("validate", *SYNTHETIC, "--kernels", kernels, "--plots", tmp_path)
     assert refused.exit_code == 1
-    assert "the charts cannot be written to" in refused.stderr
+    assert "cannot write the charts to" in refused.stderr
 
 
 @pytest.mark.parametrize(("slowdown", "word"), [(1.22, "slower"), (0.7, "faster")])
 def test_a_device_that_is_not_as_fast_as_when_the_fit_was_made_is_told(slowdown: float, word: str):
     fit = Fit(model="linear", device="D", slug="d", counting="executed", weights={"launches": 1.0}, noise_floor=0.02)
     printed = " ".join(str(Validation((PREDICTION,), (), "d", "linear", fit, None, slowdown)).split())
-    assert "noise floor: not known, when the fit was made 2.0 %" in printed
+    assert "noise floor: unknown (2.0 % when the fit was made)" in printed
     assert f"the same work takes {slowdown:.2f} times as long as when the fit was made" in printed
     assert f"the device is {word} now" in printed
 
@@ -281,7 +281,7 @@ def test_an_archive_that_was_brought_home_is_validated_without_the_device(
     assert at_home.stdout == there.stdout
     refused = run("validate", "--kernels", kernels, "--from-archive", packed, "--device", "GPU")
     assert refused.exit_code == 2
-    assert "--from-archive measures nothing" in refused.stderr
+    assert "--from-archive does not measure" in refused.stderr
 
 
 def test_an_archive_of_other_kernels_is_not_validated(kernels: Path, tmp_path: Path):

@@ -28,7 +28,7 @@ def test_where_no_model_has_an_answer_the_status_says_so_and_the_reason_is_whole
     (tmp_path / "wide.py").write_text("from tests.kernels import doubled\n\nknl = doubled(group=2048)\n")
     printed = run("compare", tmp_path / "wide.py:knl", "--set", "n=4096", "--device", "nvidia-v100")
     assert (printed.exit_code, printed.stderr) == (1, "")
-    assert "2,048 work-items where there may be 1,024; take smaller groups" in " ".join(printed.stdout.split())
+    assert "2,048 work-items, at most 1,024; use smaller groups" in " ".join(printed.stdout.split())
 
 
 def test_the_model_of_a_fit_answers_by_it(tmp_path: Path):
@@ -43,7 +43,7 @@ def test_the_model_of_a_fit_answers_by_it(tmp_path: Path):
 def test_a_fit_does_not_know_the_occupancy():
     refused = run("compare", DOUBLED, "--set", "n=4096", "--device", "nvidia-v100", "--occupancy", "--fit", "fit.json")
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "leave --fit out" in refused.stderr
+    assert "drop --fit" in refused.stderr
 
 
 def test_a_device_that_nobody_knows_is_refused_in_one_line():

@@ -42,12 +42,9 @@ def test_calibrate_prints_the_gaps_of_its_kernels_and_coverage_the_table(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--group-size 256 --device nosuch --fit none.json", "--device and --fit are given, but with --group-size no"),
-        ("--device amd-r9-fury --kernels .", "--kernels is given, but without --group-size only a fit is examined"),
-        (
-            "--local-memory 1 --global-memory 1",
-            "--local-memory and --global-memory are given, but without --group-size only a fit is examined",
-        ),
+        ("--group-size 256 --device nosuch --fit none.json", "not a fit; drop --device and --fit"),
+        ("--device amd-r9-fury --kernels .", "--kernels requires --group-size"),
+        ("--local-memory 1 --global-memory 1", "--local-memory and --global-memory require --group-size"),
         ("--group-size 0", "0 is not in the range x>=1"),
         ("--group-size 256 --local-memory -5", "-5 is not in the range x>=0"),
     ],
@@ -71,7 +68,7 @@ def test_kernels_that_the_stated_memory_does_not_suffice_for_exercise_nothing(tm
     source = file.read_text(encoding="utf-8")
     file.write_text(source.replace("STATEMENTS.items()]", "STATEMENTS.items() if limits.local_memory]"), "utf-8")
     asked = ("coverage", "--group-size", 256, "--kernels", file.parent)
-    assert run(*asked).stdout.startswith("what exercises each property\n")
+    assert run(*asked).stdout.startswith("kernels that exercise each property\n")
     for too_little in (("--local-memory", 0), ("--global-memory", 1)):
         (line,) = run(*asked, *too_little).stdout.splitlines()
         assert line.startswith("in no kernel: barriers, f32 add, ")

@@ -77,9 +77,9 @@ def test_a_description_that_cannot_be_read_is_listed_with_the_reason_and_hides_n
 
 def test_it_is_named_only_where_a_device_is_not_found_and_refused_where_it_is_asked_for(bad: Path):
     unknown = run("estimate", f"{KERNELS}:doubled", "--set", "n=64", "--device", "nope")
-    assert unknown.stderr.startswith("Error: no device called 'nope' has a fit or is described; nearest to it: ")
-    assert f". Not looked at: {bad}: " in unknown.stderr
-    assert "Not looked at" in run("devices", "show", "nope").stderr
+    assert unknown.stderr.startswith("Error: no device called 'nope'; nearest: ")
+    assert f". Skipped: {bad}: " in unknown.stderr
+    assert "Skipped" in run("devices", "show", "nope").stderr
     assert run("devices", "show", "titan v").stdout.startswith("device: nvidia-titan-v\n")
     for arguments in (
         ("devices", "show", "bad"),
@@ -122,11 +122,11 @@ def test_devices_tells_at_a_glance_which_models_answer_and_show_lists_what_they_
     (own_data / "devices" / "mine.toml").write_text(text.replace("\nf32 = ", "\n# "), encoding="utf-8")
     listed = {row["device"]: row for row in json.loads(run("devices", "--json").stdout)}
     assert listed["mine"]["answers"] == "none: lacks throughput.f32"
-    assert listed["nvidia-v100"]["answers"] == "5 stated, 7 assumed (1 number)"
+    assert listed["nvidia-v100"]["answers"] == "5 specified, 7 assumed (1 number)"
     assert listed["nvidia-v100"]["models"]["mwp-cwp"] == []
-    assert listed["nvidia-v100"]["models"]["pipeline"] == ["barrier 23 cycles (as local memory here)"]
+    assert listed["nvidia-v100"]["models"]["pipeline"] == ["barrier 23 cycles (as local memory)"]
     assert set(listed["nvidia-v100"]["models"]) == set(DEVICE_MODELS)
     shown = run("devices", "show", "nvidia-v100").stdout
-    assert "roofline, mwp-cwp, gpumech-rr, gpumech-rr-corrected, gpumech-gto: by stated numbers" in shown
-    assert "pipeline: assuming barrier 23 cycles (as local memory here)" in shown
-    assert "the description lacks throughput.f32" in run("devices", "show", "mine").stdout
+    assert "roofline, mwp-cwp, gpumech-rr, gpumech-rr-corrected, gpumech-gto: no assumed numbers" in shown
+    assert "pipeline: assuming barrier 23 cycles (as local memory)" in shown
+    assert "the device file lacks throughput.f32" in run("devices", "show", "mine").stdout

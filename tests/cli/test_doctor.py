@@ -56,7 +56,7 @@ def test_doctor_fails_for_a_description_that_is_none(own_data: Path):
     (own_data / "devices" / "my-gpu.toml").write_text("schema = 1\n")
     examined = run("doctor")
     assert examined.exit_code == 1
-    assert re.search(r"^ok +devices described: \d+, 1 of them by you$", examined.stdout, re.MULTILINE)
+    assert re.search(r"^ok +device files: \d+, 1 of them yours$", examined.stdout, re.MULTILINE)
     assert re.search(r"^bad +device: .*my-gpu\.toml: .*missing required field", examined.stdout, re.MULTILINE)
 
 

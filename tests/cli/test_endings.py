@@ -29,7 +29,7 @@ def interrupted(*_: object, **__: object) -> NoReturn:
 
 
 def test_an_interruption_is_one_line_and_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimate, "ask", interrupted)
+    monkeypatch.setattr(estimate, "estimate", interrupted)
     ended = run("estimate", DOUBLED, "--set", "n=64")
     assert (ended.exit_code, ended.stdout, ended.stderr) == (130, "", "Interrupted\n")
 
@@ -83,7 +83,7 @@ def test_what_the_system_refuses_is_told_as_it_is_where_standard_output_takes_th
     def refused(*_: object, **__: object) -> NoReturn:
         raise OSError("of another file")
 
-    monkeypatch.setattr(estimate, "ask", refused)
+    monkeypatch.setattr(estimate, "estimate", refused)
     with pytest.raises(OSError, match="of another file"):
         main(["estimate", DOUBLED, "--set", "n=64"])
 
@@ -102,7 +102,7 @@ def test_output_that_nothing_takes_is_one_line_and_status_1(arguments: list[str]
             check=False,
         )
     assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
-    assert ended.stderr.startswith("Error: the answer cannot be written to standard output: [Errno 28]")
+    assert ended.stderr.startswith("Error: cannot write to standard output: [Errno 28]")
 
 
 def closing(streams: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -116,7 +116,7 @@ def closing(streams: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("arguments", [["--version"], ["devices"], ["devices", "--json"]])
 def test_so_it_is_where_standard_output_is_closed(arguments: list[str]) -> None:
     ended = closing(">&-", *arguments)
-    said = "Error: the answer cannot be written to standard output: [Errno 9] Bad file descriptor\n"
+    said = "Error: cannot write to standard output: [Errno 9] Bad file descriptor\n"
     assert (ended.returncode, ended.stderr) == (1, said)
     assert closing(">&- 2>&-", *arguments).returncode == 1
 
@@ -149,7 +149,7 @@ def test_where_no_cache_can_be_kept_there_is_an_answer_and_one_line() -> None:
     ended = estimating(HOME="/proc", LOOPYPERF_CACHE="")
     assert ended.returncode == 0
     assert ended.stdout == estimating().stdout
-    assert ended.stderr.startswith(b"Warning: caches cannot be kept in /proc/")
+    assert ended.stderr.startswith(b"Warning: cannot write caches to /proc/")
     assert ended.stderr.count(b"\n") == 1
 
 

@@ -55,7 +55,7 @@ def test_the_package_runs_as_a_module_and_is_called_as_the_script_is():
 def test_an_error_of_the_module_is_one_line_and_status_1():
     refused = as_a_module("estimate", DOUBLED, "--set", "n=64", "--device", "nobodys-device")
     assert refused.returncode == 1
-    assert refused.stderr.startswith("Error: no device called 'nobodys-device' has a fit or is described")
+    assert refused.stderr.startswith("Error: no device called 'nobodys-device'; nearest: ")
     assert len(refused.stderr.splitlines()) == 1
 
 
@@ -201,11 +201,11 @@ def leaving_file(folder: Path) -> Path:
 BAD_INPUT = {
     "an unknown device": (
         ["estimate", DOUBLED, "--set", "n=16", "--device", "furry"],
-        "no device called 'furry' has a fit",
+        "no device called 'furry'; nearest: ",
     ),
     "a missing size": (["estimate", DOUBLED, *ON_FURY], "missing size n"),
     "a superfluous size": (["estimate", DOUBLED, *ON_FURY, "--set", "n=1", "--set", "k=1"], "superfluous size k"),
-    "a negative size": (["estimate", DOUBLED, *ON_FURY, "--set", "n=-1"], "n=-1 is outside what the kernel assumes"),
+    "a negative size": (["estimate", DOUBLED, *ON_FURY, "--set", "n=-1"], "n=-1 violates the kernel's assumptions"),
     "an unknown function": (["estimate", f"{KERNELS}:tripled"], "has no 'tripled'; it defines: doubled, outer_product"),
     "no such file": (["estimate", "nowhere.py:f"], "no Python file at nowhere.py"),
     "a file of another language": (
@@ -223,29 +223,29 @@ BAD_INPUT = {
     "a file that ends the process": (["trace", (leaving_file, ":f")], "cannot be imported: SystemExit: done"),
     "no kernel": (
         ["estimate", (source_file, ":math"), *ON_FURY],
-        "it is module",
+        "got module",
     ),
     "a corrupt fit": (["estimate", DOUBLED, "--set", "n=1", "--fit", corrupt_fit], "is corrupt"),
     "a missing fit": (["estimate", DOUBLED, "--set", "n=1", "--fit", "nowhere.json"], "cannot read the fit file"),
     "a fit of another device": (
         ["estimate", DOUBLED, "--fit", bundled_fits() / "amd-r9-fury" / "linear.json", "--device", "other"],
-        "for the device 'amd-r9-fury', but 'other' was asked for",
+        "for device 'amd-r9-fury', but 'other' was requested",
     ),
     "no learned model": (
         ["estimate", DOUBLED, "--set", "n=1", "--model", "learned", "--device", "nvidia-v100"],
-        "there is no learned model of the device 'nvidia-v100'; give --fit, the path",
+        "for device 'nvidia-v100'; ",
     ),
     "a learned model that is none": (
         ["estimate", DOUBLED, "--set", "n=1", "--model", "learned", "--fit", corrupt_fit],
-        "the learned model file",
+        "the residual model file",
     ),
     "an undescribed device": (
         ["devices", "show", "nvidia-titan-w"],
-        "is described; nearest to it: nvidia-t",
+        "'nvidia-titan-w'; nearest: nvidia-t",
     ),
-    "a description of nobody": (["devices", "show", "~no-body/d.toml"], "cannot read the device description"),
-    "a description that is none": (["devices", "show", (corrupt_fit, ".toml")], "cannot read the device description"),
-    "coverage of a fit that has none": (["coverage", "--device", "amd-r9-fury"], "says nothing of coverage"),
+    "a description of nobody": (["devices", "show", "~no-body/d.toml"], "cannot read the device file"),
+    "a description that is none": (["devices", "show", (corrupt_fit, ".toml")], "cannot read the device file"),
+    "coverage of a fit that has none": (["coverage", "--device", "amd-r9-fury"], "has no coverage data"),
     "a folder without kernels": (["calibrate", "--kernels", "/dev/null"], "is not a folder"),
     "an unknown OpenCL device": (["validate", "--device", "Voodoo 2"], ""),
 }
@@ -274,7 +274,13 @@ def test_a_process_ends_with_status_1_and_no_traceback():
     command = [sys.executable, "-c", main, "estimate", DOUBLED, "--set", "n=16", "--device", "furry"]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (process.returncode, process.stdout) == (1, "")
-    assert re.fullmatch(r"Error: no device called 'furry' has a fit or is described.*\n", process.stderr)
+    assert re.fullmatch(r"Error: no device called 'furry'; nearest.*\n", process.stderr)
+
+
+def test_a_message_reads_the_same_in_python_and_in_the_shell():
+    with pytest.raises(lpp.LoopyperfError) as refused:
+        lpp.estimate(doubled(), n=16, device="furry")
+    assert run("estimate", DOUBLED, "--set", "n=16", "--device", "furry").stderr == f"Error: {refused.value}\n"
 
 
 # }}}
@@ -295,7 +301,7 @@ def test_estimate_prints_the_estimate_and_its_parts():
         "global min(load, store) 32-bit stride 1",
         "global store 32-bit stride 1",
         "f32 mul",
-        "note: no prediction interval: the fit was tried on no kernels that it had not seen",
+        "note: no prediction interval: the fit was not validated on held-out kernels",
     ]
     assert re.search(r"work-groups +62,500 +3.75 ns +234 µs +63 %$", lines[2])
 
@@ -343,7 +349,7 @@ def test_a_width_that_is_none_is_as_good_as_not_stated(columns: str):
 def test_a_model_that_runs_the_kernel_needs_a_backend():
     refused = run("estimate", DOUBLED, "--set", "n=1000", "--model", "sampled")
     assert refused.exit_code == 1
-    assert "executes a part of the kernel: give --backend cuda or --backend opencl" in refused.stderr
+    assert "executes part of the kernel; pass a backend: 'cuda' or 'opencl'" in refused.stderr
 
 
 @pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning")

@@ -36,7 +36,7 @@ AT_ONCE = {"cache", "devices", "doctor"}
 STAGES = {
     "advise matmul.py:tiled --set n=1024 --device nvidia-v100": ["simulating"],
     "calibrate --samples": ["measuring", "sampling", "fitting"],
-    "compare matmul.py:tiled --set n=4096 --device nvidia-v100": ["asking all models"],
+    "compare matmul.py:tiled --set n=4096 --device nvidia-v100": ["running all models"],
     "counters matmul.py:tiled --set n=4096 --device nvidia-v100": ["counting"],
     "coverage --group-size 1024": ["counting"],
     "diff matmul.py:tiled --set n=2048 --set-after n=4096 --device nvidia-v100": ["comparing"],
@@ -48,7 +48,7 @@ STAGES = {
     "rank tiles.py:variants --set n=4096 --device nvidia-v100 --model pipeline": ["ranking"],
     "report matmul.py:tiled --set n=4096 --device nvidia-v100": ["simulating"],
     "trace matmul.py:tiled --set n=256 --device nvidia-v100": ["simulating"],
-    "train archive.jsonl": ["learning"],
+    "train archive.jsonl": ["training"],
     "validate": ["measuring", "predicting"],
     "validate --from-archive archive.jsonl": ["predicting"],
 }

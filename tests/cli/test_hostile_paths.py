@@ -81,7 +81,7 @@ def test_a_cache_that_cannot_be_looked_at_is_said_to_be_off(hostile: Path, monke
     monkeypatch.setenv("LOOPYPERF_CACHE", str(hostile))
     shown = run("cache")
     assert shown.exit_code == 0
-    assert f"off: {hostile} cannot be written: " in shown.stdout
+    assert f"off: cannot write to {hostile}: " in shown.stdout
 
 
 @pytest.mark.parametrize("limit", ["9" * 5000, "9" * 19, "-1", "1.5", "0", "ten"])

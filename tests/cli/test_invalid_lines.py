@@ -15,9 +15,9 @@ ON_FURY = ("--device", "amd-r9-fury")
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["n=1.5"], "a size is an integer, received 'n=1.5'"),
-        (["n"], "a size is written NAME=VALUE, as in n=4096; received 'n'"),
-        (["=3"], "a size is written NAME=VALUE, as in n=4096; received '=3'"),
+        (["n=1.5"], "a size must be an integer, got 'n=1.5'"),
+        (["n"], "a size must be NAME=VALUE, e.g. n=4096; got 'n'"),
+        (["=3"], "a size must be NAME=VALUE, e.g. n=4096; got '=3'"),
         (["n=1", "n=2"], "n is given twice"),
     ],
 )
@@ -28,7 +28,7 @@ def test_a_size_that_is_none_is_no_command_line_of_ours(settings: Sequence[str],
 
 
 def test_who_states_a_size_by_itself_hears_of_the_option_where_there_is_one():
-    for words, hint in ((("estimate", DOUBLED), "; a size is stated by --set n=64"), (("coverage",), "")):
+    for words, hint in ((("estimate", DOUBLED), "; set a size with --set n=64"), (("coverage",), "")):
         refused = run(*words, "n=64")
         assert (refused.exit_code, refused.stdout) == (2, "")
         assert refused.stderr.splitlines()[-1] == f"Error: Got unexpected extra argument (n=64){hint}"
@@ -55,7 +55,7 @@ def test_a_choice_that_is_none_is_refused_naming_those_there_are(command: str, o
 def test_a_backend_that_runs_nothing_is_no_command_line_of_ours(command: str, name: str):
     refused = run(command, *([DOUBLED] if command == "estimate" else []), "--backend", name)
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert f"no backend that runs kernels is called '{name}'; there are cuda and opencl" in refused.stderr
+    assert f"unknown backend '{name}'; choose cuda or opencl" in refused.stderr
 
 
 @pytest.mark.parametrize("seconds", ["-1", "0", "soon"])
@@ -76,7 +76,7 @@ def test_a_base_whose_error_nobody_learns_is_no_command_line_of_ours():
 def test_a_file_without_a_function_is_no_command_line_of_ours(command: str, written: str):
     refused = run(command, written, "--set", "n=16", *ON_FURY)
     assert (refused.exit_code, refused.stdout) == (2, "")
-    said = f"a kernel is written FILE.py:FUNCTION, as in matmul.py:tiled; received {written!r}"
+    said = f"a kernel must be FILE.py:FUNCTION, e.g. matmul.py:tiled; got {written!r}"
     assert refused.stderr.splitlines()[-1].endswith(said)
 
 

@@ -59,9 +59,9 @@ def test_what_is_no_kernel_is_said_before_anything_of_devices(tmp_path: Path, co
     output = ("--output", tmp_path / "out") if command in ("report", "trace") else ()
     refused = run(command, f"{file}:{name}", "--set", "n=1024", *(("--device", device) if device else ()), *output)
     assert refused.exit_code == 1
-    what = "int" if name == "number" else "None: does it end with return?"
+    what = "int" if name == "number" else "None (missing return statement?)"
     assert refused.stderr == (
-        f"Error: {file}:{name} must be a Loopy kernel, as loopy.make_kernel(...) builds it; it is {what}\n"
+        f"Error: {file}:{name} must be a Loopy kernel, as loopy.make_kernel(...) returns it; got {what}\n"
     )
 
 
@@ -69,8 +69,8 @@ def test_a_device_that_nobody_knows_is_said_to_be_that_with_and_without_a_model(
     for model in ((), ("--model", "pipeline")):
         refused = run("estimate", f"{KERNELS}:doubled", "--set", "n=1024", "--device", "nvidia-v10", *model)
         assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
-        assert refused.stderr.startswith("Error: no device called 'nvidia-v10' ")
-        assert "nearest to it: nvidia-v100, " in refused.stderr
+        assert "'nvidia-v10'" in refused.stderr
+        assert "nearest: nvidia-v100, " in refused.stderr
 
 
 def test_who_names_what_a_file_has_not_hears_of_all_that_can_be_named(tmp_path: Path):
@@ -86,7 +86,7 @@ def test_who_names_what_a_file_has_not_hears_of_all_that_can_be_named(tmp_path: 
     )
     (tmp_path / "same_nothing.py").write_text("size = 16\n", encoding="utf-8")
     refused = run("estimate", f"{tmp_path / 'same_nothing.py'}:nope", "--set", "n=64").stderr
-    assert refused.endswith("has no 'nope'; it defines: no kernel, no function and no variants\n")
+    assert refused.endswith("has no 'nope'; it defines: no kernels, functions or variants\n")
 
 
 @pytest.mark.parametrize("command", ["estimate", "rank"])
@@ -94,8 +94,8 @@ def test_a_function_that_needs_arguments_is_said_to_need_them(command: str, tmp_
     file = tmp_path / "same_needing.py"
     file.write_text("def needs(n, m=1, *rest, wide, **more): pass\n", encoding="utf-8")
     assert run(command, f"{file}:needs", "--set", "n=64").stderr == (
-        f"Error: {file}:needs() needs arguments: n, wide; give them defaults, or name what needs none, as "
-        "functools.partial(needs, ...) does\n"
+        f"Error: {file}:needs() needs arguments: n, wide; give them default values, or bind them with "
+        "functools.partial(needs, ...)\n"
     )
 
 

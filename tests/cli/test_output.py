@@ -49,7 +49,7 @@ def test_it_is_told_first_and_in_one_line(name: str, tmp_path: Path, monkeypatch
             reason = f"the folder {tmp_path} is not writable"
         refused = run(name, *NOWHERE[name], "-o", path)
         assert (refused.exit_code, refused.stdout) == (1, "")
-        assert refused.stderr == f"Error: --output {path} cannot be written: {reason}; give another path\n"
+        assert refused.stderr == f"Error: cannot write --output {path}: {reason}; give another path\n"
 
 
 @pytest.mark.parametrize("name", sorted(NOWHERE))
@@ -64,10 +64,7 @@ def test_what_can_be_written_is_not_refused(name: str, tmp_path: Path) -> None:
 def test_charts_go_into_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refused = run("validate", "--device", "none of that name", "--plots", tmp_path / "file")
-    assert (
-        refused.stderr
-        == f"Error: --plots {tmp_path / 'file'} cannot be written: it is not a folder; give another path\n"
-    )
+    assert refused.stderr == f"Error: cannot write --plots {tmp_path / 'file'}: it is not a folder; give another path\n"
     refused = run("validate", "--device", "none of that name", "--plots", tmp_path / "new")
     assert refused.exit_code == 1
     assert "--plots" not in refused.stderr
@@ -91,8 +88,7 @@ def test_a_file_of_the_default_name_that_is_none_of_ours_is_left_alone(
     refused = run(name, *ASKED)
     assert (refused.exit_code, refused.stdout, Path(file).read_text()) == (1, "", "my own")
     assert refused.stderr == (
-        f"Error: {file} exists and was not written by loopyperf; name it with --output to overwrite it, or give "
-        "another path\n"
+        f"Error: {file} exists and was not written by loopyperf; use --output to overwrite it or to give another path\n"
     )
 
 

@@ -53,8 +53,8 @@ def test_where_no_variant_has_an_estimate_the_status_says_so(file: Path, form: s
     else:
         lines = " ".join(printed.stdout.split())
         assert lines.startswith("2 variants (n=4096) on nvidia-titan-v, model roofline: none has an estimate")
-        assert lines.count("fits on no core") == 1
-        assert "no answer: wide, as wide: a group of 4096 work-items" in lines
+        assert lines.count("does not fit on a core") == 1
+        assert "no prediction: wide, as wide: a group of 4096 work-items" in lines
 
 
 def test_processes_say_the_same(file: Path):
@@ -73,9 +73,9 @@ def test_bounds_spare_the_model_those_that_cannot_be_fastest(file: Path):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("none", "there are no variants to rank"),
+        ("none", "no variants to rank"),
         ("nothing", "has no 'nothing'; it defines: variants, too_large, none, pairs"),
-        ("doubled", "is one kernel, and nothing to rank: name what has several"),
+        ("doubled", "is a single kernel; name a mapping in"),
     ],
 )
 def test_what_is_no_set_of_variants_is_refused_in_one_line(file: Path, name: str, words: str):

@@ -65,15 +65,15 @@ def test_more_passes_take_longer(tmp_path: Path) -> None:
 
 def test_without_it_the_refusal_names_what_to_state(tmp_path: Path) -> None:
     refused = on_rows(tmp_path, "estimate", "--model", "roofline")
-    assert (refused.exit_code, "e.g. --typical j=10" in refused.output) == (1, True)
+    assert (refused.exit_code, "(option --typical j=VALUE)" in refused.output) == (1, True)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["j"], "what data decides is written NAME=VALUE, as in j=27; received 'j'"),
-        (["=3"], "what data decides is written NAME=VALUE, as in j=27; received '=3'"),
-        (["j=many"], "what data decides is a number, received 'j=many'"),
+        (["j"], "a typical value must be NAME=VALUE, e.g. j=27; got 'j'"),
+        (["=3"], "a typical value must be NAME=VALUE, e.g. j=27; got '=3'"),
+        (["j=many"], "a typical value must be a number, got 'j=many'"),
         (["j=1", "j=2"], "j is given twice"),
     ],
 )

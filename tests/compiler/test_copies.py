@@ -50,7 +50,7 @@ def test_what_is_the_same_in_all_passes_is_done_once() -> None:
     assert loads == [10 * 256, 5 * 256 + 5]
 
 
-def test_a_hoisted_graph_waits_for_what_it_waited_for() -> None:
+def test_loop_invariant_code_motion_keeps_dependences() -> None:
     graph = without_invariants(source(forces(), n=128))
     before = [edge for edge in graph.edges if not graph.loops_around[edge.source] and graph.loops_around[edge.target]]
     assert {graph.instructions[edge.source].kind for edge in before} == {"load", "move"}

@@ -63,5 +63,5 @@ def test_a_loop_of_far_steps_is_written_out_four_times(terms: str, expected: int
 )
 def test_pointers_move_on(terms: str, steps: int) -> None:
     graph = with_loop_control(summed(terms, "a", "b"))
-    moved = [each for each in graph.instructions if each.text == "move on to the next k"]
+    moved = [each for each in graph.instructions if each.text == "advance to the next k"]
     assert len(moved) == steps

@@ -1,4 +1,4 @@
-"""Arithmetic as nvcc writes it: doubled values, functions, constants, choices that are known, products in any order."""
+"""Arithmetic in nvcc's machine code: strength reduction, functions, constants, known selects, commuted products."""
 
 import numpy as np
 import pytest

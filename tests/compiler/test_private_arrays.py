@@ -33,9 +33,9 @@ def test_an_array_is_in_registers_where_all_its_indices_become_constants(name: s
     assert array(kernels.REGISTERS[name]).home == "registers"
 
 
-@pytest.mark.parametrize("name", kernels.PRIVATE_MEMORY)
+@pytest.mark.parametrize("name", kernels.STACK_MEMORY)
 def test_an_array_is_in_memory_where_an_index_stays_variable(name: str) -> None:
-    assert array(kernels.PRIVATE_MEMORY[name]).home == "private memory"
+    assert array(kernels.STACK_MEMORY[name]).home == "stack memory"
 
 
 @pytest.mark.parametrize("name", kernels.UNSURE)
@@ -46,19 +46,19 @@ def test_where_nvcc_does_either_the_rules_are_unsure(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("a bound that is a size", "the number of passes of the loop over o depends on n"),
-        ("a bound that depends on the work-item", "the number of passes of the loop over o depends on the work-item"),
-        ("an index that is data", "an index is data"),
+        ("a bound that is a size", "the trip count of the loop over o depends on n"),
+        ("a bound that depends on the work-item", "the trip count of the loop over o depends on the work-item"),
+        ("an index that is data", "an index is read from data"),
         ("an index that is the work-item", "an index depends on t, which differs between work-items or groups"),
     ],
 )
 def test_the_reason_names_the_index_or_the_loop(name: str, reason: str) -> None:
-    assert array(kernels.PRIVATE_MEMORY[name]).reason == reason
+    assert array(kernels.STACK_MEMORY[name]).reason == reason
 
 
 def test_the_reason_says_how_many_passes_are_written_out() -> None:
     found = array(kernels.REGISTERS["two constant loops"])
-    assert found.reason == "the loop over i makes 8 passes, which nvcc writes out"
+    assert found.reason == "the loop over i has 8 iterations, which nvcc unrolls"
     assert found.nbytes == 8 * 8
 
 
@@ -72,7 +72,7 @@ def test_a_bound_inside_of_which_lanes_do_nothing_is_still_constant() -> None:
 
 def test_a_graph_without_loops_of_a_kernel_goes_by_its_constant_loops() -> None:
     store = Instruction("move", defines=(Element("a", Affine.variable("i"), 64, 4),), executions=4)
-    for bound, home in ((LoopBound((4,)), "registers"), (AT_RUN_TIME, "private memory")):
+    for bound, home in ((LoopBound((4,)), "registers"), (AT_RUN_TIME, "stack memory")):
         graph = Idg((store,), (), (Loop("i", 4, (0,), bound=bound),))
         assert [each.home for each in private_arrays(graph)] == [home]
 
@@ -88,8 +88,8 @@ def test_an_array_that_some_warps_have_in_memory_is_there_for_all_warps() -> Non
     for graphs, home in (
         ((constant, constant), "registers"),
         ((constant, either), "unsure"),
-        ((varying, constant), "private memory"),
-        ((either, varying, constant), "private memory"),
+        ((varying, constant), "stack memory"),
+        ((either, varying, constant), "stack memory"),
     ):
         assert [each.home for each in private_arrays_of(graphs)] == [home]
 
@@ -97,9 +97,9 @@ def test_an_array_that_some_warps_have_in_memory_is_there_for_all_warps() -> Non
 @pytest.mark.parametrize(
     ("place", "homes"),
     [
-        ("likelier", {"registers": False, "unsure": True, "private memory": True}),
-        ("registers", {"registers": False, "unsure": False, "private memory": True}),
-        ("private memory", {"registers": False, "unsure": True, "private memory": True}),
+        ("likelier", {"registers": False, "unsure": True, "stack memory": True}),
+        ("registers", {"registers": False, "unsure": False, "stack memory": True}),
+        ("stack memory", {"registers": False, "unsure": True, "stack memory": True}),
     ],
 )
 def test_only_what_is_unsure_can_be_put_elsewhere(place: Placement, homes: dict[Home, bool]) -> None:
@@ -152,7 +152,7 @@ def test_in_a_loop_that_is_long_to_write_out_it_depends_on_the_condition_and_the
     graph = Idg(body, (), (Loop("i", 16, tuple(range(198)), bound=LoopBound((16,))),))
     (found,) = private_arrays(graph, capability)
     # 198 additions, 2 instructions for the element, 1 for the loop, in each of 16 passes.
-    assert found.reason == "the loop over i makes 16 passes, about 3216 instructions if it is written out"
+    assert found.reason == "the loop over i has 16 iterations, about 3216 instructions if unrolled"
     assert (found.home, found.is_in_memory) == ("unsure", is_in_memory)
 
 
@@ -160,17 +160,17 @@ def test_in_a_loop_that_is_long_to_write_out_it_depends_on_the_condition_and_the
     ("stack_frame", "spilled", "homes"),
     [
         (0, 0, ("registers", "registers", "registers")),
-        (64, 0, ("private memory", "registers", "registers")),
-        (96, 0, ("private memory", "unsure", "unsure")),  # one of two that are alike
+        (64, 0, ("stack memory", "registers", "registers")),
+        (96, 0, ("stack memory", "unsure", "unsure")),  # one of two that are alike
         (32, 0, ("registers", "unsure", "unsure")),
-        (128, 0, ("private memory", "private memory", "private memory")),
-        (72, 8, ("private memory", "registers", "registers")),  # and two registers that are spilled
-        (1000, 0, ("private memory", "unsure", "unsure")),  # what adds up to nothing known tells nothing
+        (128, 0, ("stack memory", "stack memory", "stack memory")),
+        (72, 8, ("stack memory", "registers", "registers")),  # and two registers that are spilled
+        (1000, 0, ("stack memory", "unsure", "unsure")),  # what adds up to nothing known tells nothing
     ],
 )
 def test_a_stack_frame_tells_which_arrays_are_in_memory(stack_frame: int, spilled: int, homes: tuple[str, ...]) -> None:
     arrays = [
-        PrivateArray("a", 8, 64, "private memory", ""),
+        PrivateArray("a", 8, 64, "stack memory", ""),
         PrivateArray("b", 4, 64, "unsure", ""),
         PrivateArray("c", 8, 32, "unsure", ""),
     ]

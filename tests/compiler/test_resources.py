@@ -65,7 +65,7 @@ def test_a_report_of_two_functions_tells_both_in_their_order() -> None:
 
 
 def test_a_report_without_functions_is_refused() -> None:
-    with pytest.raises(CompilerError, match="names no function"):
+    with pytest.raises(CompilerError, match="lists no function"):
         read_report("ptxas info    : 0 bytes gmem\n")
 
 
@@ -99,7 +99,7 @@ def test_nvcc_puts_an_array_that_is_indexed_at_run_time_on_the_stack() -> None:
 
 @pytest.mark.skipif(nvcc() is None, reason="nvcc is not on the path")
 def test_what_nvcc_refuses_is_said_in_its_words() -> None:
-    with pytest.raises(CompilerError, match=r"(?s)nvcc refuses the source: .*nonsense"):
+    with pytest.raises(CompilerError, match=r"(?s)nvcc rejected the source: .*nonsense"):
         resources("nonsense")
 
 
@@ -111,7 +111,7 @@ def test_the_library_reports_the_same_as_nvcc() -> None:
 
 @pytest.mark.skipif(library() is None, reason="the wheel nvidia-cuda-nvrtc is not installed")
 def test_what_the_library_refuses_is_said_in_its_words() -> None:
-    with pytest.raises(CompilerError, match=r'^NVRTC refuses the source: kernel\.cu\(1\): error: .*"nonsense" is \w+$'):
+    with pytest.raises(CompilerError, match=r'^NVRTC rejected the source: kernel\.cu\(1\): error: .*"nonsense" is \w+'):
         compilation_log("__device__ int f() { return nonsense; }", ["-arch=sm_80"])
 
 

@@ -37,7 +37,7 @@ PARTICULARS = (
     (r"^(\w+): (instruction '[^']*': )?", r"\1: "),
     (r"type np:dtype\(\[.*\]\)", "a structure"),
     (r"infinitely many points in .*", "infinitely many points"),
-    (r"arguments without a type: .*; state", "arguments without a type: ...; state"),
+    (r"arguments without a type: .*; set", "arguments without a type: ...; set"),
     (r"no count for (\w+), a function", "no count for ..., a function"),
     (r"(assignment to a|no count for) (\w+)(:| in) .*", r"\1 \2"),
     (r"at \{.*", "..."),

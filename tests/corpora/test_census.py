@@ -53,8 +53,8 @@ def unsaved() -> lp.TranslationUnit:
     [
         (doubled(), "counted", "enumeration agrees"),
         (gathered(), "settled", "counted once the values are stated that the refusals ask for"),
-        ("text", "refused", "KernelError: a loopy TranslationUnit or LoopKernel is needed, received str"),
-        (unsaved(), "no code", "KernelError: loopy generates no code for kernel 'loopy_kernel': temporary variable"),
+        ("text", "refused", "KernelError: expected a loopy TranslationUnit or LoopKernel, received str"),
+        (unsaved(), "no code", "KernelError: loopy cannot generate code for kernel 'loopy_kernel': temporary variable"),
         (Call(int, "x"), "crashed", "ValueError at specimen.py"),
         (Call(os._exit, 3), "crashed", "the process ended with status 3"),
         (Call(signal.raise_signal, signal.SIGALRM), "too slow", "more than 60 s"),

@@ -37,23 +37,22 @@ def wide_groups() -> lp.TranslationUnit:
         (
             sparse_rows,
             "row_j_update",
-            r"loop j is bounded by data \(e, s\), which the source does not tell; state how many passes it typically "
-            r"makes, e.g. typical=\{'j': 10\}$",
+            r"loop j is bounded by data \(e, s\); give its typical iteration count, e.g. typical=\{'j': 10\}$",
             "j",
         ),
-        (data_dependent_predicate, "some", r"how often m\[i_inner \+ i_outer\*16\] > 0 holds is not known", None),
-        (data_dependent_choice, "some", r"how often a\[i_inner \+ i_outer\*16\] > 0 holds is not known", None),
+        (data_dependent_predicate, "some", r"does not tell how often m\[i_inner \+ i_outer\*16\] > 0 holds", None),
+        (data_dependent_choice, "some", r"does not tell how often a\[i_inner \+ i_outer\*16\] > 0 holds", None),
         (
             condition_on_a_real_argument,
             "some",
-            "how often x > 0 holds is not known from the source; .*'x > 0': 0.5",
+            "the source does not tell how often x > 0 holds; .*'x > 0': 0.5",
             "x > 0",
         ),
-        (nonlinear_condition, "some", "how often .* < n holds is not known from the source", None),
+        (nonlinear_condition, "some", "the source does not tell how often .* < n holds", None),
         (
             foreign_code,
             "text",
-            "no count for a CInstruction, whose text Loopy does not read; .* typical={'text': ",
+            "no count for a CInstruction, whose code Loopy does not parse; .* typical={'text': ",
             "text",
         ),
         (
@@ -62,7 +61,7 @@ def wide_groups() -> lp.TranslationUnit:
             "no count for philox4x32_f32, a function of 2 results; .* typical={'philox4x32_f32': ",
             "philox4x32_f32",
         ),
-        (complex_minimum, "least", r"no count for Min on complex numbers in min\(.*; state what", None),
+        (complex_minimum, "least", r"no count for Min on complex numbers in min\(.*; give the operations", None),
         (image, "look", r"no count for accesses of 'a', of class ImageArg; .* typical=\{'a': ", "a"),
         (structure, "point", r"no count for p\[i\].x, a member of a structure; .* typical=\{'p\[i\].x': ", "p[i].x"),
     ],

@@ -116,7 +116,7 @@ def test_only_transcripts_of_this_schema_are_read() -> None:
         [],
     ]
     for torn in (b"", transcript[:-1], b"\x80", *map(msgspec.json.encode, others)):
-        with pytest.raises(TranscriptError, match="not the transcript of a counted kernel"):
+        with pytest.raises(TranscriptError, match="not a transcript of kernel counts"):
             read_counts(torn)
 
 

@@ -218,7 +218,7 @@ def test_an_atomic_update_loads_and_stores() -> None:
     unit = kernel("{[i]: 0<=i<n}", "out[0] = out[0] + a[i] {atomic}", array("out", "1", for_atomic=True), a=np.float32)
     counts = count_properties(load_kernel(lp.tag_inames(lanes(unit), {})))
     assert counts.properties().evaluate(n=100)["global store 32-bit stride 0"] == 100
-    assert counts.assumed == ("atomic updates of out are counted without what it costs when work-items collide",)
+    assert counts.assumed == ("atomic updates of out are counted without the cost of collisions between work-items",)
 
 
 # }}}
@@ -235,10 +235,10 @@ def test_lanes_that_share_or_wrap_are_as_dense_as_they_are() -> None:
     of_a, of_b = (sentence.partition(" share elements of ")[2] for sentence in shared)
     assert of_a.startswith("a[")
     assert "(stride 1/4)" in of_a
-    assert of_a.endswith("taken as stride 1")
+    assert of_a.endswith("assumed stride 1")
     assert of_b.startswith("b[")
     assert "(stride 1, wraps at 8)" in of_b
-    assert of_b.endswith("taken as stride 1")
+    assert of_b.endswith("assumed stride 1")
 
 
 @pytest.mark.parametrize(

@@ -90,25 +90,25 @@ def test_what_nobody_published_is_none_and_has_no_source():
     [
         (
             lambda: RTX_2070.level("DRAM").needed("latency"),
-            r"'nvidia-rtx-2070' does not state memory.DRAM.latency .*in cycles.*nvidia-rtx-2070.toml.*in the table "
-            r'\[memory.DRAM\]: latency = \{ value = \.\.\., unit = "cycles", source = "\.\.\." \}',
+            r"'nvidia-rtx-2070' lacks memory.DRAM.latency .*in cycles.*in \[memory.DRAM\] of .*nvidia-rtx-2070.toml"
+            r'.*: latency = \{ value = \.\.\., unit = "cycles", source = "\.\.\." \}',
         ),
         (
             lambda: TITAN_V.needed("launch_overhead"),
-            r"does not state launch_overhead .*in s.*has in the top: launch_overhead = ",
+            r"lacks launch_overhead .*in s.*at the top of .*: launch_overhead = ",
         ),
         (
             lambda: TITAN_V.limits.needed("warp_unit"),
-            r"does not state limits.warp_unit .*in the table \[limits\]: warp_unit = ",
+            r"lacks limits.warp_unit .*in \[limits\] of .*: warp_unit = ",
         ),
-        (lambda: TITAN_V.level("L3"), r"no memory 'L3', only local, L1, L2, DRAM; .*table \[memory.L3\]"),
+        (lambda: TITAN_V.level("L3"), r"no memory level 'L3', only local, L1, L2, DRAM; .*table \[memory.L3\]"),
         (
             lambda: TITAN_V.completion_latency("barrier"),
-            r"how long 'barrier' takes \(completion, in cycles\).*\[instructions.\"barrier\"\].* completion = \{",
+            r"lacks the completion latency of 'barrier' \(in cycles\).*\[instructions.\"barrier\"\].* completion = \{",
         ),
-        (lambda: TITAN_V.issue_latency("div", "f32"), r"how long 'div f32' takes \(issue.*there are add f32, mul f32"),
-        (lambda: load_device("amd-r9-fury").issue_latency("mul", "i32"), "does not state throughput.integer_multiply"),
-        (lambda: load_device("nvidia-gtx-580").peak_flops("f64"), "does not state throughput.f64"),
+        (lambda: TITAN_V.issue_latency("div", "f32"), r"lacks the issue latency of 'div f32'"),
+        (lambda: load_device("amd-r9-fury").issue_latency("mul", "i32"), "lacks throughput.integer_multiply"),
+        (lambda: load_device("nvidia-gtx-580").peak_flops("f64"), "lacks throughput.f64"),
     ],
 )
 def test_asking_for_what_nobody_published_says_what_and_how_to_add_it(ask, message):

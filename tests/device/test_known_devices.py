@@ -67,9 +67,7 @@ def test_a_path_as_it_is_written_in_a_shell_is_one(written: str, tmp_path: Path,
 @pytest.mark.parametrize("written", ["./mine.py", "mine.py", "/tmp/fit.json", "../mine"])
 @pytest.mark.parametrize("model", [None, "linear", "pipeline", "learned"])
 def test_the_path_of_something_else_is_refused_as_it_was_written(written: str, model: str | None):
-    with pytest.raises(
-        DeviceFileError, match=f"^{re.escape(written)} is not a device description, whose name must end"
-    ):
+    with pytest.raises(DeviceFileError, match=f"^{re.escape(written)} is not a device file \\(\\*\\.toml\\)"):
         lpp.estimate(doubled(), n=64, device=written, model=model)
 
 
@@ -103,18 +101,18 @@ def test_an_unknown_device_is_refused_listing_the_nearest_first(own_data: Path):
     with pytest.raises(UnknownDeviceError) as refused:
         lpp.load_device("nvidia-titan-w")
     message = str(refused.value)
-    assert "no device called 'nvidia-titan-w' is described; nearest to it: nvidia-titan-v, " in message
-    assert f"put it into the folder {own_data / 'devices'}" in message
+    assert "no device called 'nvidia-titan-w'; nearest: nvidia-titan-v, " in message
+    assert f"save it in {own_data / 'devices'}" in message
 
 
 @pytest.mark.parametrize("name", ["", "NVIDIA", "GeForce", "no such card"])
 def test_a_brand_is_no_device(name: str):
-    with pytest.raises(UnknownDeviceError, match="is described; nearest to it: "):
+    with pytest.raises(UnknownDeviceError, match="; nearest: "):
         lpp.load_device(name)
 
 
 def test_what_is_no_name_is_refused():
-    with pytest.raises(UnknownDeviceError, match="a device or the path of its description is needed, received 3"):
+    with pytest.raises(UnknownDeviceError, match="a device must be a name or the path of a device file, received 3"):
         lpp.load_device(3)
 
 

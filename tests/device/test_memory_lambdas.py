@@ -33,7 +33,7 @@ def test_a_description_without_memory_says_so() -> None:
 
 
 def test_a_bandwidth_that_nobody_published_is_missing() -> None:
-    with pytest.raises(MissingNumberError, match=r"'nvidia-gtx-680' does not state memory.L2"):
+    with pytest.raises(MissingNumberError, match=r"'nvidia-gtx-680' lacks memory.L2"):
         level_issue(load_device("nvidia-gtx-680"), "L2", 128)
 
 

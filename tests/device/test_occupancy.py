@@ -139,30 +139,30 @@ def test_registers_that_are_not_known_do_not_limit():
 NOT_ONE = {
     "work-items": (
         ("nvidia-titan-v", 1025, 16, 0),
-        "1,025 work-items where there may be 1,024",
+        "1,025 work-items, at most 1,024",
     ),
     "registers of a work-item": (
         ("nvidia-titan-v", 32, 256, 0),
-        "256 registers of a work-item where there may be 255",
+        "256 registers of a work-item, at most 255",
     ),
     # 32 warps of 128 · 32 = 4096 registers
     "registers of a group": (
         ("nvidia-titan-v", 1024, 128, 0),
-        "131,072 registers of a group where there may be 65,536",
+        "131,072 registers of a group, at most 65,536",
     ),
     "local memory": (
         ("nvidia-a100", 64, 32, 163 * 1024 + 5),
-        "166,917 B of local memory where there may be 166,912",
+        "166,917 B of local memory, at most 166,912",
     ),
     # 8192 registers a wave: 2 in each of 4 parts, for 16 waves
     "registers of AMD": (
         ("amd-r9-fury", 1024, 128, 0),
-        "16 warps of 8192 registers each where there may be 8",
+        "16 warps of 8192 registers each, at most 8",
     ),
     # 16 warps · 32 · 64 = 32768
     "registers of the group as a whole": (
         ("nvidia-gtx-280", 512, 64, 0),
-        "32,768 registers where there may be 16,384",
+        "32,768 registers, at most 16,384",
     ),
 }
 
@@ -177,7 +177,7 @@ def test_a_group_that_fits_nowhere_is_refused_saying_what_there_is_too_much_of(g
 
 @pytest.mark.parametrize("needs", [(0, 8, 0), (64, -1, 0), (64, 8, -4)])
 def test_a_group_that_makes_no_sense_is_refused(needs):
-    with pytest.raises(OccupancyError, match="1 work-item or more, and no negative registers"):
+    with pytest.raises(OccupancyError, match="at least 1 work-item, and registers and local memory >= 0"):
         occupancy(load_device("nvidia-titan-v"), *needs)
 
 
@@ -189,9 +189,9 @@ def test_all_limits_that_are_not_described_are_asked_for_at_once(more, tmp_path)
         f'[limits]\nwarps = {{ value = 8, unit = "warps", source = "b" }}\n{more}'
     )
     bare = load_device(tmp_path / "bare.toml")
-    with pytest.raises(MissingNumberError, match=r"state limits\.groups .*published it, .* \[limits\]: groups = {.*}$"):
+    with pytest.raises(MissingNumberError, match=r"lacks limits\.groups .*; add it in \[limits\] .*: groups = {.*}$"):
         occupancy(bare, 32)
-    with pytest.raises(MissingNumberError, match="nobody has published them, or they have not") as refused:
+    with pytest.raises(MissingNumberError, match=r"; add them in \[limits\] of") as refused:
         occupancy(bare, 32, registers=16, local_memory=512)
     asked = ["groups", "registers", "register_unit", "partitions", "local_memory", "local_memory_unit"]
     assert re.findall(r"limits\.(\w+) \(", str(refused.value)) == asked

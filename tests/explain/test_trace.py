@@ -36,7 +36,7 @@ def test_all_of_a_short_run_is_drawn_and_its_cycles_are_those_of_the_model() -> 
 def test_a_predictor_of_the_simulating_model_takes_the_place_of_a_device() -> None:
     found = lpp.trace(doubled(), n=100, predictor=lpp.predictor(model="pipeline", **V100))
     assert found.document == lpp.trace(doubled(), n=100, **V100).document
-    with pytest.raises(ParameterError, match=r"only 'pipeline' simulates what a trace has; .* predictor of 'roofline'"):
+    with pytest.raises(ParameterError, match=r"a trace needs the model 'pipeline', got a predictor of 'roofline'"):
         lpp.trace(doubled(), n=100, predictor=lpp.predictor(model="roofline", **V100))
     with pytest.raises(ParameterError, match="predictor= already has a device"):
         lpp.trace(doubled(), n=100, predictor=lpp.predictor(model="pipeline", **V100), **V100)
@@ -57,7 +57,7 @@ def test_what_is_not_drawn_is_said_in_the_file_too() -> None:
     (launch,) = found.launches
     assert launch.explicit.groups < launch.total_groups
     assert [note for note in found.notes if "are simulated instruction by instruction" in note]
-    assert [note for note in found.notes if "fewer passes" in note]
+    assert [note for note in found.notes if "fewer iterations" in note]
     assert found.document["otherData"]["notes"] == list(found.notes)
     read = " ".join(str(found).split())
     assert all(note in read for note in found.notes)
@@ -74,10 +74,10 @@ def test_more_events_show_more() -> None:
 def test_only_a_launch_with_a_loop_has_fewer_passes_of_loops() -> None:
     few = lpp.trace(two_launches(), n=100_000, events=200, **V100)
     assert [launch.explicit.is_shortened for launch in few.launches] == [False, False]
-    assert not any("fewer passes" in sentence for sentence in few.notes)
+    assert not any("fewer iterations" in sentence for sentence in few.notes)
     (launch,) = lpp.trace(triangle(), n=100_000, events=500, **V100).launches
     assert launch.explicit.is_shortened
-    assert any("fewer passes" in sentence for sentence in launch.summary)
+    assert any("fewer iterations" in sentence for sentence in launch.summary)
 
 
 def test_the_explicit_part_is_simulated_as_any_graph_is() -> None:
@@ -96,7 +96,7 @@ def test_the_explicit_part_is_simulated_as_any_graph_is() -> None:
 
 @pytest.mark.parametrize("events", [99, 0, -1, 1e4, True])
 def test_a_trace_without_events_is_refused(events: object) -> None:
-    with pytest.raises(ParameterError, match="events must be 100 or more"):
+    with pytest.raises(ParameterError, match="events must be an integer >= 100"):
         lpp.trace(doubled(), n=64, events=events, **V100)
 
 

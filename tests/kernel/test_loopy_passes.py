@@ -104,7 +104,7 @@ def test_a_kernel_that_needs_more_hardware_axes_is_estimated_with_a_note(asked: 
     with pytest.raises(Exception, match="add_inames_for_unused_hw_axes"):
         lp.generate_code_v2(leaving_out_an_axis())
     said = [lpp.estimate(unit, n=1024, **asked).notes for unit in (leaving_out_an_axis(), with_all_axes())]
-    assert [sum("leave out (one)" in note for note in notes) for notes in said] == [1, 0]
+    assert [sum("do not use all hardware axes (one)" in note for note in notes) for notes in said] == [1, 0]
 
 
 def with_all_axes() -> lp.TranslationUnit:

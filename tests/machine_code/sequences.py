@@ -377,11 +377,11 @@ def table() -> str:
 
 BASE, HOPPER = "sm_80", "sm_90"
 """the architecture whose sequences are all written down; of the others, those that differ in more than integers"""
-HEAD = """# What functions and divisions are made of, derived from machine code: do not edit, but run
+HEAD = """# Instruction sequences of functions and divisions, derived from executed machine code. Do not edit; run
 #     python -m tests.machine_code.sequences
-# Each row: the longest chain of instructions that wait for each other; those beside it; constants that are moved into
-# registers, before Hopper and from Hopper on. MUFU, FCHK, and arithmetic are SASS's; CONVERT is F2F, F2I, I2F and FRND;
-# IMAD an integer product, INT any other integer instruction, move or load of a table; BRA what branches and meets."""
+# Each row: the longest dependency chain; the other instructions; constants moved into registers before Hopper, and from
+# Hopper on. MUFU, FCHK and floating-point arithmetic are SASS opcodes; CONVERT is F2F, F2I, I2F and FRND; IMAD is an
+# integer product; INT any other integer instruction, move or table load; BRA branches and reconvergence."""
 
 
 # }}}

@@ -20,7 +20,7 @@ from .data_branches import around_calls
 from .launch import FAST_MATH
 from .tally import Tally
 
-SURE = {**kernels.REGISTERS, **kernels.PRIVATE_MEMORY}
+SURE = {**kernels.REGISTERS, **kernels.STACK_MEMORY}
 
 
 @pytest.mark.skipif(nvcc() is None, reason="nvcc is not on the path")
@@ -31,7 +31,7 @@ def test_nvcc_keeps_those_arrays_on_the_stack_that_are_said_to_be_in_memory(name
     sizes = {"n": 3} if "n" in unit.default_entrypoint.arg_dict else {}
     found = private_arrays(source_profile(load_kernel(unit), sizes, Typical({})).graph)
     (machine,) = resources(cuda_source(unit).code, architecture)
-    assert machine.stack_frame == sum(array.nbytes for array in found if array.home == "private memory")
+    assert machine.stack_frame == sum(array.nbytes for array in found if array.home == "stack memory")
 
 
 # {{{ vectors
@@ -48,8 +48,8 @@ def test_arrays_of_vectors_are_in_registers_or_on_the_stack_as_nvcc_has_them(
     unit = kernels.vector_sums(width, rows, "n", dtype=dtype)
     (array,) = private_arrays(source_profile(load_kernel(unit), {"n": 8, "r": 4}, Typical({})).graph)
     (machine,) = resources(cuda_source(unit).code, "sm_80")
-    assert machine.stack_frame == (array.nbytes if array.home == "private memory" else 0)
-    assert (array.home == "private memory") == (rows == "r")
+    assert machine.stack_frame == (array.nbytes if array.home == "stack memory" else 0)
+    assert (array.home == "stack memory") == (rows == "r")
 
 
 @pytest.mark.parametrize(("width", "dtype"), VECTORS)
@@ -82,7 +82,7 @@ ON_THE_STACK = {1301: 168, 1677: 432, 1748: 192, 2074: 576, 8726: 80, 7977: 0, 2
 LIKELY = {2343: 0, 2415: 0, 2825: 0, 3446: 0, 2843: 0, 5917: 256, 6172: 512, 6178: 256}
 """the same, for arrays in loops of several constant numbers of passes"""
 EXACT = (1301, 1523, 1748, 8726)
-"""of whose private memory nvcc loads and stores each element as often as the graph"""
+"""of whose stack memory nvcc loads and stores each element as often as the graph"""
 
 
 @needs_archive
@@ -91,7 +91,7 @@ def test_arrays_in_memory_fill_the_stack_that_ptxas_reports(rows: Any, number: i
     kernel = load_kernel(pickle.loads(rows[number]["kernel"]))
     found = private_arrays(source_profile(kernel, rows[number]["sizes"], Typical({})).graph)
     assert "unsure" not in {array.home for array in found}
-    assert ON_THE_STACK[number] == sum(array.nbytes for array in found if array.home == "private memory")
+    assert ON_THE_STACK[number] == sum(array.nbytes for array in found if array.home == "stack memory")
 
 
 @needs_archive
@@ -105,7 +105,7 @@ def test_arrays_of_which_the_rules_are_unsure_are_where_they_likelier_are(rows: 
 
 @needs_archive
 @pytest.mark.parametrize("number", EXACT)
-def test_a_warp_loads_and_stores_private_memory_as_its_graph_says(launch: Any, rows: Any, number: int) -> None:
+def test_a_warp_loads_and_stores_stack_memory_as_its_graph_says(launch: Any, rows: Any, number: int) -> None:
     unit, sizes = pickle.loads(rows[number]["kernel"]), rows[number]["sizes"]
     graphs = source_profile(load_kernel(unit), sizes, Typical({})).graph
     example = graphs.launches[0].representative.example

@@ -125,7 +125,7 @@ def test_a_compressed_archive_reads_the_same(path, recorded, compress):
 def test_a_compressed_archive_that_was_cut_off_is_refused(path, recorded, compress):
     packed = compress(path.read_bytes())
     path.write_bytes(packed[:-9])
-    with pytest.raises(ArchiveError, match="cannot be read"):
+    with pytest.raises(ArchiveError, match="cannot read"):
         read_archive(path)
 
 
@@ -156,7 +156,7 @@ def test_keys_do_not_depend_on_the_order_of_sizes():
 
 
 def test_a_missing_archive_cannot_be_read(tmp_path):
-    with pytest.raises(ArchiveError, match=r"nowhere\.jsonl cannot be read"):
+    with pytest.raises(ArchiveError, match=r"cannot read .*nowhere\.jsonl"):
         read_archive(tmp_path / "nowhere.jsonl")
 
 
@@ -248,7 +248,7 @@ def test_nothing_follows_a_record_that_could_not_be_written(path, monkeypatch):
     with pytest.raises(ArchiveError, match="no space left"):
         archive.append(measurement(32))
     monkeypatch.undo()
-    with pytest.raises(ArchiveError, match="cannot be written"):
+    with pytest.raises(ArchiveError, match="cannot write"):
         archive.append(measurement(64))
     assert read_archive(path).measurements[0].sizes == {"n": 16}
     Archive(path, run()).close()
@@ -287,7 +287,7 @@ def test_samples_of_what_was_not_measured_are_named(path, recorded):
     for unknown in (sampled(128), sampled(label="another"), sampled(run=run())):
         before = path.read_bytes()
         path.write_bytes(before + encode(unknown))
-        with pytest.raises(ArchiveError, match=r"line 5: (has samples of .*not measured before|belongs to run)"):
+        with pytest.raises(ArchiveError, match=r"line 5: (no measurement precedes|run .* has no earlier record)"):
             read_archive(path)
         path.write_bytes(before)
 

@@ -239,7 +239,7 @@ def test_the_launch_overhead_may_come_from_the_archive(path):
 
 
 def test_a_campaign_without_an_empty_kernel_is_refused(path):
-    with pytest.raises(MeasurementError, match='have an "empty kernel"'):
+    with pytest.raises(MeasurementError, match='have no "empty kernel"'):
         measure(path, files=(SCALE,))
 
 

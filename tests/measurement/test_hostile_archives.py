@@ -48,7 +48,7 @@ def test_a_small_file_that_unpacks_to_gigabytes_is_refused_before_it_does(
     for bomb in (lines, endless):
         path.write_bytes(bomb)
         tracemalloc.start()
-        with pytest.raises(ArchiveError, match="cannot be read: it has more than 2,097,152 bytes, unpacked"):
+        with pytest.raises(ArchiveError, match=r"cannot read .*: more than 2,097,152 bytes after decompression"):
             read_archive(path)
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
@@ -60,7 +60,7 @@ def test_xz_whose_dictionary_takes_more_memory_than_is_given_is_refused(
 ) -> None:
     path.write_bytes(lzma.compress(path.read_bytes()))
     monkeypatch.setattr(archive_module, "UNPACKING", 2**16)
-    with pytest.raises(ArchiveError, match="cannot be read: Memory usage limit"):
+    with pytest.raises(ArchiveError, match=r"cannot read .*: Memory usage limit"):
         read_archive(path)
 
 
@@ -74,7 +74,7 @@ def test_archives_packed_one_after_the_other_are_read_as_one(path: Path) -> None
 
 def test_a_run_that_is_recorded_twice_is_refused(path: Path) -> None:
     path.write_bytes(encode(FIRST) * 2)
-    with pytest.raises(ArchiveError, match=r"line 2: run .* is recorded twice"):
+    with pytest.raises(ArchiveError, match=r"line 2: run .* appears twice"):
         read_archive(path)
 
 
@@ -87,5 +87,5 @@ def test_a_record_is_refused_by_its_line(path: Path) -> None:
 
 @pytest.mark.skipif(not FULL.exists(), reason="there is no device that is full")
 def test_a_disk_that_is_full_is_told_in_an_error_of_ours() -> None:
-    with pytest.raises(ArchiveError, match=r"/dev/full cannot be (written|locked|read|opened)"):
+    with pytest.raises(ArchiveError, match=r"cannot (write|lock|read|open) /dev/full"):
         Archive(FULL, FIRST)

@@ -169,7 +169,7 @@ def test_two_calibrations_at_once_do_not_mix(calibrations, archive, kernels):
     process = calibrations.start(archive)
     while not content(archive):
         sleep(0.001)
-    with pytest.raises(ArchiveError, match="in use: another process is measuring into it"):
+    with pytest.raises(ArchiveError, match="in use by another measuring process"):
         calibrate(SyntheticBackend(seconds), kernels=kernels, archive=archive)
     os.kill(process, signal.SIGKILL)
     calibrations.end()
@@ -206,8 +206,8 @@ def test_a_full_disk_leaves_an_archive_that_is_resumed(archive, kernels):
         printed = subprocess.run(
             [*script, str(kernels), str(archive), str(most)], capture_output=True, text=True, check=True
         ).stdout
-        assert printed.startswith(f"ArchiveError {archive} cannot be written: ")
-        assert printed.endswith("what was written before is safe\n")
+        assert printed.startswith(f"ArchiveError cannot write {archive}: ")
+        assert printed.endswith("earlier records are safe\n")
         assert archive.stat().st_size <= most
         assert set(takes(archive).values()) <= {1}
     kept = content(archive)

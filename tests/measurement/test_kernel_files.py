@@ -197,7 +197,7 @@ def test_a_file_whose_shared_part_is_wrong_is_named(tmp_path, shared, message):
     (tmp_path / "scale.py").write_text(SHARING.format(factor=2))
     if shared is not None:
         (tmp_path / "_shared.py").write_text(shared)
-    with pytest.raises(KernelFileError, match=rf"scale\.py cannot be imported: {message}"):
+    with pytest.raises(KernelFileError, match=rf"cannot import .*scale\.py: {message}"):
         load_kernel_files(tmp_path)
 
 
@@ -216,26 +216,26 @@ def test_a_file_whose_shared_part_is_wrong_is_named(tmp_path, shared, message):
         ('"""doc"""\nNAME = "k"\nconfigurations = []\n', "has no function configurations"),
         ('NAME = "k"\ndef configurations(limits): return []\n', "has no docstring"),
         ('" "\nNAME = "k"\ndef configurations(limits): return []\n', "has no docstring"),
-        ("def configurations(limits) return []\n", "cannot be imported: SyntaxError"),
-        ("import no_such_module_anywhere\n", "cannot be imported: ModuleNotFoundError"),
+        ("def configurations(limits) return []\n", "SyntaxError"),
+        ("import no_such_module_anywhere\n", "ModuleNotFoundError"),
     ],
 )
 def test_a_file_that_lacks_something_is_named(tmp_path, content, message):
     (tmp_path / "lacking.py").write_text(content)
-    with pytest.raises(KernelFileError, match=rf"lacking\.py {message}"):
+    with pytest.raises(KernelFileError, match=rf"lacking\.py:? {message}"):
         load_kernel_files(tmp_path)
 
 
 def test_a_file_whose_name_is_no_module_name_is_named(tmp_path):
     write(tmp_path, "scale.v2.py", "scale")
-    with pytest.raises(KernelFileError, match=r"scale\.v2\.py cannot be imported: .* no dot; rename"):
+    with pytest.raises(KernelFileError, match=r"cannot import .*scale\.v2\.py: .* cannot have a dot; rename"):
         load_kernel_files(tmp_path)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
     write(tmp_path, "scale.py", "scale")
     (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere.py")
-    with pytest.raises(KernelFileError, match=r"cannot be read: .*gone\.py"):
+    with pytest.raises(KernelFileError, match=r"cannot read .*gone\.py"):
         load_kernel_files(tmp_path)
 
 
@@ -247,14 +247,14 @@ def test_two_files_of_one_name_are_named(tmp_path):
 
 
 def test_a_folder_without_kernels_is_refused(tmp_path):
-    with pytest.raises(KernelFileError, match="holds no kernel files"):
+    with pytest.raises(KernelFileError, match="has no kernel files"):
         load_kernel_files(tmp_path)
     with pytest.raises(KernelFileError, match="is not a folder"):
         load_kernel_files(tmp_path / "nowhere")
 
 
 def test_configurations_that_cannot_be_told_apart_are_refused():
-    with pytest.raises(KernelFileError, match="labelled 'twice'"):
+    with pytest.raises(KernelFileError, match="has the label 'twice'"):
         configurations_of(kernel_file("k", configuration("twice"), configuration("twice")), LIMITS)
 
 
@@ -264,7 +264,7 @@ def test_configurations_that_fail_are_errors_of_their_file(error, tmp_path):
         raise error
 
     broken = replace(kernel_file("k"), path=tmp_path / "k.py", configurations=fail)
-    with pytest.raises(KernelFileError, match=rf"k\.py: configurations failed with {type(error).__name__}: no such"):
+    with pytest.raises(KernelFileError, match=rf"k\.py: configurations\(\) raised {type(error).__name__}: no such"):
         configurations_of(broken, LIMITS)
 
 
@@ -280,7 +280,7 @@ def test_a_configuration_that_cannot_be_measured_is_refused(changes):
 def test_a_bundled_folder_is_inside_the_package_or_beside_it(tmp_path, monkeypatch):
     package = tmp_path / "loopyperf"
     monkeypatch.setattr(kernel_files, "PACKAGE", package)
-    with pytest.raises(KernelFileError, match="no folder 'measurement_kernels'"):
+    with pytest.raises(KernelFileError, match="kernel folder 'measurement_kernels' is missing"):
         bundled_folder("measurement_kernels")
     beside, inside = tmp_path / "measurement_kernels", package / "measurement_kernels"
     beside.mkdir()

@@ -26,7 +26,7 @@ def test_a_driver_that_compiles_nothing_is_refused_with_what_to_install(monkeypa
         raise cl.Error("Build on <device>: error: unknown target CPU 'generic' Device x failed to build the program")
 
     monkeypatch.setattr(cl.Program, "build", unable)
-    with pytest.raises(BackendError, match=r"compiles nothing \(unknown target CPU 'generic'\); install another one"):
+    with pytest.raises(BackendError, match=r"cannot compile \(unknown target CPU 'generic'\); install another one"):
         OpenCLBackend()
 
 
@@ -162,7 +162,7 @@ def test_an_array_by_columns_is_passed_as_it_is(backend):
 
 def test_a_wrong_result_is_refused(backend):
     wrong = configuration("group 16", reference=lambda arguments: {"b": 2 * arguments["a"] + 1})
-    with pytest.raises(MeasurementError, match='scale, "group 16", n=64: array b is wrong: its largest error is'):
+    with pytest.raises(MeasurementError, match='scale, "group 16", n=64: array b is wrong: maximum error'):
         backend.time(BenchmarkCase("scale", wrong, {"n": 64}), 2)
 
 
@@ -194,7 +194,7 @@ def test_a_kernel_for_another_target_is_refused(backend):
             target=lp.CudaTarget(),
         )
 
-    with pytest.raises(MeasurementError, match="built for CudaTarget; build it with"):
+    with pytest.raises(MeasurementError, match="target is CudaTarget; create it with"):
         backend.time(BenchmarkCase("test", configuration(build=build), {"n": 16}), 2)
 
 
@@ -285,12 +285,12 @@ def test_everything_but_the_opencl_backend_works_without_pyopencl():
 
 
 def test_an_unknown_backend_is_answered_with_the_known_ones():
-    with pytest.raises(BackendError, match="'metal'; there are cuda, opencl, and replay for an archive"):
+    with pytest.raises(BackendError, match="unknown backend 'metal'; choose from cuda, opencl and replay"):
         open_backend("metal")
 
 
 def test_what_replays_says_how_an_archive_is_given():
-    with pytest.raises(BackendError, match=r"replay.*cannot be opened with nothing: .*'archive'.* --from-archive PATH"):
+    with pytest.raises(BackendError, match=r"cannot open backend 'replay' with nothing: .* --from-archive PATH"):
         open_backend("replay")
 
 

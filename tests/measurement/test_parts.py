@@ -73,7 +73,7 @@ def test_launches_in_a_loop_on_the_host_are_run_together(backend: Any):
     first, _ = bound.programs
     assert first.grids == ((4,),) * 5
     assert len(bound.time(first.name, [(2,)] * 5, 1).wall) == 1
-    with pytest.raises(MeasurementError, match="is launched 5 times; give as many grids"):
+    with pytest.raises(MeasurementError, match="is launched 5 times and needs as many"):
         bound.time(first.name, [(2,)], 1)
 
 

@@ -50,11 +50,11 @@ def test_environment_and_limits_are_the_recorded_ones(recorded):
 )
 def test_what_was_not_recorded_is_not_made_up(recorded, kernel_class, label, n, runs, held):
     backend = open_backend("replay", archive=recorded[0])
-    with pytest.raises(MeasurementError, match=rf'{kernel_class}, "{label}", n={n} .* holds {held};'):
+    with pytest.raises(MeasurementError, match=rf'{kernel_class}, "{label}", n={n} .* has {held};'):
         backend.time(BenchmarkCase(kernel_class, configuration(label), {"n": n}), runs)
 
 
 def test_an_empty_archive_cannot_be_replayed(tmp_path):
     (tmp_path / "empty.jsonl").touch()
-    with pytest.raises(ArchiveError, match="nothing to replay"):
+    with pytest.raises(ArchiveError, match="no run to replay"):
         open_backend("replay", archive=tmp_path / "empty.jsonl")

@@ -297,7 +297,7 @@ def test_a_warp_without_active_lanes_executes_nothing() -> None:
 
 def test_a_loop_without_a_value_is_named() -> None:
     kernel = written("{[i,j]: 0<=i<32 and 0<=j<100}", "out[j,i] = a[i + j]", flat("a"), tags=LANES)
-    with pytest.raises(ParameterError, match="add j"):
+    with pytest.raises(ParameterError, match="no iteration given for loop j"):
         pattern(kernel, "a", WARP).at({})
 
 

@@ -27,5 +27,5 @@ def test_warps_of_other_sizes_move_what_their_lanes_hold(lanes: int) -> None:
 
 
 def test_other_memories_have_patterns_of_their_own() -> None:
-    with pytest.raises(UncountableError, match="lives in global memory"):
+    with pytest.raises(UncountableError, match="is in global memory"):
         private_access(replace(DOUBLES, space="global"), 32)

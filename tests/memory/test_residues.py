@@ -51,7 +51,7 @@ def test_as_many_as_by_visiting_each(text: str, few: int, draw: st.DataObject) -
 
 def test_too_many_places_are_refused() -> None:
     # 100 phases of each of two loops
-    with pytest.raises(TooManyOffsetsError, match="10000 ways"):
+    with pytest.raises(TooManyOffsetsError, match="10000 offsets"):
         iterations_by_offset(
             Points((range(1000), range(1000))), lambda loops: [AddressStride(100, 0)] * len(loops), LINE
         )

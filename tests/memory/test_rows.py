@@ -226,10 +226,10 @@ def test_rows_that_an_array_has_no_room_for_are_said(
     found = lpp.estimate(
         unit.with_kernel(kernel.copy(args=sized)), n=ROWS, device="nvidia-v100", model="roofline", typical=typical
     )
-    said = sorted(note for note in found.notes if "one of the two is not so" in note)
+    said = sorted(note for note in found.notes if "touched memory is limited to the array" in note)
     assert said == [
-        f"the rows of {array!r} have {elements:,} elements by what is typical, and the array has {elements + spare:,} "
-        "by its shape: no more than these are taken to be touched; one of the two is not so"
+        f"rows of {array!r} have {elements:,} elements by typical values, but the array has {elements + spare:,} by "
+        "its shape; touched memory is limited to the array, check both values"
         for array in (("a", "column") if is_said else ())
     ]
 
@@ -264,9 +264,9 @@ def test_no_less_is_moved_than_has_to_be(build: Callable[[], lp.TranslationUnit]
     compulsory = rows * length * (ELEMENT + ELEMENT) + (rows + 1) * ELEMENT + rows * ELEMENT
     (moved,) = (each.moved for each in found.launches)
     assert moved["DRAM"] >= compulsory
-    assert any("how much of 'x' is touched" in note for note in found.notes)
+    assert any("touched part of 'x' depends on data" in note for note in found.notes)
 
 
 def test_bounds_of_throughput_do_not_take_all_rows_for_the_first() -> None:
     found = lpp.throughput_bounds(by_bounds(), device="nvidia-v100", typical={"j": 27})
-    assert any("elements of a whose addresses are data" in sentence for sentence in found.left_out)
+    assert any("traffic of a: indirect accesses are not included" in sentence for sentence in found.left_out)

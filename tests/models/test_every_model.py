@@ -76,7 +76,7 @@ def test_a_model_is_found_by_its_name_and_says_what_it_needs(name: str):
 
 
 def test_an_unknown_model_is_refused_naming_those_there_are():
-    with pytest.raises(UnknownModelError, match=r"unknown model 'linera'; there are: linear"):
+    with pytest.raises(UnknownModelError, match=r"unknown model 'linera'; choose one of: linear"):
         find_model("linera")
 
 
@@ -314,7 +314,7 @@ def test_printed_a_batch_says_its_range(batch: lpp.Estimate):
     printed = " ".join(str(batch).split())
     assert f": 6 run times {batch.time_in_words}{batch.without}" in printed
     assert f", bound by {batch.bound}" in printed
-    assert ("(each in an 80 % interval, from " in printed) == (batch.interval is not None)
+    assert ("(80 % intervals span " in printed) == (batch.interval is not None)
 
 
 # }}}

@@ -173,15 +173,15 @@ def test_an_array_of_occupancies_gives_an_array_of_each_quantity():
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("insts", 0, "insts is 0: it must be greater than 0"),
-        ("mem_insts", -1, "mem_insts is -1: it must be 0 or more"),
-        ("sync_insts", -2, "sync_insts is -2"),
-        ("ilp", 0.5, r"ilp is 0\.5: it must be 1 or more"),
-        ("mlp", 0, "mlp is 0: it must be 1 or more"),
-        ("miss_ratio", 1.5, r"miss_ratio is 1\.5: it must be 0 or more, and at most 1"),
-        ("n", 0, "n is 0: it must be 1 or more"),
-        ("active_sms", 0, "active_sms is 0"),
-        ("amat", 0, "amat is 0"),
+        ("insts", 0, "insts must be > 0, got 0"),
+        ("mem_insts", -1, "mem_insts must be >= 0, got -1"),
+        ("sync_insts", -2, "sync_insts must be >= 0, got -2"),
+        ("ilp", 0.5, r"ilp must be >= 1, got 0\.5"),
+        ("mlp", 0, "mlp must be >= 1, got 0"),
+        ("miss_ratio", 1.5, r"miss_ratio must be >= 0 and <= 1, got 1\.5"),
+        ("n", 0, "n must be >= 1, got 0"),
+        ("active_sms", 0, "active_sms must be >= 1, got 0"),
+        ("amat", 0, "amat must be > 0, got 0"),
     ],
 )
 def test_a_kernel_that_makes_no_sense_is_refused(name, value, words):
@@ -191,12 +191,12 @@ def test_a_kernel_that_makes_no_sense_is_refused(name, value, words):
 
 @pytest.mark.parametrize("name", ["freq", "mem_peak_bandwidth", "simd_width", "dram_lat", "delta", "transaction_size"])
 def test_a_device_that_makes_no_sense_is_refused(name):
-    with pytest.raises(ModelInputError, match=f"{name} is 0: it must be greater than 0"):
+    with pytest.raises(ModelInputError, match=f"{name} must be > 0, got 0"):
         Parameters(**{name: 0})
 
 
 def test_more_warps_than_there_is_room_for_are_refused():
-    with pytest.raises(ModelInputError, match=r"n is 49: .* at most 48"):
+    with pytest.raises(ModelInputError, match="n must be >= 1 and <= 48, got 49"):
         analyse(replace(KERNEL, n=49), replace(C2050, most_warps=48))
 
 

@@ -66,5 +66,5 @@ def test_programs_count_by_their_time():
 
 
 def test_without_samples_there_is_nothing_to_tell():
-    with pytest.raises(ModelInputError, match="give some of each launch"):
+    with pytest.raises(ModelInputError, match="pass samples of each launch"):
         sampled_features([], 1e6)

@@ -83,7 +83,7 @@ def test_what_cannot_be_compared_is_refused(metric, predicted, measured, words):
 
 
 def test_a_shape_needs_three_occupancies():
-    with pytest.raises(ModelInputError, match="three finite occupancies"):
+    with pytest.raises(ModelInputError, match="three distinct, finite occupancies"):
         mape_shape([1, 5, 2], [3, 2, 4], [4, 8, 8])
 
 

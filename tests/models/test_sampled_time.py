@@ -114,22 +114,22 @@ def test_what_was_run_and_what_differs_is_noted():
     whole = SampledProgram("small", Samples((7,), (1.0,), 10, 7))
     uneven = SampledProgram("uneven", samples((20, 30), (3.0, 4.0)), Work((40, 60), 1000))
     notes = sampled_time([whole, uneven]).notes
-    assert notes[0] == "all 7 groups of small were run: fewer would not tell what the others take"
-    assert "the first 30 are 30.00 % of them and do 6.00 % of the work" in notes[1]
+    assert notes[0] == "all 7 groups of small were timed: too few to extrapolate from a part"
+    assert "the first 30 are 30.00 % of the groups and do 6.00 % of the work" in notes[1]
 
 
 @pytest.mark.parametrize(
     ("groups", "seconds", "saturation", "total", "says"),
     [
-        ((), (), 1, 9, "received 0 numbers and 0 times"),
-        ((2, 3), (1.0,), 1, 9, "received 2 numbers and 1 times"),
+        ((), (), 1, 9, "got 0 and 0"),
+        ((2, 3), (1.0,), 1, 9, "got 2 and 1"),
         ((3, 2), (1.0, 2.0), 1, 9, "numbers of groups must increase"),
         ((2, 2), (1.0, 2.0), 1, 9, "numbers of groups must increase"),
         ((0, 2), (1.0, 2.0), 1, 9, "numbers of groups must increase"),
-        ((2, 10), (1.0, 2.0), 1, 9, "at most the 9 of the launch"),
-        ((2, 3), (1.0, 0.0), 1, 9, "seconds of groups must be positive"),
-        ((2, 3), (1.0, float("nan")), 1, 9, "seconds of groups must be positive"),
-        ((2, 3), (1.0, 2.0), 0, 9, "received saturation=0"),
+        ((2, 10), (1.0, 2.0), 1, 9, "to <= 9, the groups of the launch"),
+        ((2, 3), (1.0, 0.0), 1, 9, "seconds must be positive"),
+        ((2, 3), (1.0, float("nan")), 1, 9, "seconds must be positive"),
+        ((2, 3), (1.0, 2.0), 0, 9, "got saturation=0"),
         ((2, 3), (1.0, 2.0), 1, 0, "total_groups=0"),
     ],
 )
@@ -141,16 +141,16 @@ def test_samples_that_are_none_are_refused(
 
 
 def test_one_sample_of_a_part_is_refused():
-    with pytest.raises(ModelInputError, match="received one, of 20 of the 100 groups"):
+    with pytest.raises(ModelInputError, match="got one, of 20 of the 100 groups"):
         seconds_of(samples((20,), (3.0,)))
 
 
 @pytest.mark.parametrize("work", [((3.0, 2.0), 9.0), ((2.0, 3.0), 2.5), ((-1.0, 3.0), 9.0), ((1.0, 3.0), float("inf"))])
 def test_work_that_shrinks_is_refused(work: tuple[tuple[float, ...], float]):
-    with pytest.raises(ModelInputError, match="as much work or more"):
+    with pytest.raises(ModelInputError, match="work must not decrease"):
         Work(*work)
 
 
 def test_work_of_other_samples_is_refused():
-    with pytest.raises(ModelInputError, match="received 1 amounts for 2 samples"):
+    with pytest.raises(ModelInputError, match="got 1 amounts for 2 samples"):
         SampledProgram("k", samples((20, 30), (3.0, 4.0)), Work((40,), 1000))

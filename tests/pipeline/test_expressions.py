@@ -43,7 +43,7 @@ def test_a_code_names_loops_by_their_levels() -> None:
 def test_what_has_no_operation_is_refused_where_it_is_executed() -> None:
     code = coded(parse("i // j"), ("i", "j"))
     assert isinstance(code, Code)
-    with pytest.raises(GraphError, match="its divisor is to be a positive number"):
+    with pytest.raises(GraphError, match="the divisor must be a positive integer"):
         ExpressionTable().add(code)
 
 

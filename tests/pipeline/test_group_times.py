@@ -32,7 +32,7 @@ def test_store_at_the_end_is_complete_when_its_pipeline_is_free() -> None:
 
 def test_share_of_nothing_is_refused() -> None:
     simulation = simulate(CHAIN, {"alu": Lambdas(1, 5)}, Execution(1, 1, 1))
-    with pytest.raises(SimulationError, match="received 0"):
+    with pytest.raises(SimulationError, match="got 0"):
         group_times(simulation, (0,))
 
 

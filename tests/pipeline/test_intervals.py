@@ -71,7 +71,7 @@ def test_nobody_waits_for_a_store() -> None:
 
 
 def test_memory_without_latencies_is_refused() -> None:
-    with pytest.raises(GraphError, match="no latencies of 'mem'"):
+    with pytest.raises(GraphError, match="no latencies for 'mem'"):
         intervals(LEMEIRE, {"comp": Lambdas(1, 4)}, MEMORY)
 
 

@@ -207,15 +207,13 @@ def test_result_of_a_pass_that_is_caught_up_with_is_waited_for(completion: int) 
 
 
 def test_subsystem_without_latencies_is_named_with_those_that_have_some() -> None:
-    with pytest.raises(
-        GraphError, match=r"no latencies of 'mem', which 'mem' runs on: there are those of 'alu', 'sfu'"
-    ):
+    with pytest.raises(GraphError, match=r"no latencies for 'mem', which executes 'mem' \(known: 'alu', 'sfu'\)"):
         warp_latency(Idg.from_edges(["mem"], []), {"alu": Lambdas(1, 4), "sfu": Lambdas(1, 4)})
 
 
 @pytest.mark.parametrize("cycles", [-1, float("nan"), float("inf")])
 def test_latency_that_is_no_number_of_cycles_is_refused(cycles: float) -> None:
-    with pytest.raises(GraphError, match="the completion latency is"):
+    with pytest.raises(GraphError, match="the completion latency must be >= 0"):
         Lambdas(1, cycles)
 
 
@@ -228,7 +226,7 @@ def test_loop_that_comes_to_no_steady_state_is_refused_with_the_keyword() -> Non
     # Of two chains, one is slower by a thousandth: it takes so many passes until the other one has ceased to matter
     graph = Idg.from_edges(["alu", "sfu"], [(0, 0, 1), (1, 1, 1)], trips=10**9)
     timing = {"alu": Lambdas(1, 4), "sfu": Lambdas(1, 4 + 2**-10)}
-    with pytest.raises(GraphError, match=r"no steady state in 1,000 executions: limit=... sets another number"):
+    with pytest.raises(GraphError, match=r"no steady state within 1,000 executed instructions; raise limit="):
         warp_latency(graph, timing, limit=1000)
 
 

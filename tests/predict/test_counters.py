@@ -88,18 +88,20 @@ def test_registers_and_residence_are_those_of_the_compiler_and_the_core():
 def test_launches_are_told_apart():
     found = lpp.counters(two_launches(), n=1024, **TURING)
     assert [each["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] for each in found.launches] == [64, 32]
-    with pytest.raises(ParameterError, match=r"has 2 launches: ask one of counters\.launches"):
+    with pytest.raises(ParameterError, match=r"has 2 launches; use one of counters\.launches"):
         _ = found["smsp__inst_executed.sum"]
 
 
 def test_a_metric_that_is_not_predicted_is_said_to_be_none():
     found = lpp.counters(doubled(), n=64, **TURING)
-    with pytest.raises(ParameterError, match=r"no prediction of 'dram__cycles'; there are: dram__sectors_read\.sum, "):
+    with pytest.raises(
+        ParameterError, match=r"'dram__cycles' is not predicted; choose one of: dram__sectors_read\.sum, "
+    ):
         _ = found["dram__cycles"]
 
 
 def test_a_device_of_another_vendor_has_no_such_metrics():
-    with pytest.raises(ParameterError, match="counters are those of NVIDIA's Nsight Compute; 'amd-r9-fury' is AMD's"):
+    with pytest.raises(ParameterError, match=r"counters are Nsight Compute metrics, .*; 'amd-r9-fury' is from AMD"):
         lpp.counters(doubled(), n=64, device="amd-r9-fury")
 
 

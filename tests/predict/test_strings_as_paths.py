@@ -64,7 +64,7 @@ def test_a_path_need_not_be_one_of_pathlib(here: Path) -> None:
 
 
 def test_an_empty_string_is_a_path_and_not_the_default() -> None:
-    with pytest.raises(KernelFileError, match=r"holds no kernel files"):
+    with pytest.raises(KernelFileError, match=r"has no kernel files"):
         lpp.load_observations(RECORDED, kernels="")
 
 

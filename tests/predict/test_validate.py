@@ -134,7 +134,7 @@ def test_a_device_that_was_not_calibrated_is_not_validated(backend, kernels):
 
 def test_a_fit_of_another_device_is_used_with_a_warning(backend, kernels, make_fit):
     with pytest.warns(
-        LoopyperfWarning, match=f"the predictor is for 'made-up-1', the kernels are measured on '{SLUG}'"
+        LoopyperfWarning, match=f"the predictor is for 'made-up-1', but the kernels are measured on '{SLUG}'"
     ):
         found = validate(backend, kernels, fit=make_fit(weights={**FREE, "launches": 1.0}))
     assert {row.predicted for row in found} == {1.0}

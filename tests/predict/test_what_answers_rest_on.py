@@ -83,7 +83,7 @@ def test_a_device_answers_no_sizes_with_no_times(model: str) -> None:
     assert none.seconds.shape == (0, 2)
     assert "doubled(n=none) on nvidia-v100, model" in str(none)
     assert " ".join(str(none).split()).startswith(none.inputs + ": 0 run times")
-    assert "nothing in it" not in str(none)
+    assert "all costs" not in str(none)
 
 
 def test_an_array_of_one_size_is_one_run_time() -> None:
@@ -107,7 +107,7 @@ def test_counts_that_overlap_have_a_part_of_the_time(make_fit) -> None:
     weights = dict.fromkeys(lpp.count(doubled()).properties(), 1e-9)
     overlapping = lpp.estimate(doubled(), n=4096, fit=make_fit(model="overlap", sharpness=2.0, weights=weights))
     assert (overlapping.columns, overlapping.to_dict()["columns"]) == ("overlapping", "overlapping")
-    assert overlapping.report_text().tables[0].headings[2:] == ("each alone", "part of the time", "share")
+    assert overlapping.report_text().tables[0].headings[2:] == ("each alone", "attributed time", "share")
     row = next(each for each in overlapping.breakdown.rows if each.property == "f32 mul")
     assert row.seconds < row.count * row.weight
     assert lpp.estimate(doubled(), n=4096, fit=make_fit(weights=weights)).columns == "counts"
@@ -117,7 +117,7 @@ def test_pipelines_of_a_fit_are_busy_for_a_time_and_take_times_as_long() -> None
     parts = Breakdown((BreakdownRow("DRAM", "load", 2e-3, 1.5, 3e-3), BreakdownRow("launches", "", 1, 4e-6, 4e-6)))
     told = lpp.Estimate("k", {"n": 1}, "d", "overlap", "executed", 3.004e-3, parts, None, (), columns="pipelines")
     lines = [line.split() for line in str(told).splitlines()]
-    assert str(told).splitlines()[1].endswith("takes  part of the time  share")
+    assert str(told).splitlines()[1].endswith("factor  attributed time  share")
     assert ["DRAM", "2", "ms", "1.5", "times", "3", "ms", "100", "%"] in lines
     assert ["launches", "1", "4", "µs", "4", "µs", "<", "1", "%"] in lines
 
@@ -134,18 +134,18 @@ def test_what_costs_nothing_is_for_nothing() -> None:
         "k", {"n": 0}, "d", "m", "executed", 0.0, Breakdown((BreakdownRow("f32 mul", "", 0, 1e-9, 0.0),)), None, ()
     )
     assert empty.bound == "nothing"
-    assert "nothing in it costs any time" in str(empty)
+    assert "all costs are 0" in str(empty)
     assert "most of it" not in str(empty)
 
 
 def test_models_below_the_roofline_are_named() -> None:
     (on,) = lpp.explain(doubled(), models=["roofline", "gpumech-rr", "pipeline"], **ASKED).devices
     assert on.estimates["gpumech-rr"].seconds < on.estimates["roofline"].seconds <= on.estimates["pipeline"].seconds
-    assert on.under_the_roof.startswith("gpumech-rr says less than the ")
+    assert on.under_the_roof.startswith("gpumech-rr predicts less than the ")
     assert [name for name in on.estimates if on.is_under_the_roof(name)] == ["gpumech-rr"]
-    assert on.under_the_roof.endswith("of the roofline: it does not see all that the roofline sees")
+    assert on.under_the_roof.endswith("of the roofline: it does not include all effects of the roofline")
     compared = lpp.compare(doubled(), models=["roofline", "gpumech-rr", "pipeline"], **ASKED)
-    assert "gpumech-rr says less than the " in " ".join(str(compared).split())
+    assert "gpumech-rr predicts less than the " in " ".join(str(compared).split())
     assert on.under_the_roof in compared.report_text().remarks
     assert "less than" not in str(lpp.compare(doubled(), models=["gpumech-rr", "pipeline"], **ASKED))
     (alone,) = lpp.explain(doubled(), models=["roofline", "pipeline"], **ASKED).devices
@@ -158,7 +158,7 @@ def test_a_model_is_below_the_roofline_with_what_launching_takes_in_both() -> No
     linear, roofline = (float(on.estimates[name]) for name in asked["models"])
     assert linear < roofline == on.least
     assert on.under_the_roof.endswith(
-        "of the roofline: it does not see all that the roofline sees, and leaves out global load 32-bit stride 0"
+        "of the roofline: it does not include all effects of the roofline, and leaves out global load 32-bit stride 0"
     )
     assert on.under_the_roof in lpp.compare(triangle(), device="amd-r9-fury", **asked).report_text().remarks
 
@@ -166,6 +166,6 @@ def test_a_model_is_below_the_roofline_with_what_launching_takes_in_both() -> No
 def test_what_most_of_the_time_is_for_is_not_passed_over_by_advice_that_does_not_know_it() -> None:
     (on,) = lpp.explain(doubled(group=32), n=10_000_000, device="nvidia-v100", models=["pipeline"]).devices
     assert on.estimate.bound == "start"
-    assert "is for start, which GPUPerf does not model: try fewer groups that do more each" in on.beyond_advice
+    assert "bound by start, which GPUPerf does not model; try fewer groups that do more each" in on.beyond_advice
     (other,) = lpp.explain(doubled(group=256), n=10_000_000, device="nvidia-v100", models=["pipeline"]).devices
     assert (other.estimate.bound, other.beyond_advice) == ("DRAM", "")

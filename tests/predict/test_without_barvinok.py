@@ -68,7 +68,7 @@ def test_a_batch_is_refused_saying_how_to_mend_islpy(fit, plain_islpy):
 
 
 def test_a_missing_size_is_refused_naming_it(fit, plain_islpy):
-    with pytest.raises(ParameterError, match="missing size m; kernel 'outer_product' takes it"):
+    with pytest.raises(ParameterError, match="missing size m; kernel 'outer_product' needs it"):
         lpp.estimate(outer_product(), n=4, fit=fit)
 
 
@@ -85,5 +85,5 @@ def test_a_size_that_is_no_integer_is_refused(size, fit, plain_islpy):
 
 @pytest.mark.parametrize("sizes", [{"n": -1, "m": 16}, {"n": 1, "m": 17}])
 def test_a_size_outside_the_kernels_assumptions_is_refused(sizes, fit, plain_islpy):
-    with pytest.raises(ParameterError, match="is outside what the kernel assumes"):
+    with pytest.raises(ParameterError, match="violates the kernel's assumptions"):
         lpp.estimate(outer_product(), **sizes, fit=fit)

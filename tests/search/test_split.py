@@ -83,19 +83,19 @@ def test_a_device_whose_launch_takes_longer_than_the_other_takes_for_all_is_idle
 
 @pytest.mark.parametrize("pair", [(-1.0, 2.0), (3.0, 2.0), (0.0, float("inf"))])
 def test_times_that_are_none_are_refused(pair: tuple[float, float]):
-    with pytest.raises(ParameterError, match="times must be finite and not below their fixed part"):
+    with pytest.raises(ParameterError, match="times must be finite, and at least their fixed part"):
         shares_that_end_together([pair[0]], [pair[1]])
 
 
 def test_a_fit_that_does_not_apply_is_named(make_fit, own_data: Path):
     save_fit(make_fit(weights={"f32 mul": -1e-9, "launches": 1e-6}), own_data / "fits" / "made-up-1" / "linear.json")
-    with pytest.raises(ParameterError, match=r"on made-up-1, model 'linear' says -.*below 0.*; leave that device out$"):
+    with pytest.raises(ParameterError, match=r"on made-up-1, model 'linear' predicts -.*below 0.*; drop that device$"):
         lpp.split(doubled(), devices=["made-up-1", "amd-r9-fury"], n=N)
 
 
 @pytest.mark.parametrize("devices", [[], "nvidia-v100", 3, None])
 def test_devices_are_one_or_more_in_a_list(devices: object):
-    with pytest.raises(ParameterError, match="devices is a list of one device or more"):
+    with pytest.raises(ParameterError, match="devices must be a list of one or more devices"):
         lpp.split(doubled(), devices=devices, model="pipeline", n=N)
 
 
@@ -111,5 +111,5 @@ def test_a_device_that_is_not_known_is_refused():
 
 
 def test_a_kernel_of_several_launches_is_not_split():
-    with pytest.raises(ParameterError, match="launched several times: devices would have to wait"):
+    with pytest.raises(ParameterError, match="has several launches, between which devices would have to wait"):
         lpp.split(two_launches(), devices=DEVICES, model="pipeline", n=N)

@@ -64,7 +64,7 @@ def test_each_pass_can_be_left_out() -> None:
     assert lowered(graph, leave_out=PASSES).mix() == graph.mix()
     assert ("fma", "f32") not in lowered(graph, leave_out=["fused multiply-adds"]).mix()
     with pytest.raises(
-        ParameterError, match="unknown pass fma; the passes are: predication, tested passes, private memory, "
+        ParameterError, match="unknown pass fma; passes are: predication, predicated iterations, stack memory, "
     ):
         lowered(graph, leave_out=["fma"])
 
@@ -123,17 +123,17 @@ def test_values_that_bound_a_loop_are_no_part_of_the_shape_of_groups() -> None:
     [
         ({}, "missing size n"),
         ({"n": 256, "m": 3}, "has no size m; its sizes are: n"),
-        ({"n": 17}, "n=17 is outside what the kernel assumes"),
+        ({"n": 17}, "n=17 violates the kernel's assumptions"),
         ({"n": 25.6}, "size n must be an integer, received 25.6"),
-        ({"n": 256, "warp_size": 0}, "warp_size is a number of lanes"),
-        ({"n": 256, "warp_size": 32, "device": "nvidia-a100"}, "give one of the two"),
+        ({"n": 256, "warp_size": 0}, "warp_size must be a positive integer"),
+        ({"n": 256, "warp_size": 32, "device": "nvidia-a100"}, "pass only one of them"),
         (
             {"n": 256, "device": "nvidia-a10"},
-            "no device called 'nvidia-a10' is described; nearest to it",
+            "no device called 'nvidia-a10'; nearest",
         ),
-        ({"n": 256, "device": 3}, "the name of a device or the path of its description is needed, received 3"),
-        ({"n": 256, "typical": {"k": 3}}, "typical 'k' settles nothing"),
-        ({"n": 256, "parameters": {"n": 16}}, "size n is given twice"),
+        ({"n": 256, "device": 3}, "a device must be a name or the path of a device file, received 3"),
+        ({"n": 256, "typical": {"k": 3}}, "does not use typical 'k'"),
+        ({"n": 256, "parameters": {"n": 16}}, "size 'n' is given twice"),
     ],
 )
 def test_wrong_sizes_and_options_are_refused(options: dict[str, object], message: str) -> None:

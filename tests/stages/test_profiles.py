@@ -118,22 +118,22 @@ def test_what_is_printed_has_the_error_of_each_metric(predicted: Counters, tmp_p
 REFUSED = {
     "another kernel": (
         by_metric(**{"Kernel Name": "void other<float>(int)"}),
-        "is of other, and has nothing of doubled",
+        "has no launch of doubled, only of other; ",
     ),
-    "another capability": (by_metric(CC="8.0"), "capability 8.0, nvidia-rtx-2080-ti has 7.5: name the device that"),
-    "another device": (of_tuner(device="TITAN V"), "is of TITAN V, the prediction of nvidia-rtx-2080-ti: name that"),
+    "another capability": (by_metric(CC="8.0"), "capability 8.0, but nvidia-rtx-2080-ti has 7.5; predict for the"),
+    "another device": (of_tuner(device="TITAN V"), "is from TITAN V, but the prediction is for nvidia-rtx-2080-ti; "),
     "other sizes": (
         by_launch(**{"Grid Size": "(64, 1, 1)"}),
-        "is of 64 groups of 256 work-items, doubled has 4,096 gr",
+        "has 64 groups of 256 work-items, but doubled has 4,096 gr",
     ),
-    "prose": ("no numbers here\n", "is no profile: neither Nsight Compute's"),
-    "nothing": ("", "is no profile"),
-    "other CSV": ('"a","b"\n"1","2"\n', "is no profile"),
-    "other JSON": ('{"a": 1}', "is no profile"),
-    "broken JSON": ('{"Results": [', "is no profile"),
-    "a list": ('{"Results": 3, "Metadata": []}', "is no profile"),
-    "no counters": ('{"Results": [], "Metadata": {}}', "is no profile"),
-    "no launch": (by_metric().splitlines()[2] + "\n", "is no profile"),
+    "prose": ("no numbers here\n", "is not a profile; give the output of `ncu --csv`"),
+    "nothing": ("", "is not a profile"),
+    "other CSV": ('"a","b"\n"1","2"\n', "is not a profile"),
+    "other JSON": ('{"a": 1}', "is not a profile"),
+    "broken JSON": ('{"Results": [', "is not a profile"),
+    "a list": ('{"Results": 3, "Metadata": []}', "is not a profile"),
+    "no counters": ('{"Results": [], "Metadata": {}}', "is not a profile"),
+    "no launch": (by_metric().splitlines()[2] + "\n", "is not a profile"),
 }
 
 
@@ -152,7 +152,7 @@ def test_a_file_that_is_not_there_and_bytes_that_are_no_text_are_refused(tmp_pat
     with pytest.raises(MeasurementError, match=r"cannot read the profile .*: No such file"):
         read_profile(tmp_path / "none")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(MeasurementError, match="is no profile"):
+    with pytest.raises(MeasurementError, match="is not a profile"):
         read_profile(tmp_path / "bytes")
 
 
@@ -163,7 +163,7 @@ def test_of_several_launches_the_median_is_taken_and_what_is_no_number_is_left_o
     (tmp_path / "ncu.csv").write_text(written(rows))
     found = lpp.compare_counters(predicted, tmp_path / "ncu.csv")
     assert [(each.metric, each.counted) for each in found.rows] == [(READ, 3)]
-    assert "doubled was counted 3 times: medians" in found.notes
+    assert "doubled was profiled 3 times; medians are shown" in found.notes
 
 
 def test_the_command_prints_both_and_refuses_what_does_not_belong(tmp_path: Path):

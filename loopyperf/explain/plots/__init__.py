@@ -1,6 +1,6 @@
-"""Pictures of what the models say, by matplotlib: the extra ``plots``.
+"""Plot predictions, breakdowns, profiles and rooflines with matplotlib (the extra ``plots``).
 
-Each function draws on the axes that it is given, or on a figure of its own, and returns the figure.
+Each function draws on the given axes, or on a new figure, and returns the figure.
 """
 
 from loopyperf.explain.plots.plot_accuracy import plot_predictions, plot_residual_panels, plot_residuals

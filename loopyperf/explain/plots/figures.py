@@ -1,4 +1,4 @@
-"""What all pictures share: where they are drawn, and where names and legends have room."""
+"""Shared parts of all plots: axes, styles, and the layout of names and legends."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -24,72 +24,72 @@ except ImportError as error:
     ) from error
 
 WIDTH, HEIGHT = 6.4, 4.0
-"""inches"""
+"""default size of a figure, in inches"""
 PRINTS = (("small", 0.068, 0.17), ("x-small", 0.057, 0.14), ("xx-small", 0.048, 0.12))
-"""sizes of print, each with the inches of a letter, and of a line"""
+"""font sizes, each with the width of a character and the height of a line in inches"""
 MARK = 7
-"""letters that the mark before an entry of a legend takes, with the space around it"""
+"""width of a legend marker with its padding, in characters"""
 SHORTEST = 10
-"""letters of a line of a name, whatever the width is"""
+"""minimum line length of a wrapped name, in characters"""
 LETTER = 0.09
-"""inches of a letter of what stands below the axes"""
+"""width of a character of an axis label, in inches"""
 POINTS = 72
-"""of an inch"""
+"""points per inch"""
 LONG = 8
-"""entries of a legend from which on it is printed smaller"""
+"""number of legend entries above which the font is smaller"""
 TALL = 0.3
-"""of the figure's height: a legend that would be taller is printed smallest"""
+"""share of the figure's height; a taller legend gets the smallest font"""
 NARROW = 4.0
-"""inches: one column of a page"""
+"""width of narrow axes in inches, e.g. in one column of a page"""
 ROWS = (0.4, 0.55, 0.55)
-"""shares of the width that the names of rows have, in each print"""
+"""shares of the width for row names, by font size"""
 BESIDE = 1.25
-"""times: how wide axes are with what stands beside them, before the layout is known"""
+"""ratio of the width of axes with labels to that without, before the layout is known"""
 
 
 def check_drawn(value: object, kind: type, whence: str) -> None:
-    """Raise :class:`ParameterError` for a *value* that is not of the *kind* that is drawn, and say *whence* one is."""
+    """Raise :class:`ParameterError` if *value* is not a *kind*; the message names its source, *whence*."""
     if not isinstance(value, kind):
-        raise ParameterError(f"what is drawn is {kind.__name__}, from {whence}; received {type(value).__name__}")
+        raise ParameterError(f"expected {kind.__name__} from {whence}, got {type(value).__name__}")
 
 
 def axes(ax: Axes | None) -> Axes:
-    """Return *ax*, or the axes of a new figure, which belongs to nobody but who asked for it."""
+    """Return *ax*, or the axes of a new figure that is not registered with pyplot."""
     if ax is not None:
         return ax
     return Figure(figsize=(WIDTH, HEIGHT), layout="constrained").subplots()
 
 
 def figure_of(ax: Axes) -> Figure:
-    """Return the figure that *ax* is in, or the one that its subfigure is in."""
+    """Return the figure that contains *ax*, directly or in a subfigure."""
     figure = ax.get_figure(root=True)
     assert isinstance(figure, Figure)
     return figure
 
 
 def ink(ax: Axes) -> str:
-    """Return the colour of what is written on *ax*: black on a light ground, white on a dark one."""
+    """Return the text color of *ax*: black on a light background, white on a dark one."""
     return to_hex(ax.xaxis.label.get_color())
 
 
 def width_of(ax: Axes) -> float:
-    """Return about how wide *ax* is with the names beside it, in inches."""
+    """Return the approximate width of *ax* with its labels, in inches."""
     return float(ax.get_position().width * figure_of(ax).get_figwidth() * BESIDE)
 
 
 class _NameWrapper(TextWrapper):
-    """Breaks names where a reader would: after an underscore or a hyphen, too."""
+    """Wraps names also after underscores and hyphens."""
 
     wordsep_re = re.compile(r"([ \t\n]+|(?<=[_-])(?=\w))")
 
 
 def in_lines(name: str, letters: int) -> list[str]:
-    """Return *name* in lines of so many *letters* at most, one at least; a number stays beside its unit."""
+    """Return *name* wrapped to *letters* characters, at least one line; numbers stay with their units."""
     return [line.replace(UNBROKEN, " ") for line in _NameWrapper(letters).wrap(unbroken(name))] or [""]
 
 
 def name_rows(ax: Axes, names: Sequence[str]) -> None:
-    """Write *names* beside the rows 0, 1 and so on of *ax*: in lines, and in smaller print where these have no room."""
+    """Label the rows 0, 1, ... of *ax* with *names*, wrapped and in a smaller font if necessary."""
     height = ax.get_position().height * figure_of(ax).get_figheight() / max(1, len(names))
     lines: list[list[str]] = []
     for (size, letter, line), share in zip(PRINTS, ROWS, strict=True):
@@ -103,27 +103,24 @@ def name_rows(ax: Axes, names: Sequence[str]) -> None:
 
 
 def name_along(ax: Axes, name: str) -> None:
-    """Write *name* below *ax*, in as many lines as it takes."""
+    """Label the x-axis of *ax* with *name*, wrapped to its width."""
     ax.set_xlabel("\n".join(in_lines(name, int(width_of(ax) / LETTER))))
 
 
 def legend_entry(ax: Axes, words: str) -> None:
-    """Let the legend of *ax* say *words*, which are of the whole picture and of no mark in it."""
+    """Add *words* to the legend of *ax* as an entry without a marker."""
     ax.plot([], [], linestyle="none", label=words)
 
 
 def legend_above(ax: Axes, note: str = "") -> None:
-    """Say what is what above *ax*, over no data, in as many columns as there is room for; nothing if nothing is.
-
-    A *note* of the whole picture stands over it.
-    """
+    """Draw the legend above *ax*, in as many columns as fit, with *note* as its title; nothing without entries."""
     handles, labels = ax.get_legend_handles_labels()
     if not handles:
         return
     size, columns = legend_print(labels, width_of(ax), TALL * figure_of(ax).get_figheight())
     across = int(width_of(ax) / next(letter for name, letter, _ in PRINTS if name == size))
     letters = across // columns - MARK
-    # From the right end, since to the left there may be the names of rows, above which there is room.
+    # Anchored at the right end, because row names on the left leave room above them.
     ax.legend(
         handles,
         ["\n".join(in_lines(label, max(letters, SHORTEST))) if columns == 1 else label for label in labels],
@@ -134,7 +131,7 @@ def legend_above(ax: Axes, note: str = "") -> None:
         fontsize=size,
         borderaxespad=0.2,
         columnspacing=1.0,
-        # So large that hatches and dashes are recognised.
+        # Large enough for hatches and dashes to be recognizable.
         handlelength=2.2,
         handleheight=1.0,
         title="\n".join(in_lines(note, across)),
@@ -144,7 +141,7 @@ def legend_above(ax: Axes, note: str = "") -> None:
 
 
 def legend_print(labels: Sequence[str], width: float, height: float) -> tuple[str, int]:
-    """Return the print and the columns of a legend that has a *width* in inches and should have a *height* at most."""
+    """Return the font size and number of columns of a legend of *width* inches and at most *height* inches."""
     entries = [len(label) + MARK for label in labels]
     first = int(len(labels) > LONG or width < NARROW)
     found = [(size, _columns(entries, int(width / letter)), line) for size, letter, line in PRINTS[first:]]
@@ -154,7 +151,7 @@ def legend_print(labels: Sequence[str], width: float, height: float) -> tuple[st
 
 
 def _columns(entries: Sequence[int], letters: int) -> int:
-    """Return in how many columns *entries*, so many letters long each, take no more than *letters*; at least one."""
+    """Return the number of columns, at least one, in which *entries* (lengths) fit in *letters* characters."""
     for columns in range(len(entries), 1, -1):
         if sum(int(column.max()) for column in np.array_split(entries, columns)) <= letters:
             return columns
@@ -164,30 +161,30 @@ def _columns(entries: Sequence[int], letters: int) -> int:
 Fill = Literal["full", "none", "bottom", "left", "top", "right"]
 Dash = str | tuple[int, tuple[float, ...]]
 
-# The hues of Okabe and Ito, Color Universal Design (2008), whose yellow, orange and sky blue vanish on paper. Here all
-# have a contrast of 3.2 at least with white, on which they lie in print, and with the dark ground of a report, where
-# WCAG 2.1 (1.4.11) asks for 3. That leaves little room for lightness, so each was moved, within 20° of its hue, to
-# where the nearest two are farthest apart in CIELAB as people see them who lack one sort of cones (Machado et al.
-# 2009): 20, of the original ones 16. Light and dark ones take turns.
+# The hues of Okabe and Ito, Color Universal Design (2008), whose yellow, orange and sky blue are too pale on paper. All
+# colors here have a contrast of at least 3.2 with white and with the dark background of a report; WCAG 2.1 (1.4.11)
+# requires 3. That constrains the lightness, so each color was moved, within 20° of its hue, to maximize the smallest
+# distance in CIELAB as seen by people who lack one type of cones (Machado et al., 2009): it is 20, and 16 for the
+# original colors. Light and dark colors alternate.
 COLORS = ("#1198d9", "#bb3d1a", "#cd7b00", "#247954", "#b57e95", "#5c6792", "#8f9151")
 SHADES = ("#6b6b6b", "#8f8f8f")
-"""greys of the same contrasts, for areas that take turns"""
+"""grays of the same contrasts, for alternating areas"""
 MARKERS = "osD^vPX<>*d"
 FILLS: Sequence[Fill] = ("full", "none", "bottom", "left", "top")
-"""of a mark: the second when all markers are used up, and so on"""
+"""fill styles of markers; the next one is used after all markers"""
 HALVES: Sequence[Fill] = ("full", "bottom", "left", "top", "right")
-"""the same where a hollow mark says something of its own"""
+"""fill styles if hollow markers have their own meaning"""
 DASHES: Sequence[Dash] = ("-", "--", "-.", ":", (0, (8, 2, 1, 2, 1, 2)))
-"""of a line, likewise"""
+"""dash styles of lines, used in the same way"""
 HATCHES = (
     *("", "////", "....", "xxxx", "\\\\\\\\", "oo", "----", "++++", "||||", "**", "//.."),
     *("||||+", "xxoo", "----+", "OO", "//||", "--..", "\\\\--", "||..", "xx", "-O", "*O"),
 )
-"""of areas that lie beside each other"""
+"""hatches of adjacent areas"""
 
 
 class PointStyle(TypedDict):
-    """How a mark is drawn: no two of 55 by their colour alone."""
+    """The style of a marker; no two of the first 55 differ only in color."""
 
     color: str
     marker: str
@@ -195,53 +192,53 @@ class PointStyle(TypedDict):
 
 
 class LineStyle(PointStyle):
-    """How a line is drawn, and the marks on it: no two of 55 by their colour alone."""
+    """The style of a line and its markers; no two of the first 55 differ only in color."""
 
     linestyle: Dash
 
 
 class AreaStyle(TypedDict):
-    """How an area is filled: no two of 22 by their colour alone."""
+    """The style of an area; no two of the first 22 differ only in color."""
 
     facecolor: str
     hatch: str
     edgecolor: str
-    """of the hatching, too, which has the colours' contrast with white on any ground"""
+    """color of edge and hatching, which contrasts with all face colors"""
 
 
 def point_styles(fills: Sequence[Fill] = FILLS) -> Iterator[PointStyle]:
-    """Yield a style for each sort of marks, as long as there are any to draw; none is hollow among :data:`HALVES`."""
+    """Yield an endless sequence of marker styles; with :data:`HALVES`, none is hollow."""
     for number, color in zip(count(), cycle(COLORS)):
         turn, place = divmod(number, len(MARKERS))
         yield PointStyle(color=color, marker=MARKERS[place], fillstyle=fills[turn % len(fills)])
 
 
 def marker_style(style: PointStyle) -> PointStyle:
-    """Return the style of the marks on a line of *style*, without the line."""
+    """Return the marker style of a line *style*."""
     return PointStyle(color=style["color"], marker=style["marker"], fillstyle=style["fillstyle"])
 
 
 def hollow(style: PointStyle) -> PointStyle:
-    """Return the style of the hollow mark beside one of *style*."""
+    """Return the hollow variant of a marker *style*."""
     return PointStyle(color=style["color"], marker=style["marker"], fillstyle="none")
 
 
 def line_styles() -> Iterator[LineStyle]:
-    """Yield a style for each line, as long as there are any to draw; no marks are hollow."""
+    """Yield an endless sequence of line styles, without hollow markers."""
     for number, style in enumerate(point_styles(HALVES)):
         yield LineStyle(**style, linestyle=DASHES[number // len(MARKERS) % len(DASHES)])
 
 
 def area_styles() -> Iterator[AreaStyle]:
-    """Yield a style for each sort of areas, as long as there are any to draw."""
+    """Yield an endless sequence of area styles."""
     for color, hatch in zip(cycle(COLORS), cycle(HATCHES)):
         yield AreaStyle(facecolor=color, hatch=hatch, edgecolor="white")
 
 
 def line_weights(ink: str) -> Iterator[tuple[str, float]]:
-    """Yield the shade and the width in points of the lines of each device: the thicker, the paler, none in a hue.
+    """Yield the shade and the width in points of each device's lines: thicker lines are paler, all without hue.
 
-    The first are in *ink*, the colour of what is written.
+    The first shade is *ink*, the text color.
     """
     for number, shade in zip(count(1), cycle((ink, *SHADES))):
         yield shade, 0.25 + 0.75 * number

@@ -1,4 +1,4 @@
-"""Predicted against measured run times, and what the errors have to do with."""
+"""Plot predicted against measured run times, and errors against shares of the time."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -29,30 +29,30 @@ from loopyperf.models.linear import sensitivity
 from loopyperf.units import in_percent
 
 BAND = 0.2
-"""relative error of the dashed lines beside the diagonal"""
+"""relative error at the dashed lines beside the diagonal"""
 GRIDS = ((6, 3, 3.2, 3.0), (12, 4, 2.8, 2.4), (math.inf, 5, 2.6, 2.2))
-"""up to so many charts of one figure: how many are in a row, and how wide and tall each is, in inches"""
+"""for up to so many panels: panels per row, and width and height of each in inches"""
 LEGEND = 1.0
-"""inches below them"""
+"""height of the legend below the panels, in inches"""
 TICKS = 4
-"""of a scale of shares, at most"""
+"""maximum number of ticks on an axis of shares"""
 SCALE = 0.5
-"""inches beside a chart"""
+"""width of the axis labels beside a panel, in inches"""
 ERROR = "ln(predicted/measured)"
 
 
 def plot_predictions(predictions: Sequence[Prediction], *, ax: Axes | None = None) -> Figure:
-    """Return the chart of measured run times (x, seconds) against predicted ones (y), on logarithmic axes.
+    """Plot predicted run times (y, s) against measured ones (x, s) on logarithmic axes.
 
-    A style for each kernel, a bar for the interval of each prediction, the diagonal, and lines 20 % beside it. Times
-    below 0, which a plain linear fit may predict, are left out, and the title says how many.
+    Each kernel has its own style, and each prediction a bar for its interval. Dashed lines mark errors of 20 %. Times
+    below 0, which a linear fit without bounds may predict, are not shown; the legend has their number.
 
     :raises CalibrationError: there are no predictions above 0.
     """
     shown = [row for row in predictions if row.predicted > 0]
     if not shown:
         raise CalibrationError(
-            f"there is nothing to draw: of {len(predictions)} predictions none is above 0 s; predict at least one "
+            f"nothing to plot: none of {len(predictions)} predictions is above 0 s; pass at least one prediction of a "
             "measured kernel"
         )
     ax = axes(ax)
@@ -71,26 +71,24 @@ def plot_predictions(predictions: Sequence[Prediction], *, ax: Axes | None = Non
         label = f"{in_percent(BAND)} off" if factor > 1 else None
         ax.plot(span, span * factor, color="grey", linewidth=1, linestyle="--", zorder=0, label=label)
     ax.set(xscale="log", yscale="log", xlabel="measured (s)", ylabel="predicted (s)")
-    _say_left_out(ax, len(predictions) - len(shown))
+    _note_hidden(ax, len(predictions) - len(shown))
     legend_above(ax)
     return figure_of(ax)
 
 
 def plot_residuals(observations: Sequence[Observation], fit: Fit, column: str, *, ax: Axes | None = None) -> Figure:
-    """Return the chart of errors (y, ln(predicted/measured)) over the share of *column* in the predicted time (x, %).
+    """Plot errors (y, ln(predicted/measured)) against the share of *column* in the predicted time (x, %).
 
-    A style for each kernel class. Errors that grow with the share say that the column's weight, or its form, is wrong.
-    Kernels that have nothing of it are left out.
-    *observations* are those of a :func:`loopyperf.validate`, or what :func:`loopyperf.load_observations` reads. Times
-    below 0 are left out, as :func:`plot_predictions` does.
+    Each kernel class has its own style. Errors that grow with the share indicate that the column's weight, or the form
+    of its term, is wrong. Kernels without the column are not shown. *observations* are those of
+    :func:`loopyperf.validate`, or the result of :func:`loopyperf.load_observations`. Times below 0 are not shown, as in
+    :func:`plot_predictions`.
 
     :raises CalibrationError: there are no observations, or none above 0 by *fit*, or *fit* has no weight for *column*.
     """
     errors = _errors(observations, fit)
     if column not in fit.weights:
-        raise CalibrationError(
-            f"there is nothing to draw over {column!r}, which has no weight in the fit; it has {', '.join(fit.weights)}"
-        )
+        raise CalibrationError(f"the fit has no weight for {column!r}; choose one of {', '.join(fit.weights)}")
     ax = axes(ax)
     _scatter(ax, errors, column)
     name_along(ax, f"share of {column} in the predicted time")
@@ -100,16 +98,16 @@ def plot_residuals(observations: Sequence[Observation], fit: Fit, column: str, *
 
 
 def plot_residual_panels(observations: Sequence[Observation], fit: Fit, *, at_most: int | None = None) -> Figure:
-    """Return the charts of :func:`plot_residuals`, in its units, for each column that any observation has something of.
+    """Plot a panel like :func:`plot_residuals`, in the same units, for each column of the observations.
 
-    Those with the largest mean shares come first; last those that *fit* has no weight for, or 0, over how much kernels
-    do of it in a second, relative to the most. *at_most* is how many are drawn: all unless stated, on a figure as large
-    as that takes.
+    The columns with the largest mean shares come first. Columns without a weight in *fit*, or with weight 0, come last,
+    plotted against their rate (amount per second, relative to the maximum). *at_most* limits the number of panels;
+    the figure is as large as they require.
 
     :raises CalibrationError: there are no observations, or none above 0 by *fit*, or *at_most* is less than 1.
     """
     if at_most is not None and at_most < 1:
-        raise CalibrationError(f"at least one chart must be drawn, but at most {at_most} were asked for")
+        raise CalibrationError(f"at_most must be >= 1, got {at_most}")
     errors = _errors(observations, fit)
     columns = errors.present[:at_most]
     across, width, height = next(rest for most, *rest in GRIDS if len(columns) <= most)
@@ -134,24 +132,24 @@ def plot_residual_panels(observations: Sequence[Observation], fit: Fit, *, at_mo
     return figure
 
 
-# {{{ errors over shares
+# {{{ errors against shares
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Errors:
-    """Of observations with a predicted time above 0: of which class, by how much ln T is off, and what T is made of."""
+    """Kernel classes, errors of ln T, and shares of T, of the observations with a predicted time T above 0."""
 
     classes: NDArray[np.str_]
     errors: NDArray[np.float64]
     shares: Mapping[str, NDArray[np.float64]]
-    """column that costs something -> its shares of the predicted times"""
+    """shares of the predicted times, by column with a cost"""
     rates: Mapping[str, NDArray[np.float64]]
-    """column that costs nothing -> how much of it there is in a second, at most 1"""
+    """amounts per second relative to the maximum, by column without a cost"""
     left_out: int
 
     @property
     def present(self) -> list[str]:
-        """Return the columns that any kernel has something of, those with the largest mean shares first."""
+        """Return the columns of the observations, those with the largest mean shares first."""
         sizes = {name: float(np.abs(each).mean()) for name, each in self.shares.items()}
         return [*sorted(sizes, key=lambda name: -sizes[name]), *self.rates]
 
@@ -161,14 +159,14 @@ def _errors(observations: Sequence[Observation], fit: Fit) -> _Errors:
     rows = [row for row, each in zip(observations, amounts, strict=True) if each]
     if not rows:
         raise CalibrationError(
-            f"there is nothing to draw: none of {len(observations)} observations has the columns of the fit, which are "
-            f"of {fit.basis}; take those of a validation with this fit"
+            f"nothing to plot: none of {len(observations)} observations has the columns of the fit ({fit.basis}); pass "
+            "those of a validation with this fit"
         )
     amounts = [each for each in amounts if each]
     found = sensitivity(fit, amounts)
     above = found.seconds > 0
     if not above.any():
-        raise CalibrationError(f"there is nothing to draw: none of {len(rows)} predicted times is above 0")
+        raise CalibrationError(f"nothing to plot: none of {len(rows)} predicted times is above 0 s")
     measured = np.array([row.seconds for row in rows])
     shares = {name: each for name, each in zip(found.columns, found.shares[above].T, strict=True) if each.any()}
     others = sorted({name for each in amounts for name in each} - set(shares))
@@ -183,10 +181,10 @@ def _errors(observations: Sequence[Observation], fit: Fit) -> _Errors:
 
 
 def _scatter(ax: Axes, found: _Errors, column: str, letters: int = 80) -> None:
-    """Draw the errors over *column*, whose name is in lines of so many *letters*."""
+    """Draw the errors against *column*, whose name is wrapped to *letters* characters."""
     costs = column in found.shares
     along = found.shares[column] if costs else found.rates.get(column, np.zeros_like(found.errors))
-    what = f"share of {column}" if costs else f"{column} in a second, of the most (no weight)"
+    what = f"share of {column}" if costs else f"{column} per second, relative to the maximum (no weight)"
     classes = dict.fromkeys(found.classes.tolist())
     for kernel_class, style in zip(classes, point_styles(), strict=False):
         own = (found.classes == kernel_class) & (along != 0)
@@ -197,16 +195,16 @@ def _scatter(ax: Axes, found: _Errors, column: str, letters: int = 80) -> None:
     farthest = 1.05 * max(abs(along).max(initial=0.0), 1e-12)
     ax.set_xlim(-farthest if (along < 0).any() else -0.03 * farthest, farthest)
     ax.xaxis.set_major_locator(ticker.MaxNLocator(TICKS))
-    # Shares may be a millionth: no sum with an offset has room below a chart.
+    # Shares may be as small as 1e-6, and an offset label does not fit below a panel.
     ax.xaxis.set_major_formatter(
         lambda share, _: f"{100 * share:.2g} %" if abs(share) < 0.1 else f"{100 * share:.0f} %"
     )
-    _say_left_out(ax, found.left_out)
+    _note_hidden(ax, found.left_out)
 
 
-def _say_left_out(ax: Axes, number: int) -> None:
+def _note_hidden(ax: Axes, number: int) -> None:
     if number:
-        legend_entry(ax, f"without {number} predicted below 0")
+        legend_entry(ax, f"not shown: {number} predicted below 0")
 
 
 # }}}

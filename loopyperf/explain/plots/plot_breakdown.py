@@ -1,4 +1,4 @@
-"""What the time of a kernel is made of."""
+"""Plot the parts of a run time, and the weights of fits."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite, nan
@@ -33,30 +33,29 @@ from loopyperf.units import duration, in_percent, unit_of
 
 By = Literal["property", "source"]
 MOST = 10
-"""parts that are drawn, others are one"""
+"""maximum number of parts drawn one by one; the others are one bar"""
 TICKS = 5
-"""of the axis, at most, so that they have room in one column of a page"""
-WHOLE, OTHERS, NOWHERE = "all", "others", "(no source)"
-NEGATIVE = "below 0: a negative weight"
+"""maximum number of ticks, so that they fit in one column of a page"""
+WHOLE, OTHERS, NOWHERE = "total", "others", "(no source)"
+NEGATIVE = "negative cost (negative weight)"
 PRINT, LETTER, _ = PRINTS[1]
 BESIDE_BARS = 8 * LETTER
-"""inches that the time beside a bar takes"""
+"""width of the label beside a bar, in inches"""
 BARS = 0.5
-"""of the width that bars have at least, beside the longest names"""
+"""minimum share of the width for bars, beside the longest names"""
 FAR = 2.5
-"""times the longest bar: an interval that reaches farther ends in an arrow, so that bars remain to be seen"""
+"""ratio to the longest bar; a longer interval ends in an arrow, so that bars remain visible"""
 
 
 def plot_breakdown(estimate: Estimate, *, by: By = "property", most: int = MOST, ax: Axes | None = None) -> Figure:
-    """Return bars of what parts of *estimate* cost (x, in s, ms, µs, ns or ps): the largest first, their sum on top.
+    """Plot the costs of the parts of *estimate* as bars (x, in s, ms, µs, ns or ps), with the total on top.
 
-    Parts, a row each, are properties, or instructions, barriers and launches of the source; all but the *most* largest,
-    by their magnitude, are one bar, "others". Costs below 0, which weights that were fitted without bounds may have, go
-    to the left. The bar of the whole has the estimate's interval, and the times that it has otherwise
-    (:attr:`Estimate.alternatives`). An interval that reaches much farther than all bars ends in an arrow; the legend
-    then says up to where.
+    Parts are properties, or instructions, barriers and launches of the source, the largest first. All but the *most*
+    largest by magnitude are one bar, "others". Costs below 0, which weights that were fitted without bounds may have,
+    extend to the left. The bar of the total has the prediction interval and the alternative times
+    (:attr:`Estimate.alternatives`). An interval much longer than all bars ends in an arrow, and the legend has its end.
 
-    :raises ParameterError: *estimate* is none, or of many sizes, or *by* is something else.
+    :raises ParameterError: *estimate* is not an estimate of one size, or *by* is invalid.
     """
     check_drawn(estimate, Estimate, "loopyperf.estimate")
     parts = _largest(_costs(estimate, by), most)
@@ -85,28 +84,28 @@ def plot_breakdown(estimate: Estimate, *, by: By = "property", most: int = MOST,
 
 
 def _margin(ax: Axes) -> float:
-    """Return the room for times to the left and right of the bars, as a share of what these take."""
+    """Return the margin for labels beside the bars, as a share of the bars' width."""
     bars = BARS * width_of(ax) - 2 * BESIDE_BARS
     return BESIDE_BARS / max(bars, BESIDE_BARS)
 
 
 def _costs(estimate: Estimate, by: By) -> Mapping[str, float]:
-    """Return the parts in seconds."""
+    """Return the costs of the parts, in seconds."""
     if isinstance(estimate.seconds, np.ndarray):
-        raise ParameterError(f"a breakdown is of one size, this estimate is of {estimate.seconds.size}: estimate one")
+        raise ParameterError(f"a breakdown needs an estimate of one size, got one of {estimate.seconds.size} sizes")
     if by == "property":
         parts = estimate.breakdown.by_property()
     elif by == "source":
         parts = estimate.breakdown.by_source()
     else:
-        raise ParameterError(f"by is 'property' or 'source', received {by!r}")
+        raise ParameterError(f"by must be 'property' or 'source', got {by!r}")
     return {name or NOWHERE: float(cost) for name, cost in parts.items()}
 
 
 def _largest(parts: Mapping[str, float], most: int) -> dict[str, float]:
-    """Return the *most* largest parts, from the largest to the least, and the sum of the others."""
+    """Return the *most* largest parts, in descending order, and the sum of the others."""
     ordered = sorted(parts, key=lambda name: -abs(parts[name]))
-    # One part alone is no longer a name than "others" is.
+    # A single other part is shown by its name.
     shown = ordered if len(ordered) <= most + 1 else ordered[:most]
     rest = [parts[name] for name in ordered[len(shown) :]]
     found = {name: parts[name] for name in sorted(shown, key=lambda name: -parts[name])}
@@ -114,7 +113,7 @@ def _largest(parts: Mapping[str, float], most: int) -> dict[str, float]:
 
 
 def _mark_whole(ax: Axes, estimate: Estimate, unit: float, far: float) -> None:
-    """Draw the interval and what the time is otherwise; what is beyond *far* seconds by an arrow."""
+    """Draw the interval and the alternative times; an interval beyond *far* seconds ends in an arrow."""
     whole = float(estimate.seconds)
     if estimate.interval is not None:
         low, high = (float(end) for end in estimate.interval)
@@ -130,25 +129,25 @@ def _mark_whole(ax: Axes, estimate: Estimate, unit: float, far: float) -> None:
 
 
 MARGIN = 3.2
-"""times: how far the axis goes beyond the weights, so that a power of ten is on it"""
-UNITS: Mapping[Basis, str] = {"counts": "s per unit", "pipelines": "s per described s"}
-"""what weights are told in, by what they are for"""
+"""factor by which the axis extends beyond the weights, so that it includes a power of ten"""
+UNITS: Mapping[Basis, str] = {"counts": "s per unit", "pipelines": "s per s of published busy time"}
+"""units of weights, by basis"""
 
 
 Known = tuple[float, float, float]
-"""a weight; by how much it may be off, NaN where that is not stated; the height that it is drawn at"""
+"""weight; half-width of its interval, NaN if unknown; y-coordinate"""
 
 
 def plot_weights(fits: Mapping[str, Fit], columns: Sequence[str], *, ax: Axes | None = None) -> Figure:
-    """Return the chart of weights (x, logarithmic, s per unit or per described s) of *columns*, a row for each.
+    """Plot the weights of *columns* (x, logarithmic, s per unit or per s of published busy time), one row per column.
 
-    *fits* are by the name of the device, of one model, basis and counting; devices stand in their order within a row.
-    Bars are by how much a weight may be off if nothing else is: √ of its variance (the fit's covariance, for relative
-    errors of variance 1), times the quantile of the scores from which intervals are made
-    (:meth:`loopyperf.calibration.accuracy.Uncertainty.of_weights`); there are none where the fit does not
-    state it. A weight below 0 is hollow, at its magnitude; 0 is on the frame.
+    *fits* maps devices to fits of the same model, basis and counting; within a row, devices are in this order. Bars are
+    80 % intervals of a weight if all other weights are exact: √ of its variance (the fit's covariance, for relative
+    errors of variance 1), times the quantile of the scores that prediction intervals use
+    (:meth:`loopyperf.calibration.accuracy.Uncertainty.of_weights`). A fit without uncertainty has no bars. Negative
+    weights are hollow markers at their magnitude, and zero weights are on the frame.
 
-    :raises IncompatibleRunsError: the weights of *fits* are for different things.
+    :raises IncompatibleRunsError: *fits* differ in model, basis or counting.
     :raises ParameterError: no fit has one of *columns*.
     """
     basis = _checked_basis(fits, columns)
@@ -166,7 +165,7 @@ def plot_weights(fits: Mapping[str, Fit], columns: Sequence[str], *, ax: Axes | 
     left, right = _limits([each for points in known.values() for each in points])
     for (device, points), style in zip(known.items(), line_styles(), strict=False):
         _draw(ax, points, style, device, left)
-    _name_kinds(ax, [each for points in known.values() for each in points])
+    _explain_markers(ax, [each for points in known.values() for each in points])
     name_rows(ax, columns)
     ax.set(xscale="log", xlim=(left, right), ylim=(len(columns) - 0.5, -0.5), xlabel=f"weight ({UNITS[basis]})")
     ax.xaxis.set_minor_formatter(ticker.NullFormatter())
@@ -175,21 +174,21 @@ def plot_weights(fits: Mapping[str, Fit], columns: Sequence[str], *, ax: Axes | 
 
 
 def _checked_basis(fits: Mapping[str, Fit], columns: Sequence[str]) -> Basis:
-    """Return what the weights are for."""
+    """Return the common basis of *fits*."""
     kinds = {name: (fit.model, fit.basis, fit.counting) for name, fit in fits.items()}
     if len(set(kinds.values())) > 1:
         listed = "; ".join(f"{name}: {', '.join(kind)}" for name, kind in kinds.items())
-        raise IncompatibleRunsError(f"weights of different models, bases or countings do not compare ({listed})")
+        raise IncompatibleRunsError(f"cannot compare weights of different models, bases or countings ({listed})")
     absent = [column for column in columns if not any(column in fit.weights for fit in fits.values())]
     if fits and absent:
         known = ", ".join(dict.fromkeys(name for fit in fits.values() for name in fit.weights))
-        raise ParameterError(f"no fit has a weight of {', '.join(map(repr, absent))}; there are {known}")
+        raise ParameterError(f"no fit has a weight for {', '.join(map(repr, absent))}; choose from {known}")
     bases: list[Basis] = [fit.basis for fit in fits.values()]
     return bases[0] if bases else "counts"
 
 
 def _limits(points: Sequence[Known]) -> tuple[float, float]:
-    """Return the ends of the axis: beyond all weights, and what they are at most."""
+    """Return the ends of the axis, beyond all weights and their intervals."""
     sizes = [abs(weight) for weight, _, _ in points if weight]
     most = [abs(weight) + width for weight, width, _ in points if isfinite(width)]
     return (min(sizes) / MARGIN, max(sizes + most) * MARGIN) if sizes else (0.1, 10.0)
@@ -198,20 +197,20 @@ def _limits(points: Sequence[Known]) -> tuple[float, float]:
 def _draw(ax: Axes, points: Sequence[Known], style: LineStyle, device: str, left: float) -> None:
     for weight, width, row in points:
         if isfinite(width):
-            # What may be 0 reaches the end of the axis.
+            # An interval that includes 0 extends to the end of the axis.
             ends = [max(left, abs(weight) - width), max(left, abs(weight) + width)]
             ax.plot(ends, [row, row], color=style["color"], linestyle=style["linestyle"], linewidth=1.2)
         mark = hollow(style) if weight < 0 else marker_style(style)
-        # Zero has no place on a logarithmic axis: the mark is on the frame.
+        # A logarithmic axis has no zero, so the marker is on the frame.
         ax.plot([abs(weight) or left], [row], **mark, linestyle="none", clip_on=bool(weight), zorder=3)
     ax.plot([], [], **marker_style(style), linestyle="none", label=device)
 
 
-def _name_kinds(ax: Axes, points: Sequence[Known]) -> None:
-    """Say what hollow marks, those on the frame and bars are, where there are any."""
+def _explain_markers(ax: Axes, points: Sequence[Known]) -> None:
+    """Add legend entries for hollow markers, markers on the frame, and bars, if there are any."""
     if any(weight < 0 for weight, _, _ in points):
-        ax.plot([], [], "o", color="grey", fillstyle="none", label="below 0: its magnitude")
+        ax.plot([], [], "o", color="grey", fillstyle="none", label="negative (magnitude shown)")
     if any(weight == 0 for weight, _, _ in points):
-        legend_entry(ax, "on the frame: 0")
+        legend_entry(ax, "on the frame: weight 0")
     if any(isfinite(width) for _, width, _ in points):
-        ax.plot([], [], color="grey", linewidth=1.2, label=f"may be off so far ({in_percent(LEVEL)})")
+        ax.plot([], [], color="grey", linewidth=1.2, label=f"{in_percent(LEVEL)} interval")

@@ -1,4 +1,4 @@
-"""Which instructions kernels are made of."""
+"""Plot instruction mixes of kernels, and GPUPerf's potential benefits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -20,22 +20,21 @@ from loopyperf.idg.parallelism import Count, InstructionMix
 from loopyperf.models.literature.gpuperf_advice import Advice
 
 Class = str | tuple[str, str]
-"""what instructions are called: e.g. a subsystem; or a kind and a type"""
-WHENCE = "loopyperf.idg.Idg.mix of each kernel, by its name"
+"""class of instructions, e.g. a subsystem, or an opcode and a data type"""
+WHENCE = "kernel names to results of loopyperf.idg.Idg.mix"
 MOST = 8
-"""classes that are told apart; others are one"""
+"""maximum number of classes drawn one by one; the others are one"""
 
 
 def plot_mix(
     mixes: Mapping[str, InstructionMix | Mapping[Class, Count]], *, most: int = MOST, ax: Axes | None = None
 ) -> Figure:
-    """Return stacked bars, a row for each kernel, of what a warp of it executes: shares of its instructions (x, %).
+    """Plot the instruction mix of a warp of each kernel as stacked bars (x, % of its instructions), one row per kernel.
 
-    *mixes* are by the kernel's name: a :func:`loopyperf.idg.parallelism.instruction_mix`, or numbers of instructions by
+    *mixes* maps kernel names to a :func:`loopyperf.idg.parallelism.instruction_mix`, or to numbers of instructions by
     class, as :meth:`loopyperf.idg.Idg.mix` and :func:`loopyperf.idg.parallelism.executions_by_subsystem` return. The
-    total number of instructions stands beside the name. Classes beyond the *most* frequent ones over all kernels are
-    "others".
-    A kernel without instructions has no bar. Raises :class:`ParameterError` for anything else than mixes by name.
+    total number of instructions is shown beside the name. All but the *most* frequent classes over all kernels are
+    "others". A kernel without instructions has no bar. Raises :class:`ParameterError` if *mixes* is of another type.
     """
     check_drawn(mixes, Mapping, WHENCE)
     ax = axes(ax)
@@ -66,7 +65,7 @@ def _by_class(mix: InstructionMix | Mapping[Class, Count]) -> dict[str, float]:
 
 
 def _classes(shares: Mapping[str, Mapping[str, float]], most: int) -> dict[str, dict[str, float]]:
-    """Return class -> kernel -> its share, the most frequent classes first, and the others as one."""
+    """Return class -> kernel -> share, the most frequent classes first, and all others as one class."""
     found: dict[str, dict[str, float]] = {}
     for kernel, table in shares.items():
         for name, share in table.items():
@@ -83,19 +82,20 @@ def _classes(shares: Mapping[str, Mapping[str, float]], most: int) -> dict[str, 
 
 MILLISECOND = 1e-3
 EDGE = 0.06
-"""of the width: a number so near the right edge would be cut"""
+"""share of the width; a tick label closer to the right edge would be clipped"""
 MARGIN = 0.12
-"""of the longest time: the room for words above and below the points"""
+"""margin for text above and below the points, as a share of the longest time"""
 
 
 def plot_benefits(advice: Mapping[str, Advice] | Sequence[Advice] | Advice, *, ax: Axes | None = None) -> Figure:
-    """Return the benefit X-Y chart: what memory (x, ms) and computation (y, ms) cost of kernels, and would ideally.
+    """Plot GPUPerf's benefit chart: the memory cost (x, ms) and computation cost (y, ms) of kernels, actual and ideal.
 
-    *advice* is that on one launch, or by the names of kernels, or what :func:`loopyperf.advise` returns. Of each, the
-    cross is what it would cost without overlap, Tmem and Tcomp: above the diagonal, computation is the bound. The solid
-    point is what it costs: T'mem, which nothing hides, and Tcomp; their sum is Texec. The hollow one, at the end of the
-    line, is what it would cost ideally: Tmem_min at most, and Tfp. The chart is that of Sim, Fig. 4 (A and A') and 14.
-    Without kernels the axes are empty. Raises :class:`ParameterError` for anything else than advice.
+    *advice* is the advice on one launch, a mapping from kernel names, or the result of :func:`loopyperf.advise`. For
+    each launch, the cross is the cost without overlap, (Tmem, Tcomp); above the diagonal, the launch is
+    computation-bound. The solid marker is the cost with overlap, (T'mem, Tcomp), where T'mem is the memory time that is
+    not hidden; their sum is Texec. The hollow marker at the end of the line is the ideal cost: at most Tmem_min, and
+    Tfp. The chart is that of Sim, Fig. 4 (A and A') and 14. Without kernels, the axes are empty. Raises
+    :class:`ParameterError` if *advice* is of another type.
     """
     by_name = _by_name(advice)
     ax = axes(ax)
@@ -113,12 +113,12 @@ def plot_benefits(advice: Mapping[str, Advice] | Sequence[Advice] | Advice, *, a
         ax.plot([ideal[0]], [ideal[1]], **hollow(style), linestyle="none")
         largest = max(largest, whole, computation)
     ax.plot([0, largest], [0, largest], color="grey", linewidth=1, linestyle="--", zorder=0)
-    # Above the highest and below the lowest point, so that it covers none.
+    # Leave room for text above the highest and below the lowest point.
     ax.set_ylim(-MARGIN * largest or None, (1 + MARGIN) * largest or None)
-    ax.annotate("computation is the bound", (0.02, 0.98), xycoords="axes fraction", va="top", fontsize="small")
-    ax.annotate("memory is the bound", (0.98, 0.02), xycoords="axes fraction", ha="right", fontsize="small")
+    ax.annotate("computation-bound", (0.02, 0.98), xycoords="axes fraction", va="top", fontsize="small")
+    ax.annotate("memory-bound", (0.98, 0.02), xycoords="axes fraction", ha="right", fontsize="small")
     ax.plot([], [], "x", color="grey", label="without overlap")
-    ax.plot([], [], "o", color="grey", fillstyle="none", label="ideally")
+    ax.plot([], [], "o", color="grey", fillstyle="none", label="ideal")
     ax.set(xlabel="memory, T'mem (ms)", ylabel="computation, Tcomp (ms)")
     ax.set_xlim(-0.02 * largest or None, 1.05 * largest or None)
     left, right = ax.get_xlim()

@@ -1,4 +1,4 @@
-"""Performance against occupancy: whether more warps at once would help, and from how many on they do not."""
+"""Plot performance against occupancy, and the start and finish of groups."""
 
 from collections.abc import Collection, Mapping, Sequence
 from math import isclose
@@ -25,11 +25,11 @@ from loopyperf.pipeline import GroupTimes
 from loopyperf.predict.compare import OccupancyComparison
 
 Points = Sequence[tuple[float, float]]
-"""concurrent warps of a core, performance"""
+"""points of (resident warps per core, performance)"""
 ALIKE = 0.005
-"""relative difference of lines that look the same"""
+"""relative difference up to which two lines look the same"""
 THIN = 0.6
-"""points that a line between measured points is wide"""
+"""width of a line between measured points, in points"""
 
 
 def plot_over_occupancy(
@@ -38,33 +38,33 @@ def plot_over_occupancy(
     measured: Mapping[str, Points] | None = None,
     bounds: Mapping[str, float] | None = None,
     ylabel: str | None = None,
-    xlabel: str = "concurrent warps of a core",
+    xlabel: str = "resident warps per core",
     ax: Axes | None = None,
 ) -> Figure:
-    """Return a figure with a line for each of *lines*: performance (y) over the warps that are on a core at once (x).
+    """Plot performance (y) against the resident warps per core (x), with one line for each of *lines*.
 
-    *lines* are points by name, or what :func:`loopyperf.compare_occupancies` returns: then they are of each model, and
-    performance is told in runs of the kernel in a second. Else *ylabel* must name the performance and its unit. Lines
-    that cannot be told apart are one, with all their names, unless there are measured points of them. What was
-    *measured* is drawn as hollow points, in the colour of the line of the same name; where their marker comes a
-    second time, thin dashes join them. *bounds*, what cannot be exceeded, are dashed. The layout is that of Fig. 3 of
-    Cornelis and Lemeire, and Fig. 2, 14 and 17 of Lemeire et al.
+    *lines* maps names to points, and *ylabel* names the performance and its unit. Or *lines* is the result of
+    :func:`loopyperf.compare_occupancies`: then there is a line for each model, in runs of the kernel per second. Lines
+    that look the same are drawn as one, with all their names, unless they have measured points. *measured* points are
+    hollow and have the color of the line with the same name; where a marker repeats, thin dashes join them. *bounds*
+    are dashed upper bounds. The layout is that of Fig. 3 of Cornelis and Lemeire, and Fig. 2, 14 and 17 of Lemeire et
+    al.
 
-    :raises ParameterError: *lines* are points, and no *ylabel* says of what.
+    :raises ParameterError: *lines* are points, and *ylabel* is missing.
     """
-    # Units of one's own may have a prefix already.
+    # A user's unit may already have a prefix.
     scale = ticker.EngFormatter() if isinstance(lines, OccupancyComparison) else ticker.StrMethodFormatter("{x:,g}")
     if isinstance(lines, OccupancyComparison):
         lines, ylabel = lines.points, ylabel or "performance (runs/s)"
     if not ylabel:
-        raise ParameterError("points have no unit: say in ylabel what they are, for example ylabel='Gflop/s'")
+        raise ParameterError("the points need a unit; pass ylabel, e.g. ylabel='Gflop/s'")
     ax = axes(ax)
     known = measured or {}
-    alike = _similar({name: line for name, line in lines.items() if line}, alone=known)
-    names = [*alike, *(name for name in known if name not in alike)]
+    merged = _similar({name: line for name, line in lines.items() if line}, alone=known)
+    names = [*merged, *(name for name in known if name not in merged)]
     for name, style in zip(names, line_styles(), strict=False):
-        if name in alike:
-            ax.plot(*_sorted(lines[name]), **style, markersize=4, label=", ".join(alike[name]))
+        if name in merged:
+            ax.plot(*_sorted(lines[name]), **style, markersize=4, label=", ".join(merged[name]))
         if known.get(name):
             label = None if lines.get(name) else f"{name}, measured"
             ax.plot(*_sorted(known[name]), **hollow(style), **_between_measured(style), label=label)
@@ -82,7 +82,7 @@ def plot_over_occupancy(
 
 
 def _draw_bounds(ax: Axes, bounds: Mapping[str, float]) -> None:
-    """Draw *bounds* up to where the lines end, with their names beyond, and a scale that ends there, too."""
+    """Draw *bounds* up to the end of the lines, with their names to the right, where the axis has no ticks."""
     end = ax.get_xlim()[1]
     for bound in bounds.values():
         ax.plot([0, end], [bound, bound], color=ink(ax), linestyle="--", linewidth=1)
@@ -93,13 +93,13 @@ def _draw_bounds(ax: Axes, bounds: Mapping[str, float]) -> None:
 
 
 def _between_measured(style: LineStyle) -> dict[str, Any]:
-    """Return how measured points are joined: not at all; where their marker was used before, thinly, in own dashes."""
+    """Return the line style between measured points: none, or thin dashes if their marker was used before."""
     is_first = style["linestyle"] == DASHES[0]
     return {"linestyle": "none"} if is_first else {"linestyle": style["linestyle"], "linewidth": THIN}
 
 
 def _similar(lines: Mapping[str, Points], alone: Collection[str]) -> dict[str, list[str]]:
-    """Return the first name of each line that is drawn -> all names of it; those *alone* are each a line of its own."""
+    """Return the names of each drawn line by its first name; lines in *alone* are not merged with others."""
     found: dict[str, list[str]] = {}
     for name, line in lines.items():
         drawn = (each for each in found if name not in alone and each not in alone and _is_similar(lines[each], line))
@@ -121,20 +121,20 @@ def _sorted(points: Points) -> tuple[list[float], list[float]]:
 
 
 BAR = COLORS[5]
-"""a dark one, on which points of either ink are seen"""
+"""a dark color, on which points of either text color are visible"""
 LARGEST = 3.0
-"""points that a mark is wide where bars have room for it"""
+"""maximum size of a marker, in points"""
 GAP = 0.1
-"""share of a row that is left free between bars, where it is a point at least: thinner gaps show at some rows only"""
+"""gap between bars as a share of a row; used only if it is at least one point, because thinner gaps look uneven"""
 
 
 def plot_groups(groups: Mapping[int, GroupTimes] | Sequence[GroupTimes], *, ax: Axes | None = None) -> Figure:
-    """Return a figure with a bar for each group (y, its number), from its start to its finish (x, cycles).
+    """Plot a bar for each group (y, its number), from its start to its finish (x, cycles).
 
-    *groups* are the times of each, as :func:`loopyperf.pipeline.simulator` returns them for one core, or by its
-    number. Shares of a group's instructions that were asked for are points on its
-    bar: where they lie close together, it went quickly. The data are those of Dao et al., Fig. 5 to 8.
-    Nothing is refused: without groups there is no bar.
+    *groups* are the times of groups on one core, as :func:`loopyperf.pipeline.simulator` returns them, or a mapping
+    from group numbers. Points on a bar are the milestones of a group, shares of its issued instructions; where they are
+    close together, the group progressed quickly. The data are those of Dao et al., Fig. 5 to 8. Without groups, there
+    are no bars.
     """
     groups = groups if isinstance(groups, Mapping) else {each.group: each for each in groups}
     ax = axes(ax)

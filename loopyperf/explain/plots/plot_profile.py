@@ -1,4 +1,4 @@
-"""The execution profile as a timeline: what each warp waits for, and how each subsystem fills."""
+"""Plot an execution profile as a timeline: the stalls of each warp, and the use of each subsystem."""
 
 import re
 from collections import defaultdict
@@ -31,40 +31,40 @@ from loopyperf.pipeline.profiling import CAUSES, Issue, Profile
 from loopyperf.units import in_percent, number_of
 
 LEGEND = 0.42
-"""inches above the axes, which are taken of their height"""
+"""height of the legend above the axes, in inches"""
 MOST = 0.5
-"""of the height: what the rows of subsystems take of it"""
+"""maximum share of the height for the rows of subsystems"""
 LABELS = 16
-"""warps that are numbered beside their rows, at most"""
+"""maximum number of labeled warps"""
 TIGHT = ((PRINTS[1][0], PRINTS[1][2]), (PRINTS[2][0], 0.1))
-"""prints of names that take one line each, with the inches of that"""
+"""font sizes of one-line names, with the line height in inches"""
 NUMBER = re.compile(r" \d+$")
 Band = tuple[str, ...]
-"""subsystems that share a name beside their rows"""
+"""subsystems that share one label"""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Where the middles of rows are, from the top, and how tall they are: those of warps 1 each, from -0.5 on."""
+    """Positions and heights of rows, from the top; rows of warps have height 1 and start at -0.5."""
 
     warps: Mapping[int, int]
     subsystems: Mapping[str, tuple[float, float]]
-    """name -> middle, height"""
+    """middle and height by subsystem"""
     end: float
-    """of the last row"""
+    """lower end of the last row"""
     inches: float
-    """of a warp's row, about"""
+    """approximate height of a warp's row, in inches"""
     names: Mapping[float, str]
-    """middle -> what stands beside it"""
+    """labels by the middle of their row"""
     print: str
-    """size of the names"""
+    """font size of the labels"""
 
 
 def timeline_rows(ax: Axes, warps: Sequence[int], fills: Mapping[str, Fraction]) -> Rows:
-    """Return the rows of *warps*, and below them those of subsystems, which are filled by *fills* of the time.
+    """Return the rows of *warps*, and below them those of the subsystems, whose utilizations are *fills*.
 
-    Where the subsystems have no room for a name each in their half, those that differ by their number have one
-    together, and their rows are in the room of one.
+    If there is no room for a label of each subsystem, subsystems that differ only by a number share one label and the
+    height of one row.
     """
     height = max(ax.get_position().height * figure_of(ax).get_figheight() - LEGEND, LEGEND)
     bands, size, line = _bands(list(fills), height * (MOST if warps else 1.0))
@@ -73,7 +73,7 @@ def timeline_rows(ax: Axes, warps: Sequence[int], fills: Mapping[str, Fraction])
     middles = [len(warps) - 0.5 + (place + 0.5) * tall for place in range(len(bands))]
     placed = list(zip(middles, bands, strict=True))
     inches = height * (1 - share) / len(warps) if warps else line
-    # Names that have room by a hair, in the arithmetic of floats, have room.
+    # Tolerate rounding errors for names that just fit.
     every = ceil(line * len(bands) / (height * share) - 1e-9) if share else 1
     of_warps = {at: f"warp {warps[at]}" for at in _named_warps(len(warps), line / inches)}
     return Rows(
@@ -81,29 +81,29 @@ def timeline_rows(ax: Axes, warps: Sequence[int], fills: Mapping[str, Fraction])
         subsystems={name: place for middle, band in placed for name, place in _within(band, middle, tall).items()},
         end=len(warps) - 0.5 + len(bands) * tall,
         inches=inches,
-        names=of_warps | {at: f"{band_name(band)}, {_full(band, fills)}" for at, band in placed[::every]},
+        names=of_warps | {at: f"{band_name(band)}, {_busy(band, fills)}" for at, band in placed[::every]},
         print=size,
     )
 
 
 def bands_of(names: Sequence[str]) -> list[Band]:
-    """Return *names* in their order, those beside each other that differ by their number together."""
+    """Return *names* in order, with adjacent names that differ only by a number as one band."""
     return [tuple(each) for _, each in groupby(names, lambda name: NUMBER.sub("", name))]
 
 
 def band_name(band: Band) -> str:
-    """Return what *band* is called: the name of one, "4 × alu" of four."""
+    """Return the label of *band*, e.g. "alu 0" for one subsystem and "4 × alu" for four."""
     return band[0] if len(band) == 1 else f"{len(band)} × {NUMBER.sub('', band[0])}"
 
 
 def _bands(names: Sequence[str], height: float) -> tuple[list[Band], str, float]:
-    """Return which subsystems have one name in so many inches of *height*, its print, and the inches of its line."""
+    """Return the bands that fit in *height* inches, their font size, and their line height in inches."""
     choices = [(bands, size, line) for bands in ([(name,) for name in names], bands_of(names)) for size, line in TIGHT]
     return next((choice for choice in choices if len(choice[0]) * choice[2] <= height + 1e-9), choices[-1])
 
 
 def _share(warps: int, bands: int, line: float) -> float:
-    """Return which part of the height the subsystems have: rows as tall as those of warps, or as a *line* of print."""
+    """Return the share of the height for subsystems, with rows as tall as those of warps or as a *line* of text."""
     if not (warps and bands):
         return float(bands > 0)
     return min(MOST, max(bands * line, bands / (bands + warps)))
@@ -115,55 +115,55 @@ def _within(band: Band, middle: float, tall: float) -> dict[str, tuple[float, fl
 
 
 def _named_warps(warps: int, line: float) -> range:
-    """Return the rows that a name stands beside, which is as tall as *line* of them; none reaches below the last."""
+    """Return the indices of labeled warps, for labels *line* rows tall; no label extends below the last row."""
     every = max(-(-warps // LABELS), ceil(line))
     return range(0, max(min(1, warps), int(warps + 0.5 - line / 2)), every)
 
 
-def _full(band: Band, fills: Mapping[str, Fraction]) -> str:
+def _busy(band: Band, fills: Mapping[str, Fraction]) -> str:
     found = sorted(float(fills[name]) for name in band)
     least, most = in_percent(found[0]), in_percent(found[-1])
-    return f"{least} full" if least == most else f"{least} to {most} full"
+    return f"{least} busy" if least == most else f"{least} to {most} busy"
 
 
 WINDOW = 500
-"""cycles that are drawn, unless others are asked for"""
+"""default number of drawn cycles"""
 MARKERS = 1.5, 5.0
-"""points: how tall the tick of an issue is, at least and at most"""
+"""minimum and maximum height of an issue's tick, in points"""
 FILLED = 0.8
-"""of the height of a row"""
+"""share of a row's height that areas take"""
 APART = 3
-"""letters between numbers along the axis"""
+"""characters between numbers along the axis"""
 SHORT = 60
-"""letters of a list of subsystems that are not used, at most"""
-TAKEN = ("subsystem taken", "by the next instruction")
+"""maximum length of the list of unused subsystems, in characters"""
+TAKEN = ("subsystem in use", "by the next instruction")
 Row = tuple[float, float]
 """middle, height"""
 Spans = dict[tuple[Row, str], list[tuple[float, float]]]
-"""row and what it shows -> begin and length, in cycles"""
+"""(row, label) -> spans of (start, length), in cycles"""
 
 
 def plot_profile(
     profile: Profile, *, begin: float | None = None, end: float | None = None, ax: Axes | None = None
 ) -> Figure:
-    """Return the timeline of a core (x, cycles) from *begin* to *end*.
+    """Plot the timeline of a core (x, cycles) from *begin* to *end*.
 
-    Where neither is stated, it is the middle of the run, :data:`WINDOW` cycles of it; without *end* as many from
-    *begin*, and without *begin* all up to *end*.
+    By default, it shows :data:`WINDOW` cycles in the middle of the run; with only *begin*, as many cycles from there;
+    with only *end*, everything up to it.
 
-    Above, in half of the height at least, a row for each warp: areas are what it waits for
-    (:data:`loopyperf.pipeline.profiling.CAUSES`), ticks are its issues. Below, a row for each subsystem that is used in
-    this window: areas are the time in which it is taken; beside its name stands its fill, over the whole run. Where
-    names have no room, such as "alu 0" to "alu 3" have one, and warps are named by steps; the legend begins with what
-    is not used. The layout is that of Lemeire, Fig. 8 and 9.
+    The upper part, at least half of the height, has a row for each warp: areas are its stalls
+    (:data:`loopyperf.pipeline.profiling.CAUSES`), and ticks its issues. The lower part has a row for each subsystem
+    that is used in the window: areas are the times in which it is in use, and its label has its utilization over the
+    whole run. If labels do not fit, subsystems such as "alu 0" to "alu 3" share one, and only some warps are labeled.
+    The title of the legend lists unused subsystems. The layout is that of Lemeire, Fig. 8 and 9.
 
-    :raises ParameterError: *profile* is none, or the window has no length, or begins before 0.
+    :raises ParameterError: *profile* is not a profile, or the window is empty or starts before 0.
     """
     check_drawn(profile, Profile, "loopyperf.pipeline.profile_of, or a launch of loopyperf.trace")
     begin, last = _window(float(profile.cycles), begin, end)
     if not 0 <= begin < last and profile.issues:
         raise ParameterError(
-            f"the window is from {begin} to {last} cycles of {float(profile.cycles):g}: let it begin within, and last"
+            f"invalid window from {begin} to {last} cycles; choose begin < end within {float(profile.cycles):g} cycles"
         )
     ax = axes(ax)
     seen = [issue for issue in profile.issues if _overlaps(profile, issue, begin, last)]
@@ -182,29 +182,29 @@ def plot_profile(
 
 
 def _number(ax: Axes, last: float) -> None:
-    """Write round numbers of cycles, up to *last*, below *ax*: as many as have room, and in full."""
+    """Label the x-axis with round numbers of cycles up to *last*: as many as fit, without an offset."""
     number = max(1, int(width_of(ax) / BESIDE / LETTER / (len(f"{last:.0f}") + APART)))
-    # A number at the right end would be cut where nobody leaves room for half of it.
+    # A number at the right end would be clipped.
     ax.xaxis.set_major_locator(ticker.MaxNLocator(number, steps=[1, 2, 5, 10], integer=True, prune="upper"))
     ax.ticklabel_format(axis="x", style="plain", useOffset=False)
 
 
 def _window(cycles: float, begin: float | None, end: float | None) -> tuple[float, float]:
-    """Return from when to when a run of so many *cycles* is drawn: what is stated, or else the middle."""
+    """Return the start and end of the window in a run of *cycles*, by default its middle."""
     if begin is None:
         begin = max(0.0, (cycles - WINDOW) // 2) if end is None else 0.0
     return begin, min(cycles, begin + WINDOW) if end is None else end
 
 
 def _overlaps(profile: Profile, issue: Issue, begin: float, end: float) -> bool:
-    """Return whether *issue*, or what it waited for, is seen."""
+    """Return whether *issue* or its stalls overlap the window."""
     clock = profile.scenario.clock
     first = clock.cycles(issue.waits[0].begin) if issue.waits else issue.time
     return first < end and issue.free_again > begin
 
 
 def _waits(profile: Profile, seen: Sequence[Issue], rows: Rows, begin: float, end: float) -> Spans:
-    """Return what warps wait for between *begin* and *end*."""
+    """Return the stalls of warps between *begin* and *end*."""
     clock = profile.scenario.clock
     spans: Spans = defaultdict(list)
     for issue in seen:
@@ -232,13 +232,13 @@ def _draw_subsystems(ax: Axes, seen: Sequence[Issue], rows: Rows) -> None:
         name, length = issue.instruction.subsystem, float(issue.free_again - issue.time)
         spans[rows.subsystems[name], TAKEN[number[name] % 2]].append((float(issue.time), length))
         number[name] += 1
-    # Two greys by turns: lines between short instructions would be all that is seen of them.
+    # Two alternating grays, because separating lines would hide short instructions.
     greys = (AreaStyle(facecolor=shade, hatch="", edgecolor="white") for shade in SHADES)
     _draw(ax, spans, dict(zip(TAKEN, greys, strict=True)))
 
 
 def _draw(ax: Axes, spans: Spans, styles: Mapping[str, AreaStyle]) -> None:
-    """Draw each row's areas, and name each sort of them once, in the order of *styles*."""
+    """Draw each row's areas, and label each kind once, in the order of *styles*."""
     named: set[str] = set()
     for sort, style in styles.items():
         for ((middle, height), found), pieces in spans.items():
@@ -250,6 +250,6 @@ def _draw(ax: Axes, spans: Spans, styles: Mapping[str, AreaStyle]) -> None:
 
 
 def _unused(names: Sequence[str]) -> str:
-    """Return which subsystems have no row; only how many, where their names would be long."""
+    """Return the names of subsystems without a row, or their number if the list would be long."""
     listed = ", ".join(band_name(band) for band in bands_of(names))
     return f"not used: {listed if len(listed) <= SHORT else number_of(len(names), 'subsystem')}" if names else ""

@@ -1,4 +1,4 @@
-"""The roofline chart: what the memories and the arithmetic of a device allow, and the launches of a kernel below."""
+"""Plot rooflines: the bandwidths and peaks of devices, and the launches of kernels below them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,15 +45,15 @@ from loopyperf.explain.roofline_chart import MULTIPLY_ADDS, LaunchUnderRoofs, Ro
 from loopyperf.units import in_percent, number_of, prefixed
 
 SHARE = 0.4
-"""of the axes' width, at most, that names take before they go on in the next line"""
+"""maximum share of the axes' width for names; longer names are wrapped"""
 GAP = 8.0
-"""points from the end of a line to its name"""
+"""distance from the end of a line to its name, in points"""
 EDGE = 2.0
-"""pixels between names and the frame"""
+"""distance between names and the frame, in pixels"""
 
 
 def names_in_lines(ax: Axes, names: Sequence[str]) -> tuple[list[str], float]:
-    """Return *names* in lines that are short enough for *ax*, and what share of its width is to be kept for them."""
+    """Return *names* wrapped for *ax*, and the share of its width that they need."""
     width = ax.get_position().width * figure_of(ax).get_figwidth()
     lines = [in_lines(name, max(SHORTEST, int(width * SHARE / LETTER))) for name in names]
     longest = max((_width(line) for each in lines for line in each), default=0.0)
@@ -62,17 +62,15 @@ def names_in_lines(ax: Axes, names: Sequence[str]) -> tuple[list[str], float]:
 
 
 def _width(line: str) -> float:
-    """Return how wide *line* is in the print of names, in points."""
+    """Return the width of *line* in the font of names, in points."""
     return float(text_to_path.get_text_width_height_descent(line, FontProperties(size=PRINT), ismath=False)[0])
 
 
 def name_levels(ax: Axes, levels: Mapping[str, float], end: float) -> dict[str, Annotation]:
-    """Write the name of each of *levels*, heights of lines that reach up to *end* along x, to the right of it.
+    """Label horizontal lines at heights *levels*, which end at x = *end*, on the right; return the labels by name.
 
-    Return what was written, by name.
-
-    Both are in the units of the data. Where names have no room beside each other's lines, they are moved up and down,
-    no farther than needed, and a thin line leads to each. Names stand in the order of their heights.
+    Heights and *end* are in data units. Labels that would overlap are moved up or down as little as necessary, in the
+    order of their heights, with a thin line to each.
     """
     ordered = sorted(levels.items(), key=lambda item: item[1])
     names = {
@@ -95,10 +93,10 @@ def name_levels(ax: Axes, levels: Mapping[str, float], end: float) -> dict[str, 
 
 
 def spread(wanted: Sequence[float], sizes: Sequence[float], low: float, high: float) -> NDArray[np.float64]:
-    """Return the middles of pieces of these *sizes* from *low* to *high*, none over another, in the order given.
+    """Return the centers of intervals of the given *sizes* between *low* and *high*, in order and without overlap.
 
-    *wanted* are where they would be best, in ascending order: the sum of the squares of what each is moved by is the
-    least there is. Where they do not all have room, the last ones reach beyond *high*.
+    *wanted* are the preferred centers in ascending order; the sum of squared displacements is minimal. If the intervals
+    do not fit, the last ones extend beyond *high*.
     """
     if not len(wanted):
         return np.array([])
@@ -109,7 +107,7 @@ def spread(wanted: Sequence[float], sizes: Sequence[float], low: float, high: fl
 
 
 class _Spread(Artist):
-    """Moves names apart when they are about to be drawn: only then is it known how tall axes and letters are."""
+    """Separates names when they are drawn, because the heights of axes and text are unknown before."""
 
     def __init__(self, names: Sequence[Annotation]) -> None:
         super().__init__()
@@ -131,65 +129,65 @@ class _Spread(Artist):
 
 
 MARGIN = 4.0
-"""times: how far the axes go beyond the launches and the ridges"""
+"""factor by which the axes extend beyond the launches and the ridge points"""
 BEYOND = 1.5
-"""times: how far level lines go beyond what is farthest right"""
+"""factor by which peak lines extend beyond the rightmost point"""
 CLASSICAL = MULTIPLY_ADDS.format("f32")
-"""the level that is drawn of each of several devices, beside those that bind a launch"""
+"""the peak that is always drawn for each of several devices"""
 UNBROKEN_HYPHEN = "\N{NON-BREAKING HYPHEN}"
-"""of the name of a device, which stays in one line"""
+"""hyphen for device names, so that they are not wrapped"""
 Kind = Literal["memory", "peak", "launch"]
 
 
 def mark_of(kind: Kind, number: int) -> str:
-    """Return the id (``Artist.get_gid``) of what is drawn of a memory, of peaks that look the same, or of a launch.
+    """Return the id (``Artist.get_gid``) of the artists of a memory, of peaks with the same height, or of a launch.
 
-    The *number* is that in the order of :attr:`Roofline.bandwidths`, of the peaks by height as they first appear in
-    :attr:`Roofline.peaks`, or of :attr:`Roofline.launches`; over several devices or rooflines, numbers go on.
+    The *number* is the index in :attr:`Roofline.bandwidths`, among the distinct heights of :attr:`Roofline.peaks`, or
+    in :attr:`Roofline.launches`; numbers continue over several devices or rooflines.
     """
     return f"{kind}-{number}"
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceRoofs:
-    """What is drawn of the roofs of one device."""
+    """The drawn roofs of one device."""
 
     device: str
-    """its short name, for those that read the chart"""
+    """display name of the device"""
     bandwidths: Mapping[str, float]
-    """memory -> B/s"""
+    """bandwidths by memory, in B/s"""
     peaks: Mapping[str, float]
-    """what is limited -> flop/s: those that are drawn"""
+    """drawn peaks by name, in flop/s"""
     is_alone: bool
-    """whether no other device is in the chart"""
+    """whether it is the only device in the chart"""
     memories_before: int
-    """memories of devices before it"""
+    """number of memories of preceding devices"""
     levels_before: int
-    """levels of devices before it"""
+    """number of distinct peaks of preceding devices"""
 
     @property
     def highest(self) -> float | None:
-        """Return the highest peak, in flop/s; None where there is none."""
+        """Return the highest peak in flop/s; None if there are no peaks."""
         return max(self.peaks.values(), default=None)
 
     @property
     def levels(self) -> dict[str, list[str]]:
-        """Return height, as it is written -> the names of the peaks that have it: one name is written for them."""
+        """Return the names of the peaks by displayed height; peaks of equal height share one label."""
         found: dict[str, list[str]] = {}
         for name, peak in self.peaks.items():
             found.setdefault(prefixed(peak, "flop/s"), []).append(name)
         return found
 
     def memory_mark(self, number: int) -> str:
-        """Return the id of what is drawn of the memory of that *number* here."""
+        """Return the id of memory *number* of this device."""
         return mark_of("memory", self.memories_before + number)
 
     def level_mark(self, number: int) -> str:
-        """Return the id of what is drawn of the level of that *number* here."""
+        """Return the id of peak *number* of this device."""
         return mark_of("peak", self.levels_before + number)
 
     def words(self) -> dict[str, str]:
-        """Return what each roof is and how high, by its id."""
+        """Return the name and height of each roof, by id."""
         where = "" if self.is_alone else f", {self.device}"
         memories = {
             self.memory_mark(number): f"{memory}, {prefixed(bandwidth, 'B/s')}{where}"
@@ -201,9 +199,9 @@ class DeviceRoofs:
         }
 
     def level_names(self, *, is_narrow: bool) -> dict[str, str]:
-        """Return what is written at the end of each level, by its id; where narrow no numbers, or no names at all.
+        """Return the label of each peak, by id.
 
-        Names have no room where the chart is narrow and has several devices.
+        In a narrow chart, labels have no numbers, and with several devices there are no labels.
         """
         names = {self.level_mark(number): " and ".join(each) for number, each in enumerate(self.levels.values())}
         if not self.is_alone:
@@ -214,9 +212,9 @@ class DeviceRoofs:
 
 
 def roofs_of(rooflines: Iterable[Roofline]) -> list[DeviceRoofs]:
-    """Return the roofs to draw of *rooflines*: of each device once, and of several devices only the levels that matter.
+    """Return the roofs to draw, once for each device.
 
-    These are those of multiply-adds in single precision, and those that bind a launch.
+    For several devices, only the peak of f32 multiply-adds and peaks that bound a launch are drawn.
     """
     every = list(rooflines)
     distinct: list[Roofline] = []
@@ -246,16 +244,16 @@ def _have_the_same_roofs(one: Roofline, other: Roofline) -> bool:
 
 
 def roofs_in_words(*rooflines: Roofline) -> dict[str, str]:
-    """Return what each roof of *rooflines* is and how high, by :func:`mark_of` it, as in ``"DRAM, 900 GB/s"``."""
+    """Return the name and height of each roof, e.g. ``"DRAM, 900 GB/s"``, by id (see :func:`mark_of`)."""
     return {mark: words for roofs in roofs_of(rooflines) for mark, words in roofs.words().items()}
 
 
 def draw_roofs(
     ax: Axes, every: Sequence[DeviceRoofs], across: Sequence[float], up: Sequence[float], below: float
 ) -> None:
-    """Draw the roofs of *every* device, with limits that show launches at *across* (flop/B) and *up* (flop/s).
+    """Draw the roofs of *every* device, and set limits that include launches at *across* (flop/B) and *up* (flop/s).
 
-    A share *below* of the height is left for names under the lowest launch.
+    *below* is the share of the height to reserve for names below the lowest launch.
     """
     is_narrow = width_of(ax) <= NARROW
     written = {mark: name for roofs in every for mark, name in roofs.level_names(is_narrow=is_narrow).items()}
@@ -274,7 +272,7 @@ def draw_roofs(
 
 
 def _dashes(every: Sequence[DeviceRoofs]) -> dict[str, Dash]:
-    """Return memory -> how its slope is dashed, on all devices alike."""
+    """Return the dash style of each memory, the same for all devices."""
     memories = dict.fromkeys(memory for roofs in every for memory in roofs.bandwidths)
     return dict(zip(memories, cycle(DASHES)))
 
@@ -282,9 +280,9 @@ def _dashes(every: Sequence[DeviceRoofs]) -> dict[str, Dash]:
 def _set_limits(
     ax: Axes, every: Sequence[DeviceRoofs], across: Sequence[float], up: Sequence[float], names: float, below: float
 ) -> float:
-    """Show all launches, and the ridge of each memory with the highest peak; return where level lines end.
+    """Set limits that include all launches and ridge points; return the x-coordinate where peak lines end.
 
-    To the right, a share of the width is left for *names*.
+    *names* is the share of the width to reserve for names on the right.
     """
     highest = max((roofs.highest or 0.0 for roofs in every), default=0.0) or 1.0
     ridges = [(roofs.highest or highest) / each for roofs in every for each in roofs.bandwidths.values()]
@@ -318,40 +316,40 @@ def _draw_device(
 
 
 ALIKE = 0.15
-"""relative difference of places whose markers would cover each other"""
+"""relative difference up to which markers overlap"""
 PRINT, LETTER, LINE = PRINTS[1]
 MARKER = 6.0
-"""points; a launch around another one is larger"""
+"""marker size in points; a marker that surrounds another one is larger"""
 VISIBLE = 9.0
-"""points, from the middle of a marker: from there on there is room for an arrow above it"""
+"""minimum distance from a marker for an arrow, in points"""
 APART = 3.0
-"""points: heights that are seen to be different"""
+"""minimum distance of visibly different heights, in points"""
 OF_AXES = 0.7
-"""of the height of axes before the layout is known: what a legend above them leaves"""
+"""estimated share of the axes' height that the legend leaves, before the layout is known"""
 MOST_BELOW = 0.45
-"""of the height of the axes: the room that names of memories have at most"""
+"""maximum share of the axes' height for names of memories"""
 Rooflines = Roofline | Sequence[Roofline] | Mapping[str, Roofline]
 Measured = Mapping[str, float] | Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class RooflinePoint:
-    """A launch in a chart."""
+    """A launch in a roofline chart."""
 
     roofline: Roofline
-    """that it is one of"""
+    """roofline of the launch"""
     launch: LaunchUnderRoofs
-    """what is drawn"""
+    """the launch"""
     name: str
-    """that it has in the chart"""
+    """display name"""
     number: int
-    """of all launches of the chart, for :func:`mark_of`"""
+    """index among all launches of the chart, for :func:`mark_of`"""
     measured: float | None
-    """seconds of all its executions"""
+    """measured seconds of all its executions, if known"""
 
     @property
     def intensity(self) -> float:
-        """Return the flop/B of the memory that binds it, or of the one farthest from the core where none does."""
+        """Return the intensity (flop/B) for the memory that bounds it, or else for that farthest from the core."""
         found = self.launch.intensities
         if self.launch.memory in found:
             return found[self.launch.memory]
@@ -359,47 +357,47 @@ class RooflinePoint:
 
     @property
     def roof_height(self) -> float | None:
-        """Return how high the roof is that bounds it, in flop/s; None where none does."""
+        """Return the height in flop/s of the roof that bounds it; None if none does."""
         slopes, roof = self.roofline.bandwidths, self.launch.roof
         return slopes[roof] * self.intensity if roof in slopes else self.roofline.peaks.get(roof)
 
     @property
     def heights(self) -> list[float]:
-        """Return all heights at which something is drawn of it, in flop/s."""
+        """Return the heights of all its markers, in flop/s."""
         measured = [] if self.measured is None else [self.launch.flops / self.measured]
         return [self.launch.performance, self.launch.attainable, *measured]
 
     @property
     def label(self) -> str:
-        """Return what the legend says of it."""
+        """Return its legend label."""
         share = "" if self.launch.share is None else f", {in_percent(self.launch.share)} of attainable"
         return f"{self.name}, bound: {self.launch.bound}{'' if self.launch.roof else ' (no roof)'}{share}"
 
     def is_at_the_place_of(self, other: "RooflinePoint") -> bool:
-        """Return whether its marker lies on that of the *other* one."""
+        """Return whether its marker overlaps that of *other*."""
         mine, its = (self.intensity, self.launch.performance), (other.intensity, other.launch.performance)
         return all(isclose(one, two, rel_tol=ALIKE) for one, two in zip(mine, its, strict=True))
 
 
 def plot_roofline(roofline: Rooflines, *, measured: Measured | None = None, ax: Axes | None = None) -> Figure:
-    """Return the chart of performance (y, flop/s) over intensity (x, flop/B), on logarithmic axes.
+    """Plot performance (y, flop/s) against arithmetic intensity (x, flop/B) on logarithmic axes.
 
-    Slopes are the bandwidths of memories, level lines the peaks of multiply-adds, special functions and issues, all of
-    the device's description at its clock under load. Of each launch there is a marker at its intensity for each memory,
-    at the performance that its model predicts (:attr:`Roofline.model`). The marker of the memory that binds is filled,
-    or that of the memory farthest from the core where none binds; the others are hollow. An arrow leads from it up to
-    what is attainable: its roof, or a short bar where what bounds it, such as the number of requests, allows less than
-    any roof. A launch for which the model has no answer lies at what is attainable, and is hollow. Where there is one
-    launch alone, each memory is named. A launch without floating-point operations has no place.
+    Slopes are bandwidths of memories, and horizontal lines are peaks of multiply-adds, special functions and issue, all
+    from the device parameters at the clock under load. Each launch has one marker per memory, at its intensity for that
+    memory and at the performance predicted by :attr:`Roofline.model`. The marker of the memory that bounds the launch
+    is filled, or else that of the memory farthest from the core; the others are hollow. An arrow leads from it to the
+    attainable performance: its roof, or a short bar if its bound, such as the number of requests, allows less than
+    any roof. A launch without a prediction is hollow and lies at its attainable performance. For a single launch, the
+    memories are labeled. Launches without floating-point operations are not shown.
 
-    *roofline* is one, or several: a sequence, or a mapping from the names that they have in the legend. Variants on one
-    device have its roofs in common. Several devices have lines of different widths and shades, each with the level of
-    multiply-adds in single precision, and with those that bind a launch of the chart.
+    *roofline* is one roofline, a sequence, or a mapping from names for the legend. Variants on one device share its
+    roofs. Several devices have lines of different widths and shades, each with the peak of f32 multiply-adds and the
+    peaks that bound a launch.
 
-    *measured* are the seconds of launches by name, all executions of one together, in a mapping by names of rooflines
-    where there are several; they are crosses.
+    *measured* maps launch names to the seconds of all their executions; for several rooflines, it maps their names to
+    such mappings. Measured launches are crosses.
 
-    :raises ParameterError: *roofline* is none, or *measured* has a time of what is no launch, or that is not above 0.
+    :raises ParameterError: *roofline* is not a roofline, or *measured* has an unknown launch or a time <= 0.
 
     See :func:`loopyperf.explain.roofline_chart.roofline`. Source: Williams et al., Roofline, 2009; with points for
     several memories, Yang et al., Hierarchical Roofline Analysis for GPUs, 2020.
@@ -418,26 +416,26 @@ def plot_roofline(roofline: Rooflines, *, measured: Measured | None = None, ax: 
         below,
     )
     _draw_points(ax, drawn)
-    _say_what_is_not_drawn(ax, len(points), len(drawn))
+    _note_hidden(ax, len(points), len(drawn))
     legend_above(ax)
     return figure_of(ax)
 
 
-def _say_what_is_not_drawn(ax: Axes, launches: int, drawn: int) -> None:
-    """Let the legend say how many *launches* are not drawn."""
+def _note_hidden(ax: Axes, launches: int, drawn: int) -> None:
+    """Add the number of launches that are not drawn to the legend."""
     if not drawn:
-        legend_entry(ax, "no launch does floating-point operations")
+        legend_entry(ax, "no launch with floating-point operations")
     elif drawn < launches:
-        legend_entry(ax, f"without {number_of(launches - drawn, 'launch')} of no such operations")
+        legend_entry(ax, f"not shown: {number_of(launches - drawn, 'launch')} without floating-point operations")
 
 
-# {{{ what is drawn
+# {{{ drawn launches
 
 
 def drawn_launches(roofline: Rooflines, measured: Measured | None = None) -> list[RooflinePoint]:
-    """Return the launches of *roofline*, one or several, as :func:`plot_roofline` numbers and names them.
+    """Return the launches of one or several rooflines, with the names and numbers of :func:`plot_roofline`.
 
-    Raises :class:`ParameterError` as that does.
+    Raises the same :class:`ParameterError`.
     """
     charted = rooflines_by_name(roofline)
     known = _measured_of(charted, measured or {})
@@ -450,7 +448,7 @@ def drawn_launches(roofline: Rooflines, measured: Measured | None = None) -> lis
 
 
 def rooflines_by_name(given: Rooflines) -> dict[str, Roofline]:
-    """Return *given*, one or several, by names for a legend; raises :class:`ParameterError` for anything else."""
+    """Return one or several rooflines by legend name; raises :class:`ParameterError` for other types."""
     if isinstance(given, Mapping):
         names, every = list(given), list(given.values())
     else:
@@ -458,14 +456,14 @@ def rooflines_by_name(given: Rooflines) -> dict[str, Roofline]:
     for each in every:
         check_drawn(each, Roofline, "loopyperf.roofline")
     if not every:
-        raise ParameterError("no roofline to draw: give one at least, from loopyperf.roofline")
+        raise ParameterError("no roofline to plot; pass at least one from loopyperf.roofline")
     if isinstance(given, Roofline):
         return {"": given}
     return dict(zip(_names_of(every) if names is None else names, every, strict=True))
 
 
 def _names_of(every: Sequence[Roofline]) -> list[str]:
-    """Return what tells *every* roofline from the others: kernel, sizes, device, or else its number."""
+    """Return distinct names: kernels, sizes or devices, whichever differ, or else numbers."""
     kernels = [called(each.kernel, each.sizes, each.typical) for each in every]
     if len(set(kernels)) == len({each.kernel for each in every}):
         kernels = [each.kernel for each in every]
@@ -477,16 +475,14 @@ def _names_of(every: Sequence[Roofline]) -> list[str]:
 
 
 def _measured_of(charted: Mapping[str, Roofline], measured: Measured) -> dict[str, Mapping[str, float]]:
-    """Return the checked times of the launches of each roofline; raises :class:`ParameterError`."""
+    """Return the checked times of each roofline's launches; raises :class:`ParameterError` if they are invalid."""
     if list(charted) == [""]:
         given = {"": cast("Mapping[str, float]", measured)}
     else:
         given = cast("Mapping[str, Mapping[str, float]]", measured)
     for name, times in given.items():
         if name not in charted or not isinstance(times, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ParameterError(
-                f"measured= of several rooflines has seconds by launch, by {', '.join(charted)}; received {name!r}"
-            )
+            raise ParameterError(f"measured must map each of {', '.join(charted)} to seconds by launch, got {name!r}")
         _check_measured(charted[name], times)
     return dict(given)
 
@@ -495,10 +491,10 @@ def _check_measured(roofline: Roofline, measured: Mapping[str, float]) -> None:
     names = [launch.name for launch in roofline.launches]
     unknown = next((name for name in measured if name not in names), None)
     if unknown is not None:
-        raise ParameterError(f"there is no launch called {unknown!r} to draw the time of, only {', '.join(names)}")
+        raise ParameterError(f"unknown launch {unknown!r} in measured; launches: {', '.join(names)}")
     wrong = next((name for name, seconds in measured.items() if not 0 < seconds < inf), None)
     if wrong is not None:
-        raise ParameterError(f"the launch {wrong!r} cannot have taken {measured[wrong]!r} s: give seconds above 0")
+        raise ParameterError(f"measured time of launch {wrong!r} must be above 0 s, got {measured[wrong]!r}")
 
 
 # }}}
@@ -508,15 +504,15 @@ def _check_measured(roofline: Roofline, measured: Mapping[str, float]) -> None:
 
 
 def _draw_points(ax: Axes, points: Sequence[RooflinePoint]) -> None:
-    """Draw the markers of *points*, their arrows and what was measured, and say in the legend what these are."""
-    ways: list[Artist] = []
+    """Draw the markers, arrows and measured times of *points*, with legend entries."""
+    arrows: list[Artist] = []
     for place, (point, style) in enumerate(zip(points, point_styles(HALVES), strict=False)):
         inside = sum(point.is_at_the_place_of(other) for other in points[place + 1 :])
         markersize = MARKER + 4 * min(inside, 4)
-        way = list(_draw_way_up(ax, point, style["color"], markersize))
-        for mark in [*_draw_markers(ax, point, style, markersize), *way]:
+        arrow = list(_draw_arrow(ax, point, style["color"], markersize))
+        for mark in [*_draw_markers(ax, point, style, markersize), *arrow]:
             mark.set_gid(mark_of("launch", point.number))
-        ways += way
+        arrows += arrow
     if len(points) == 1:
         _name_memories(ax, points[0])
     known = [(point, point.measured) for point in points if point.measured is not None]
@@ -525,15 +521,21 @@ def _draw_points(ax: Axes, points: Sequence[RooflinePoint]) -> None:
         height = point.launch.flops / seconds
         ax.plot([point.intensity], [height], "x", color=ink(ax), linestyle="none", label=label, zorder=4)
     if any(len(point.launch.intensities) > 1 for point in points):
-        ax.plot([], [], "o", color="grey", fillstyle="none", label="by other memories")
-    if ways:
+        ax.plot([], [], "o", color="grey", fillstyle="none", label="at other memories")
+    if arrows:
         ax.plot(
-            [], [], linestyle="none", marker=r"$\uparrow$", markersize=8, color="grey", label="to what is attainable"
+            [],
+            [],
+            linestyle="none",
+            marker=r"$\uparrow$",
+            markersize=8,
+            color="grey",
+            label="to attainable performance",
         )
 
 
 def _draw_markers(ax: Axes, point: RooflinePoint, style: PointStyle, markersize: float) -> Iterator[Artist]:
-    """Draw the markers of *point*, filled where its time is predicted and the memory binds, and yield them."""
+    """Draw the markers of *point* and yield them; that of the bounding memory is filled if its time is predicted."""
     at, height = point.intensity, point.launch.performance
     others = [each for each in point.launch.intensities.values() if each != at]
     ends = [min([at, *others]), max([at, *others])]
@@ -544,8 +546,8 @@ def _draw_markers(ax: Axes, point: RooflinePoint, style: PointStyle, markersize:
     yield from ax.plot([at], [height], **binding, markersize=markersize, linestyle="none", label=label, zorder=3)
 
 
-def _draw_way_up(ax: Axes, point: RooflinePoint, color: str, markersize: float) -> Iterator[Artist]:
-    """Draw how far it is from *point* to what is attainable, where that is seen, and yield what was drawn."""
+def _draw_arrow(ax: Axes, point: RooflinePoint, color: str, markersize: float) -> Iterator[Artist]:
+    """Draw the arrow from *point* to its attainable performance, if it is long enough, and yield its artists."""
     at, launch = point.intensity, point.launch
     if launch.predicted is None or _points_between(ax, launch.performance, launch.attainable) < VISIBLE:
         return
@@ -560,13 +562,13 @@ def _draw_way_up(ax: Axes, point: RooflinePoint, color: str, markersize: float) 
 
 
 def _points_between(ax: Axes, low: float, high: float) -> float:
-    """Return about how far apart two heights are, in points; less than 0 where the second is lower."""
+    """Return the approximate distance of two heights in points; negative if the second is lower."""
     bottom, top = ax.get_ylim()
     return log(high / low) / log(top / bottom) * _height_of(ax) * POINTS
 
 
 def _height_of(ax: Axes) -> float:
-    """Return about how tall *ax* is, in inches, before the layout is known."""
+    """Return the approximate height of *ax* in inches, before the layout is known."""
     return float(ax.get_position().height * figure_of(ax).get_figheight() * OF_AXES)
 
 
@@ -577,7 +579,7 @@ def _height_of(ax: Axes) -> float:
 
 
 def _memory_names(ax: Axes, launch: LaunchUnderRoofs) -> dict[float, str]:
-    """Return place along x -> what is written there; memories whose places are close have one name."""
+    """Return the labels by x-coordinate; memories at nearly the same place share a label."""
     left, right = ax.get_xlim()
     close = (right / left) ** (LINE / (ax.get_position().width * figure_of(ax).get_figwidth()))
     names: dict[float, list[str]] = {}
@@ -591,7 +593,7 @@ def _memory_names(ax: Axes, launch: LaunchUnderRoofs) -> dict[float, str]:
 
 
 def _room_for_names(ax: Axes, point: RooflinePoint) -> float:
-    """Return the share of the height of *ax* that names of memories have below *point*."""
+    """Return the share of the height of *ax* for names of memories below *point*."""
     if point.measured is not None:
         return 0.0
     longest = max(map(len, point.launch.intensities), default=0)
@@ -599,7 +601,7 @@ def _room_for_names(ax: Axes, point: RooflinePoint) -> float:
 
 
 def _name_memories(ax: Axes, point: RooflinePoint) -> None:
-    """Write which memory each marker of *point* is of, upwards: below it, or above where there is a measured time."""
+    """Label the markers of *point* with their memories, vertically: below, or above if there is a measured time."""
     is_below, launch = point.measured is None, point.launch
     for place, name in _memory_names(ax, launch).items():
         is_binding = isclose(place, point.intensity, rel_tol=ALIKE)
@@ -612,7 +614,7 @@ def _name_memories(ax: Axes, point: RooflinePoint) -> None:
             ha="center",
             va="top" if is_below else "bottom",
             fontsize=PRINT,
-            # A slope that passes here would make the name unreadable.
+            # A background keeps the name legible on top of a slope.
             bbox={"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5},
         )
 

@@ -1,4 +1,4 @@
-"""How the time of a kernel grows with a size."""
+"""Plot the run time of a kernel against a size."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -31,13 +31,13 @@ from loopyperf.units import number_of
 
 Floats = NDArray[np.float64]
 ALONE = 1.5
-"""points: how wide the interval of a single size is drawn, which is less than its mark"""
+"""line width of the interval of a single size, in points; less than its marker"""
 EDGE = 0.6
-"""points: how wide the edge of the interval of several is"""
+"""line width of the interval's edge for several sizes, in points"""
 FEW = 4
-"""times the least size: up to there, numbers are as far apart as they are below a linear axis"""
+"""ratio of the largest to the smallest size below which tick labels are spaced as on a linear axis"""
 DECADES = 200
-"""times the least size: from there on, only powers of ten are written"""
+"""ratio from which only powers of ten are labeled"""
 
 
 def plot_sizes(
@@ -48,22 +48,22 @@ def plot_sizes(
     measured: Sequence[tuple[float, float]] = (),
     ax: Axes | None = None,
 ) -> Figure:
-    """Return the chart of run times (y, s) over the values of *size* (x), on logarithmic axes.
+    """Plot run times (y, s) against the values of *size* (x) on logarithmic axes.
 
-    *estimate* is one of an array of sizes. Its interval is a band, a time that it has otherwise
-    (:attr:`Estimate.alternatives`) a dashed line. *measured* are values of *size*, each with a time in seconds. With
-    the *fit* that it was made by, sizes are hatched at which the kernel does more, or less, of something than all
-    kernels that the fit was made from. Sizes and times that are not above 0 have no place; the legend says how many.
+    *estimate* must be for an array of sizes. Its interval is a band, and its alternative times
+    (:attr:`Estimate.alternatives`) are dashed lines. *measured* are pairs of a size and a time in seconds. If *fit*,
+    the estimate's fit, is given, sizes are hatched where the kernel does more or less of something than all kernels of
+    the fit. Sizes and times that are not above 0 are not shown; the legend has their number.
 
-    :raises ParameterError: *estimate* is none, is of one size, has no *size*, or several with the same value of it.
+    :raises ParameterError: *estimate* is not for several sizes, or *size* is unknown or has equal values.
     """
     check_drawn(estimate, Estimate, "loopyperf.estimate")
     values, order = _ascending(estimate, size)
     seconds = _at(estimate.seconds, order)
-    has_place = (values > 0) & (seconds > 0)
-    values, order, seconds = values[has_place], order[has_place], seconds[has_place]
+    is_positive = (values > 0) & (seconds > 0)
+    values, order, seconds = values[is_positive], order[is_positive], seconds[is_positive]
     known = [(at, time) for at, time in measured if at > 0 and time > 0]
-    left_out = int((~has_place).sum()) + len(measured) - len(known)
+    hidden = int((~is_positive).sum()) + len(measured) - len(known)
     ax = axes(ax)
     style, *others = islice(point_styles(), 1 + len(estimate.alternatives))
     color = style["color"]
@@ -83,35 +83,33 @@ def plot_sizes(
         _number(ax, values)
     if fit is not None:
         _hatch(ax, values, _beyond(estimate, fit)[order])
-    if left_out:
-        legend_entry(ax, f"without {number_of(left_out, 'point')} of which size or time is not above 0")
+    if hidden:
+        legend_entry(ax, f"not shown: {number_of(hidden, 'point')} with size or time not above 0")
     legend_above(ax)
     return figure_of(ax)
 
 
 def _draw_interval(ax: Axes, values: Floats, low: Floats, high: Floats, color: str) -> None:
-    """Draw the band from *low* to *high*: a pale one, whose edges are seen on any ground."""
+    """Draw the band from *low* to *high*, pale, with edges that are visible on any background."""
     width = EDGE if len(values) > 1 else ALONE
     ax.fill_between(values, low, high, facecolor=(color, 0.35), edgecolor=color, linewidth=width, label="interval")
 
 
 def _ascending(estimate: Estimate, size: str) -> tuple[Floats, NDArray[np.intp]]:
-    """Return the values of *size* in ascending order, and where they stand in the estimate."""
+    """Return the values of *size* in ascending order, and their indices in the estimate."""
     if size not in estimate.sizes:
-        raise ParameterError(f"{estimate.kernel} has no size {size!r}, only {', '.join(estimate.sizes) or 'none'}")
+        raise ParameterError(f"{estimate.kernel} has no size {size!r}; sizes: {', '.join(estimate.sizes) or 'none'}")
     if not isinstance(estimate.seconds, np.ndarray):
-        raise ParameterError(f"run times over {size} need an estimate of several: give it as an array to estimate")
+        raise ParameterError(f"the estimate is for one size; estimate the kernel with an array for {size!r}")
     values = np.broadcast_to(np.asarray(estimate.sizes[size], np.float64), estimate.seconds.shape).ravel()
     if len(np.unique(values)) < len(values):
-        raise ParameterError(
-            f"several sizes of the estimate have the same {size}: let no other size vary beside it, or draw each alone"
-        )
+        raise ParameterError(f"several sizes of the estimate have the same {size!r}; vary only {size!r} in one plot")
     order = np.argsort(values)
     return values[order], order
 
 
 def _number(ax: Axes, values: Floats) -> None:
-    """Write numbers below *ax*: the *values* where they have room, else round ones, and none between them."""
+    """Label the x-axis with the *values* if they fit, or else with round numbers, without minor labels."""
     span = np.ptp(np.log(values))
     room = LETTER * (3 + len(f"{values[-1]:,.0f}"))
     ax.xaxis.set_minor_formatter(ticker.NullFormatter())
@@ -128,7 +126,7 @@ def _at(times: Any, order: NDArray[np.intp]) -> Floats:
 
 
 def _beyond(estimate: Estimate, fit: Fit) -> NDArray[np.bool_]:
-    """Return for each size whether the fit is extrapolated there."""
+    """Return for each size whether the fit extrapolates."""
     shares: dict[str, dict[str, Any]] = {}
     for row in estimate.breakdown.rows:
         shares.setdefault(fit_column(row.property), {})[row.source] = row.count
@@ -136,11 +134,11 @@ def _beyond(estimate: Estimate, fit: Fit) -> NDArray[np.bool_]:
 
 
 def _hatch(ax: Axes, values: Floats, is_beyond: NDArray[np.bool_]) -> None:
-    """Hatch what lies halfway around the sizes that are beyond; at the ends, up to the last size."""
+    """Hatch the sizes where the fit extrapolates, up to halfway to their neighbors."""
     middles = np.sqrt(values[1:] * values[:-1])
     edges = [values[0], *middles, values[-1]] if len(values) else []
     edges = [values[0] * 0.9, values[0] * 1.1] if len(values) == 1 else edges
-    label: str | None = "beyond what was measured"
+    label: str | None = "extrapolated"
     changes = np.flatnonzero(np.diff(np.concatenate([[False], is_beyond, [False]]).astype(int)))
     for begin, end in zip(changes[::2], changes[1::2], strict=True):
         ax.axvspan(

@@ -1,5 +1,5 @@
 "use strict";
-// Shows which lines of generated code are of a line of the source, and the other way; opens and closes what is folded.
+// Highlights the generated code of a source line and vice versa; opens and closes all details elements.
 (() => {
   const linked = [...document.querySelectorAll("[data-source]")];
   const mark = (source) => {

@@ -1,4 +1,7 @@
-"""The cells that a warp's instructions read and write: private variables, arrays in memory, what barriers hand on."""
+"""Cells that a warp's instructions read and write, and the dependences through them.
+
+Cells are elements of private variables and of arrays in memory, and values exchanged across barriers.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,11 +23,11 @@ from loopyperf.idg.program import Opcode
 from loopyperf.idg.warps.warp_classes import Nest
 from loopyperf.polyhedral.affine import Affine
 
-# {{{ which execution of a statement last wrote what another one reads
+# {{{ dataflow: the last write before each read
 #
-# Cells are elements of private variables, and of those arrays in memory that one work-item both stores and loads. What
-# work-items exchange through local arrays is one cell, which barriers write. Where intervals do not tell
-# (:mod:`loopyperf.idg.construction.last_writes`), isl's dataflow analysis does.
+# Cells are elements of private variables, and elements of the arrays in memory that one work-item both stores and
+# loads. Everything that work-items exchange through local arrays is one cell, which barriers write. If intervals do not
+# determine the last write (:mod:`loopyperf.idg.construction.last_writes`), isl's dataflow analysis does.
 
 
 SET = isl.dim_type.set
@@ -32,16 +35,16 @@ SET = isl.dim_type.set
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What is read in some executions was last written in these."""
+    """Last writes found by isl: executions of *target* read what executions of *source* last wrote."""
 
     source: CellAccess
     target: CellAccess
     relation: isl.Map
-    """from the values of the variables around the target to those around the source"""
+    """map from loop values of the target to loop values of the source"""
 
 
 def dependences(accesses: Sequence[CellAccess]) -> Iterator[LastWrite | Flow]:
-    """Yield what reads among *accesses* read that others of them wrote."""
+    """Yield the flow dependences among *accesses*: the last write before each read."""
     by_array: dict[str, list[CellAccess]] = {}
     for access in accesses:
         if not access.values.is_empty:
@@ -68,16 +71,16 @@ def _of_array(reads: Sequence[CellAccess], writes: Sequence[CellAccess]) -> Iter
         yield from (each for read in hard for each in last_of_each(read, writes)) if found is None else found
 
 
-# {{{ by isl's analysis
+# {{{ isl's dataflow analysis
 
 
 MOST_OPERATIONS = 300_000
-"""of isl for the reads of one array: a third of a second. The measured kernels need a hundredth of it."""
+"""limit on isl operations for the reads of one array: a third of a second. The measured kernels need 1 % of it."""
 
 
 def _flows(reads: Sequence[CellAccess], writes: Sequence[CellAccess]) -> list[Flow] | None:
-    """Return what *reads* read that *writes* wrote last; None where that takes isl :data:`MOST_OPERATIONS`."""
-    limited = isl.Context()  # of its own: other threads would meet the limit of a shared one
+    """Return the last of *writes* before each of *reads*; None if isl exceeds :data:`MOST_OPERATIONS`."""
+    limited = isl.Context()  # a separate context: in a shared one, the limit would hit other threads
     limited.set_max_operations(MOST_OPERATIONS)
     try:
         return list(_analyzed(reads, writes, limited))
@@ -109,7 +112,7 @@ def _analyzed(reads: Sequence[CellAccess], writes: Sequence[CellAccess], context
     for each in found:
         source, target = each.get_tuple_name(isl.dim_type.in_), each.get_tuple_name(isl.dim_type.out)
         relation = each.reverse().reset_tuple_id(isl.dim_type.in_).reset_tuple_id(isl.dim_type.out)
-        # What data decide of may have been written in any earlier pass: one waits for the last of them.
+        # A conditional write may have happened in any earlier iteration; depend on the last of them.
         last = relation if relation.is_single_valued() else relation.lexmax()
         yield Flow(named[source], named[target], isl.Map.read_from_str(isl.DEFAULT_CONTEXT, str(last)))
 
@@ -122,7 +125,7 @@ def _times(name: str, access: CellAccess, depth: int) -> isl.Map:
 
 @lru_cache(maxsize=4096)
 def _schedule(place: tuple[int, ...], loops: int, depth: int, is_write: bool) -> isl.Map:
-    """Return the map from the values of loops' variables to a time: a read before a write in one statement."""
+    """Return the map from loop values to a time; within a statement, reads precede writes."""
     names = [f"x{loop}" for loop in range(loops)]
     time = [part for beside, name in zip(place, names, strict=False) for part in (str(beside), name)]
     time += [str(place[-1]), *["0"] * (2 * (depth - loops)), "1" if is_write else "0"]
@@ -130,7 +133,7 @@ def _schedule(place: tuple[int, ...], loops: int, depth: int, is_write: bool) ->
 
 
 def _cells(access: CellAccess) -> isl.Map:
-    """Return the map from the values of loops' variables to the cells that *access* accesses."""
+    """Return the map from loop values to the cells that *access* accesses."""
     cells = isl.Map.from_domain_and_range(access.values.set, isl.Set("{ [] }"))
     if access.index:
         space = _named(access.values.set, access.variables).get_space()
@@ -150,7 +153,7 @@ def _named(values: isl.Set, variables: Sequence[str]) -> isl.Set:
 
 
 def is_affine(variables: Sequence[str], index: Sequence[Any]) -> bool:
-    """Return whether isl has *index* as affine expressions of *variables*, with divisions by numbers maybe."""
+    """Return whether isl can represent *index* as quasi-affine expressions of *variables*."""
     space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=list(variables))
     try:
         for expression in index:
@@ -166,21 +169,20 @@ def is_affine(variables: Sequence[str], index: Sequence[Any]) -> bool:
 # {{{ cells
 
 
-HANDED_ON = "what the barriers hand on"
-STORED = "what is stored between barriers"
+HANDED_ON = "values exchanged across barriers"
+STORED = "stores between barriers"
 Index = tuple[Any, ...]
 
 
 class Cells:
-    """The accesses of cells by the instructions that a warp executes."""
+    """The cell accesses of the instructions that a warp executes."""
 
     def __init__(self, executed: ExecutedLaunch) -> None:
-        """Look at what is *executed*."""
         self.executed, self.program = executed, executed.program
         self._indices: dict[tuple[Index, tuple[Nest, ...]], tuple[Index | None, tuple[Affine[str], ...] | None]] = {}
 
     def accesses(self) -> Iterator[CellAccess]:
-        """Yield all accesses of what is both written and read, in the order of the program."""
+        """Yield all accesses to variables and arrays that are both written and read."""
         yield from self._of_registers()
         found = list(self._in_memory())
         written = {array for _, array, _, is_write in found if is_write}
@@ -209,7 +211,7 @@ class Cells:
     # {{{ memory
 
     def _in_memory(self) -> Iterator[tuple[int, str, Index, bool]]:
-        """Yield the accesses of arrays in memory, and those of what barriers hand on."""
+        """Yield the accesses to arrays in memory, and to the cell exchanged across barriers."""
         for place in self.executed.numbers:
             draft = self.executed.draft(place)
             if draft.kind == Opcode.BARRIER:
@@ -222,7 +224,7 @@ class Cells:
 
     @cached_property
     def _exchanged(self) -> frozenset[str]:
-        """Return the local arrays that work-items exchange values through, with barriers between."""
+        """Return the local arrays through which work-items exchange values across barriers."""
         drafts = [self.executed.draft(place) for place in self.executed.numbers]
         if not any(draft.kind == Opcode.BARRIER for draft in drafts):
             return frozenset()
@@ -230,9 +232,9 @@ class Cells:
         return frozenset(ref.array for ref in refs if (ref.direction, ref.space) == ("store", MemorySpace.LOCAL))
 
     def before_barriers(self) -> Iterator[list[CellAccess]]:
-        """Yield for each store what barriers wait for: a cell that it writes, and that each barrier reads and clears.
+        """Yield for each store the accesses of a cell that it writes and that each barrier reads and clears.
 
-        A barrier waits for the last execution of the store since the barrier before it.
+        So a barrier depends on the last execution of the store since the previous barrier.
         """
         places = self.executed.numbers
         barriers = [place for place in places if self.executed.draft(place).kind == Opcode.BARRIER]
@@ -241,7 +243,7 @@ class Cells:
         for place in places:
             ref = self.executed.draft(place).reference
             if ref is not None and ref.direction == "store" and ref.array in self._exchanged:
-                # Whether data lets it happen or not: it has to be waited for.
+                # The barrier waits for the store even if a condition on data guards it.
                 yield [replace(self._access(place, STORED, (), is_write=True), is_certain=True), *read, *cleared]
 
     # }}}
@@ -266,7 +268,7 @@ class Cells:
         )
 
     def _indexed(self, index: Index, loops: tuple[Nest, ...]) -> tuple[Index | None, tuple[Affine[str], ...] | None]:
-        """Return *index* as affine expressions of the variables of *loops*, and of their passes, as far as it is."""
+        """Return *index* in terms of loop variables, and in terms of iterations; None where it is not affine."""
         if (index, loops) not in self._indices:
             self._indices[index, loops] = self._found_index(index, loops)
         return self._indices[index, loops]
@@ -287,13 +289,13 @@ class Cells:
 
 
 class _WithValues(SubstitutionMapper):
-    """Puts in values; of two alternatives, the one that these decide for is left."""
+    """Substitutes values, and resolves the conditional expressions that they decide."""
 
     def __init__(self, values: Mapping[str, int]) -> None:
         super().__init__(lambda leaf: values.get(leaf.name) if isinstance(leaf, prim.Variable) else None)
 
     def map_if(self, expr: prim.If) -> Any:
-        """Loopy writes the first value of a copied loop so, as a function of sizes."""
+        """Resolve a conditional; Loopy writes the first value of an unrolled loop like this, as a function of sizes."""
         condition = self.rec(expr.condition)
         if get_dependencies(condition):
             return prim.If(condition, self.rec(expr.then), self.rec(expr.else_))

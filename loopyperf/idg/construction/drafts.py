@@ -1,4 +1,4 @@
-"""Instructions in the making: what they do, and where their operands come from, whichever warp executes them."""
+"""Draft instructions: operation, operands and conditions, independent of the warp."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,12 +25,12 @@ from loopyperf.kernel.integers import with_values
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.points import Box, Points
 
-# {{{ where an operand comes from: another instruction, a private variable, or the source itself
+# {{{ operands: another instruction, a private variable, or a known value
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A use of a private variable, which lives in registers."""
+    """A read of a private variable, which lives in registers."""
 
     variable: str
     index: tuple[Any, ...] = ()
@@ -38,25 +38,25 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An operand. One of the first three says where it comes from."""
+    """An operand. One of the first three fields gives its origin."""
 
     node: int | None = None
     """the instruction that computes it"""
     reads: tuple[Read, ...] = ()
-    """the private variable that holds it; of a vector, each of its members"""
+    """the private variable that holds it; one read per member of a vector"""
     known: Any = None
     """a number, or an expression of loop variables, sizes and scalar arguments"""
     is_negated: bool = False
     is_part: bool = False
-    """it is what that instruction computes alone, without the others that compute parts of the same value"""
+    """whether it is the result of that instruction alone, without the other parts of the same value"""
 
     def negated(self) -> "Value":
-        """Return its negative: on GPUs an operand's modifier, no instruction."""
+        """Return the negated operand; on GPUs this is an operand modifier, not an instruction."""
         return replace(self, is_negated=not self.is_negated)
 
 
 def product_with_sign(value: Value, operand: Value) -> Value:
-    """Return the product of two of which one is -1."""
+    """Return the product of two operands, one of which is -1."""
     if _is_number(operand.known):
         return value.negated() if operand.known == -1 else value
     return operand.negated() if _is_number(value.known) and value.known == -1 else operand
@@ -74,7 +74,7 @@ def _is_number(known: Any) -> bool:
 
 @dataclass(slots=True)
 class Draft:
-    """An instruction in the making: what it does, and where its operands come from."""
+    """A draft instruction: its operation and the origins of its operands."""
 
     kind: Opcode
     dtype: str
@@ -85,36 +85,36 @@ class Draft:
     operands: list[Value] = field(default_factory=list[Value])
     reference: Reference | None = None
     item: Item | None = None
-    """what it is counted as"""
+    """the item that counts record for it"""
     expression: Any = None
-    """what it computes, where loop variables and sizes alone determine that"""
+    """its result, if loop variables and sizes alone determine it"""
     controls: tuple[Value, ...] = ()
-    """what decides whether it is executed"""
+    """predicates under which it executes"""
     number: int | Fraction | None = None
-    """how often it is executed in one execution of its statement, where ``typical`` says so"""
+    """executions per execution of its statement, if ``typical`` gives them"""
     part: int = 0
-    """which it is of those alike that one operation of the source is made of"""
+    """index among the instructions into which one source operation is split"""
     beside: tuple[int, ...] = ()
-    """the others that compute parts of its value"""
+    """the instructions that compute the other parts of its value"""
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A value that a statement gives to a private variable."""
+    """An assignment of a value to a private variable."""
 
     statement: Statement
     variable: str
     index: tuple[Any, ...]
     node: int
     is_part: bool = False
-    """that instruction computes it alone, without those beside it"""
+    """whether the value is the result of that instruction alone, without the other parts"""
 
 
 def machine_kind(expression: Any, link: Link, types: ExpressionTypes) -> Opcode | None:
-    """Return the kind of the instruction that *link* of *expression* is, None where it is what it is counted as.
+    """Return the instruction kind of *link* of *expression*; None if it equals the kind that counts record.
 
-    Counts do not tell from others a power of two, which is written as a product, one to an integer, which is written as
-    a loop of products, and what is left of a division.
+    Counts do not distinguish a square, which compiles to a product, a power with an integer exponent, which compiles to
+    a loop of products, and the remainder of a division.
     """
     if link.kind == "pow" and not link.result.is_complex:
         if link.operand is None:
@@ -124,7 +124,7 @@ def machine_kind(expression: Any, link: Link, types: ExpressionTypes) -> Opcode 
 
 
 class _Calls(WalkMapper[[]]):
-    """Finds whether there is a call of a function in an expression."""
+    """Detects function calls in an expression."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class _Calls(WalkMapper[[]]):
 
 
 def has_call(expression: prim.ExpressionNode) -> bool:
-    """Return whether *expression* calls a function, so that its value is unknown here."""
+    """Return whether *expression* calls a function, whose value is unknown here."""
     calls = _Calls()
     calls(expression)
     return calls.found
@@ -146,73 +146,72 @@ def has_call(expression: prim.ExpressionNode) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellAccess:
-    """A read or a write of one cell in each execution of an instruction."""
+    """A read or write of one cell by each execution of an instruction."""
 
     node: int
-    """the instruction, by its place in the program"""
+    """position of the instruction in the program"""
     operands: tuple[int | None, ...]
-    """of a read: which of the instruction's operands it is; None where it is none"""
+    """reads only: indices of the instruction's operands that it provides; None for a dependence without operand"""
     array: str
     is_write: bool
     place: tuple[int, ...]
-    """of the statement: among what stands beside each loop around it, and beside it in the innermost one"""
+    """position of the statement: the index of each enclosing loop among its siblings, then its own index"""
     variables: tuple[str, ...]
-    """of the loops around it, the outermost first"""
+    """variables of the enclosing loops, outermost first"""
     values: Points
-    """of the variables"""
+    """values of the variables"""
     index: tuple[Any, ...] | None
-    """affine expressions of the variables, in isl's sense; None for the array as a whole"""
+    """quasi-affine expressions of the variables; None for the array as a whole"""
     numbers: Points
-    """of the passes of the loops"""
+    """iteration numbers of the loops"""
     cells: tuple[Affine[str], ...] | None
-    """the index as functions of the numbers of the passes, each variable called as its loop; None where it is none"""
+    """the index in terms of iteration numbers, each variable named after its loop; None if it is not affine"""
     is_certain: bool = True
-    """otherwise it may not happen: a condition on data"""
+    """False if a condition on data decides whether the access happens"""
     is_part: bool = False
-    """of a write: the instruction computes it alone, without the others that compute parts of the same value"""
+    """writes only: whether the value is the result of the instruction alone, without the other parts"""
 
     @property
     def iterations(self) -> tuple[Box, ...] | None:
-        """Return the numbers of the passes of the loops as disjoint boxes; None where they are not a few."""
+        """Return the iteration numbers as disjoint boxes; None if there are too many boxes."""
         return self.numbers.boxes
 
 
-# {{{ which element of a private array an operand is, or a result becomes
+# {{{ private-array elements of operands and results
 
 
-InPasses = Callable[[Any], Any]
-"""says an expression of loop variables and sizes in the passes of loops"""
+InIterations = Callable[[Any], Any]
+"""rewrites an expression of loop variables and sizes in terms of loop iterations"""
 
 
 class PrivateElements:
-    """The elements of private arrays in one launch."""
+    """The private-array elements that the instructions of one launch access."""
 
     def __init__(self, kernel: Kernel, definitions: Iterable[Definition]) -> None:
-        """Take the *definitions* of private variables."""
         self._kernel = kernel
         self._defined: dict[int, list[Definition]] = {}
         for each in definitions:
             self._defined.setdefault(each.node, []).append(each)
 
-    def defined(self, node: int, in_passes: InPasses) -> tuple[Element, ...]:
-        """Return the elements that the result of an instruction becomes."""
+    def defined(self, node: int, in_iterations: InIterations) -> tuple[Element, ...]:
+        """Return the elements to which the result of instruction *node* is assigned."""
         cells = [Read(each.variable, each.index) for each in self._defined.get(node, ())]
-        return tuple(dict.fromkeys(self._elements(cells, in_passes)))
+        return tuple(dict.fromkeys(self._elements(cells, in_iterations)))
 
-    def read(self, value: Value, in_passes: InPasses) -> Element | None:
-        """Return the element that an operand is; None where it is none."""
-        return next(self._elements(value.reads, in_passes), None)
+    def read(self, value: Value, in_iterations: InIterations) -> Element | None:
+        """Return the element that operand *value* reads, if any."""
+        return next(self._elements(value.reads, in_iterations), None)
 
-    def _elements(self, cells: Sequence[Read], in_passes: InPasses) -> Iterator[Element]:
-        """Yield the element of each of the *cells* that are no scalars; the members of a vector are one element."""
+    def _elements(self, cells: Sequence[Read], in_iterations: InIterations) -> Iterator[Element]:
+        """Yield the element of each non-scalar cell; the members of a vector are one element."""
         for cell in cells:
-            found = self._element(cell.variable, cell.index, in_passes)
+            found = self._element(cell.variable, cell.index, in_iterations)
             if found is not None:
                 is_whole = found.member is not None and len(cells) > 1
                 yield replace(found, member=None) if is_whole else found
 
-    def _element(self, name: str, index: Sequence[Any], in_passes: InPasses) -> Element | None:
-        """Return the element *index* of *name*, or which member of which; None for a scalar, and for one vector."""
+    def _element(self, name: str, index: Sequence[Any], in_iterations: InIterations) -> Element | None:
+        """Return element *index* of array *name*, with its vector member if any; None for a scalar or single vector."""
         variable = self._kernel.loopy_kernel.temporary_variables.get(name)
         if variable is None or variable.address_space != AddressSpace.PRIVATE or not index:
             return None
@@ -224,20 +223,17 @@ class PrivateElements:
         if axis is not None:
             bits, members = vector_bits(self._kernel, variable, axis), numbers_of_vector(self._kernel, variable, axis)
             strides = tuple(stride // members for stride in strides)
-            member = in_passes(_written(self._kernel, index[axis]))
+            member = in_iterations(_written(self._kernel, index[axis]))
         written = [_written(self._kernel, each) for each in index]
         address = None
         if all(self._kernel.is_known(each) for place, each in enumerate(written) if place != axis):
             elements = sum((stride * each for stride, each in zip(strides, written, strict=True)), 0)
-            address = Affine.around(in_passes(elements))
+            address = Affine.around(in_iterations(elements))
         return Element(name, address, bits, length, member, member_bits if axis is not None else 0)
 
 
 def _written(kernel: Kernel, index: Any) -> Any:
-    """Return *index* without temporaries, and without axes of the hardware along which there is one work-item or group.
-
-    In the code, these are their only value.
-    """
+    """Return *index* with temporaries, and hardware axes of extent 1, replaced by their values, as in the code."""
     written = with_values(index, kernel.known_temporaries)
     values: dict[str, int] = {}
     for name in get_dependencies(written) & kernel.loopy_kernel.all_inames():
@@ -247,9 +243,9 @@ def _written(kernel: Kernel, index: Any) -> Any:
 
 
 def _strides(variable: TemporaryVariable) -> tuple[int, ...] | None:
-    """Return the distance in numbers between neighbours along each axis; None where that is no number.
+    """Return the stride of each axis, in scalars; None if one is not a number.
 
-    Along the axis of a vector's members it is 0.
+    The stride of a vector axis is 0.
     """
     tags: Sequence[Any] = variable.dim_tags or ()
     known = [tag for tag in tags if isinstance(tag, (FixedStrideArrayDimTag, VectorArrayDimTag))]
@@ -258,7 +254,7 @@ def _strides(variable: TemporaryVariable) -> tuple[int, ...] | None:
 
 
 def _length(variable: TemporaryVariable) -> int | None:
-    """Return how many elements *variable* has, a vector being one; None where the compiler is not told."""
+    """Return the number of elements of *variable*, where a vector is one; None if unknown at compile time."""
     shape: Any = variable.shape
     lengths = _integers(cast("tuple[Any, ...]", shape)) if isinstance(shape, tuple) else None
     axis = vector_axis(variable)
@@ -266,7 +262,7 @@ def _length(variable: TemporaryVariable) -> int | None:
 
 
 def _integers(values: Iterable[Any]) -> tuple[int, ...] | None:
-    """Return *values* if all are integers."""
+    """Return *values* as integers; None if one is not an integer."""
     found = tuple(values)
     return tuple(map(int, found)) if all(isinstance(each, (int, np.integer)) for each in found) else None
 

@@ -1,4 +1,4 @@
-"""What one warp executes of the program of its launch."""
+"""The program of a launch, and the instructions that the warps of one class execute."""
 
 from functools import cached_property
 from typing import Any, cast
@@ -18,19 +18,16 @@ from loopyperf.idg.warps.warp_classes import Nest, Statement, WarpKind, iname_va
 from loopyperf.kernel import Kernel
 from loopyperf.kernel.launches import Launch
 
-# {{{ what every warp of one launch executes, as far as it does not depend on the warp
-#
-# The drafts of its instructions.
+# {{{ the program of a launch, independent of the warp
 
 
 PARAM = isl.dim_type.param
 
 
 class LaunchProgram:
-    """What every warp of one launch executes, as far as it does not depend on the warp."""
+    """The warp-independent program of one launch: loop nest, draft instructions, loop bounds and conditions."""
 
     def __init__(self, kernel: Kernel, launch: Launch, typical: Typical) -> None:
-        """Translate *launch* of *kernel*."""
         self.kernel, self.launch, self.typical = kernel, launch, typical
         self.counter = ExecutionCounter(kernel, typical)
         self.nest = nest_of(kernel, launch)
@@ -55,18 +52,18 @@ class LaunchProgram:
                 self.places[item.number] = (*around, place)
 
     def check_weights(self) -> None:
-        """Look up how often conditions on data hold; raises :class:`UncountableError` for what has to be stated."""
+        """Raise :class:`UncountableError` if a typical value for a condition on data is missing."""
         for draft in self.drafts:
             with naming(draft.statement):
                 self.counter.weight(self.site(draft))
 
     def site(self, draft: Draft) -> Site:
-        """Return where *draft* runs."""
+        """Return the site at which *draft* executes."""
         return Site(self.launch, draft.statement.inames, draft.conditions, draft.statement.name)
 
     @cached_property
     def bounding(self) -> frozenset[int]:
-        """Return the places of drafts whose results bound loops: data that the source does not tell."""
+        """Return the positions of drafts whose results bound loops by data."""
         kernel = self.kernel.loopy_kernel
         bounds = {name for domain in kernel.domains for name in domain.get_var_names(PARAM)}
         data = bounds & kernel.temporary_variables.keys() - self.kernel.known_temporaries.keys()
@@ -74,12 +71,12 @@ class LaunchProgram:
 
     @property
     def drafts(self) -> list[Draft]:
-        """Return the instructions in the order of the program."""
+        """Return the draft instructions in program order."""
         return self.translator.drafts
 
 
 def classes_of_warps(program: LaunchProgram, launch: LaunchExecutions) -> list[WarpKind]:
-    """Return the kinds of warps of the launch of *program*, those of most warps first."""
+    """Return the warp classes of the launch of *program*, largest first."""
     executions = [launch.by_place(draft.statement, draft.conditions) for draft in program.drafts]
     return warp_kinds(launch.warps, executions)
 
@@ -87,41 +84,40 @@ def classes_of_warps(program: LaunchProgram, launch: LaunchExecutions) -> list[W
 # }}}
 
 
-# {{{ executed
+# {{{ instructions executed by one warp class
 
 
 SET = isl.dim_type.set
 
 
 class ExecutedLaunch:
-    """The instructions of a launch that warps of one kind execute, as the example of that kind does."""
+    """The instructions of a launch that the warps of one class execute, represented by the example warp."""
 
     def __init__(self, program: LaunchProgram, launch: LaunchExecutions, kind: WarpKind) -> None:
-        """Look at warps of *kind* of the *launch* of *program*."""
         self.program, self.kernel, self.kind = program, program.kernel, kind
         self.launch, self.warp = launch, WarpExecutions(launch, kind.example)
         self.runs = [self.warp.run(draft.statement, draft.conditions) for draft in program.drafts]
         alive = (place for place in range(len(program.drafts)) if not self._is_idle(place))
         self.numbers = {place: number for number, place in enumerate(alive)}
-        """draft -> number of the instruction"""
+        """position of a draft -> index of the instruction in the graph"""
         self.not_exact: dict[str, None] = {}
-        """arrays through which more depends on each other than was found exactly"""
-        self._in_passes: dict[tuple[tuple[Nest, ...], frozenset[str]], dict[Any, Any]] = {}
+        """names of the arrays for which dependences are over-approximated"""
+        self._in_iterations: dict[tuple[tuple[Nest, ...], frozenset[str]], dict[Any, Any]] = {}
         self._substitutions: dict[tuple[Nest, ...], SubstitutionMapper] = {}
 
     def _is_idle(self, place: int) -> bool:
         return self.runs[place].iterations.is_empty and (self.kind.is_uniform or self.of_all(place).is_empty())
 
     def of_all(self, place: int) -> isl.Set:
-        """Return what all warps of a kind that is not uniform execute of a draft."""
+        """Return the executions of the draft at *place* by all warps of the class, for a non-uniform class."""
         draft = self.program.drafts[place]
         found = self.launch.by_place(draft.statement, draft.conditions)
         return found & self.kind.places.insert_dims(SET, self.kind.places.dim(SET), len(draft.statement.loops))
 
     def iterations_of_lanes(self, loops: tuple[Nest, ...]) -> tuple[int, ...]:
-        """Return how many passes each lane makes through the innermost of *loops*, if its bounds depend on the lane.
+        """Return the trip count of each lane in the innermost of *loops*, if it depends on the lane only.
 
-        Empty where they do not, and where they differ with the passes of the loops around.
+        Otherwise return an empty tuple.
         """
         used = frozenset[str]().union(*(statement.inames for statement in loops[-1].statements()))
         lanes = iname_values(self.kernel, self.warp.warp, used, self.launch.sizes)
@@ -133,15 +129,15 @@ class ExecutedLaunch:
         return self.launch.by_place(draft.statement, draft.conditions).is_empty()
 
     def is_entered(self, loops: tuple[Nest, ...]) -> bool:
-        """Return whether the warp comes to the innermost of *loops*."""
+        """Return whether the warp enters the innermost of *loops*."""
         return not any(self.warp.nest(loops).visited(loops[:depth]).is_empty for depth in range(1, len(loops) + 1))
 
     def draft(self, place: int) -> Draft:
-        """Return the draft of the instruction at *place* of the program."""
+        """Return the draft at position *place* of the program."""
         return self.program.drafts[place]
 
     def nodes_of(self, value: Value) -> tuple[int, ...]:
-        """Return the places of the drafts that compute *value*."""
+        """Return the positions of the drafts that compute *value*."""
         return nodes_of(value, self.program.drafts)
 
     @cached_property
@@ -151,20 +147,20 @@ class ExecutedLaunch:
 
     @cached_property
     def uniform(self) -> dict[str, int]:
-        """Return the values of sizes, of loops on the host, and of the hardware's inames in the first lane."""
+        """Return the values of sizes, of host loops, and of hardware inames in the first lane."""
         values = dict(self.launch.sizes) | self.warp.host
         inames = frozenset[str]().union(*(draft.statement.inames for draft in self.program.drafts))
         lanes = iname_values(self.kernel, self.warp.warp, inames, self.launch.sizes)
         return values | {name: int(each[0]) for name, each in lanes.items()}
 
     def in_iterations(self, expression: Any, statement: Statement) -> Any:
-        """Return *expression* of loop variables and sizes as one of the passes of the loops around *statement*.
+        """Return *expression* of loop variables and sizes in terms of the iterations of the loops around *statement*.
 
-        NumPy's numbers become Python's: what is done with these is known elsewhere.
+        NumPy scalars become Python numbers.
         """
         if not isinstance(expression, prim.ExpressionNode):
             return _plain(expression)
-        known = self._in_passes.setdefault((statement.loops, statement.inames), {})
+        known = self._in_iterations.setdefault((statement.loops, statement.inames), {})
         if expression not in known:
             written = self.launch.lockstep(statement.inames).in_iterations(expression)
             known[expression] = self._substitution(statement.loops)(written)
@@ -179,7 +175,7 @@ class ExecutedLaunch:
         return self._substitutions[loops]
 
     def values_in_iterations(self, loops: tuple[Nest, ...]) -> dict[str, Any]:
-        """Return the values of the variables of *loops* as expressions of their passes."""
+        """Return the variables of *loops* as expressions of their iterations."""
         return {
             nest.iname: prim.Variable(nest.iname) + self.warp.nest(loops).first(loops[:depth])
             for depth, nest in enumerate(loops, 1)

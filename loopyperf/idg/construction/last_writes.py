@@ -1,14 +1,17 @@
-"""Which execution last wrote a cell that another one reads, where loops are intervals and indices are simple.
+"""The last write before a read of the same cell, for loops that are intervals and simple indices.
 
-Going back in time from a read, in pass x of the loops around it, one meets in turn, for each number of loops d from
-all of them down to none: what stands before it in the same passes of the d outermost loops; then what is in an earlier
-pass of the innermost of these d, and in the same ones of the others. Among the writes of one such kind, cells being
-equal gives passes of some loops as functions of x; those of the other loops are the latest there are: the last pass
-in a loop entered anew, the pass before in the loop that carries the value from pass to pass. As long as executions
-are products of intervals and each index is a multiple of one such pass and functions of x, all of this is exact, and
-what is left of the read's passes after each step is a product of intervals again. Executions that are a few such
-products, as those of tiles the last of which is not full, are looked at product by product. Whatever else happens is
-left to isl. Where that would take too long, all writes count as writes of what is read (:func:`last_of_each`).
+The search goes back in time from a read in iteration x of its loops. For each depth d, from the number of loops down
+to 0, it examines two kinds of writes:
+
+1. writes that precede the read in the same iteration of the d outermost loops;
+2. writes in an earlier iteration of the innermost of these d loops and the same iteration of the others.
+
+Among the writes of one kind, equality of the cells gives the iterations of some loops as functions of x. The other
+loops are at their latest iteration: the last one of a loop that is re-entered, the previous one of the loop that
+carries the value. This is exact as long as the executions are products of intervals and each index is a multiple of
+one such iteration plus functions of x. The remaining iterations of the read are then again a product of intervals.
+Executions that consist of a few such products, such as tiles with a partial last tile, are examined product by product.
+isl handles all other cases. If isl takes too long, every write counts as a write of the cell (:func:`last_of_each`).
 """
 
 from bisect import bisect_right
@@ -23,33 +26,32 @@ from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.points import Box, Points
 
 MOST_PARTS = 16
-"""that the passes of a read are cut into"""
+"""maximum number of boxes into which the iterations of a read are divided"""
 _Cell = tuple[int, ...]
 
 
 class _UndecidedError(LoopyperfError):
-    """Intervals do not tell."""
+    """Intervals do not determine the last write."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastWrite:
-    """What is read in some passes was last written in these."""
+    """The last write before a read, for some iterations of the read."""
 
     source: CellAccess
     target: CellAccess
     where: tuple[Box, ...]
-    """passes of the loops around the target, in disjoint parts"""
+    """iterations of the loops around the target, as disjoint boxes"""
     iterations: tuple[Affine[str], ...]
-    """of the loops around the source, as functions of those"""
+    """iteration of each loop around the source, in terms of those of the target"""
     is_exact: bool = True
-    """otherwise it may have been another write"""
+    """False if another write may be the last one"""
 
 
 class Writes:
-    """The writes of one array, arranged so that a read looks at few of them."""
+    """The writes of one array, indexed so that a read examines few of them."""
 
     def __init__(self, writes: Sequence[CellAccess]) -> None:
-        """Take all *writes* of the array."""
         self._known = all(write.iterations is not None and write.cells is not None for write in writes)
         self._of_nest: dict[tuple[int, ...], dict[_Cell | None, list[CellAccess]]] = {}
         for write in writes if self._known else ():
@@ -58,7 +60,7 @@ class Writes:
         self._seen_from: dict[tuple[tuple[int, ...], _Cell | None], _Seen] = {}
 
     def last(self, read: CellAccess) -> list[LastWrite] | None:
-        """Return what *read* reads of what was written; None where intervals do not tell."""
+        """Return the last writes before *read*; None if intervals do not determine them."""
         if not self._known or read.iterations is None or read.cells is None:
             return None
         key = read.place[:-1], _constant_cell(read)
@@ -72,7 +74,7 @@ class Writes:
             return None
 
     def _seen(self, read: CellAccess) -> "_Seen":
-        """Return the writes that may be of the cell that *read* reads, as they are seen from the loops around it."""
+        """Return the writes that may access the cell of *read*, arranged relative to its loops."""
         cell = _constant_cell(read)
         parts: list[_Part] = []
         for of_cell in self._of_nest.values():
@@ -83,16 +85,17 @@ class Writes:
 
 
 def last_of_each(read: CellAccess, writes: Sequence[CellAccess]) -> Iterator[LastWrite]:
-    """Yield the last execution of each of *writes* before *read*, whichever cells they are of.
+    """Yield the last execution of each of *writes* before *read*, regardless of the cells.
 
-    It is exact where the passes of both are boxes, of few parts. Otherwise all passes in the box around both count.
+    The execution is exact if the iterations of both are boxes with few parts. Otherwise all iterations in the bounding
+    box of both count.
     """
     for write in writes:
         are_boxes = read.numbers.box is not None and write.numbers.box is not None
         found = _on_one_cell(read, write, read.numbers, write.numbers) if are_boxes else None
         if found is None:
             found = _on_one_cell(read, write, *_common_spans(read, write))
-        assert found is not None, "of one write on one cell, intervals tell"
+        assert found is not None, "intervals determine the last write for one write of one cell"
         yield from (replace(each, is_exact=False) for each in found)
 
 
@@ -102,7 +105,7 @@ def _on_one_cell(read: CellAccess, write: CellAccess, reading: Points, written: 
 
 
 def _common_spans(read: CellAccess, write: CellAccess) -> tuple[Points, Points]:
-    """Return the boxes around the passes of both, alike in the loops around both."""
+    """Return the bounding boxes of the iterations of both, equal in the common loops."""
     reading, written = [*read.numbers.span], [*write.numbers.span]
     for place in range(shared_loops(read, write)):
         ends = (*_ends(reading[place]), *_ends(written[place]))
@@ -111,13 +114,13 @@ def _common_spans(read: CellAccess, write: CellAccess) -> tuple[Points, Points]:
 
 
 def _constant_cell(access: CellAccess) -> "_Cell | None":
-    """Return which cell *access* accesses; None where passes decide."""
+    """Return the cell that *access* accesses; None if it depends on the iteration."""
     assert access.cells is not None
     return None if any(each.terms for each in access.cells) else tuple(each.constant for each in access.cells)
 
 
 def _together(found: Iterable[LastWrite]) -> list[LastWrite]:
-    """Return what was *found* of parts, as one where the passes of the source are the same functions."""
+    """Return *found* with entries merged that have the same source and source iterations."""
     alike: dict[Any, LastWrite] = {}
     for each in found:
         key = each.source, each.iterations
@@ -126,39 +129,39 @@ def _together(found: Iterable[LastWrite]) -> list[LastWrite]:
 
 
 def shared_loops(one: CellAccess, other: CellAccess) -> int:
-    """Return how many loops are around both."""
+    """Return the number of common loops."""
     same = takewhile(lambda pair: pair[0] == pair[1], zip(one.place[:-1], other.place[:-1], strict=False))
     return len(list(same))
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A write in passes that are a product of intervals."""
+    """A write in iterations that are a product of intervals."""
 
     write: CellAccess
     iterations: Box
     shared: int
-    """loops around it and the read"""
+    """number of loops in common with the read"""
 
 
 class _Seen:
-    """Writes as they are seen from reads in the same loops, the latest first."""
+    """Writes arranged relative to reads in the same loops, latest first."""
 
     def __init__(self, parts: Sequence[_Part], loops: int) -> None:
-        """Take the *parts* of writes; so many *loops* are around the reads."""
+        """Take the *parts* of writes, and the number of *loops* around the reads."""
         self.beside = [_by_place((part for part in parts if part.shared == depth), depth) for depth in range(loops + 1)]
-        """by depth: those in just so many of these loops, by their place in the innermost one"""
+        """by depth: writes in exactly that many common loops, by position in the innermost one"""
         self.inside = [_by_place((part for part in parts if part.shared >= depth), depth) for depth in range(loops + 1)]
-        """by depth: those in at least so many of these loops"""
+        """by depth: writes in at least that many common loops"""
         self._ends = [
             {end for part in parts if part.shared > place for end in _ends(part.iterations[place])}
             for place in range(loops)
         ]
 
-    def cut_up(self, passes: Box) -> Iterator[Box]:
-        """Yield *passes* cut in the loops around both where writes begin or end, and where the pass before is there."""
+    def cut_up(self, iterations: Box) -> Iterator[Box]:
+        """Yield *iterations* divided in the common loops at each end of a write and one iteration after it."""
         runs: list[list[range]] = []
-        for interval, known in zip(passes, self._ends, strict=True):
+        for interval, known in zip(iterations, self._ends, strict=True):
             inside = {end for end in known if interval.start < end < interval.stop}
             ends = sorted({interval.start, interval.stop, *inside, *(end + 1 for end in inside)} - {interval.stop + 1})
             runs.append([range(first, end) for first, end in pairwise(ends)])
@@ -166,7 +169,7 @@ class _Seen:
 
 
 def _by_place(parts: Iterable[_Part], depth: int) -> list[list[_Part]]:
-    """Return *parts* by their place among what stands in the loop at *depth*, the last place first."""
+    """Return *parts* grouped by their position in the loop at *depth*, last position first."""
     places: dict[int, list[_Part]] = {}
     for part in parts:
         places.setdefault(part.write.place[depth], []).append(part)
@@ -178,10 +181,10 @@ def _ends(interval: range) -> tuple[int, int]:
 
 
 class _Search:
-    """Goes back in time from one read, in passes that are a product of intervals."""
+    """Backward search from one read, in iterations that are a product of intervals."""
 
-    def __init__(self, read: CellAccess, passes: Box, seen: _Seen) -> None:
-        self.read, self.names, self.left, self.seen = read, read.variables, passes, seen
+    def __init__(self, read: CellAccess, iterations: Box, seen: _Seen) -> None:
+        self.read, self.names, self.left, self.seen = read, read.variables, iterations, seen
 
     def found(self) -> Iterator[LastWrite]:
         for depth in range(len(self.names), -1, -1):
@@ -191,17 +194,17 @@ class _Search:
                 return
             while depth and (found := self._last_carried(depth)) is not None:
                 yield found
-                # What is left are earlier passes of the loop that carries the value: the first ones that there are.
+                # The first iterations of the loop that carries the value remain.
                 carrying = range(self.left[depth - 1].start, found.where[0][depth - 1].start)
                 if not carrying:
                     return
                 self.left = (*self.left[: depth - 1], carrying, *self.left[depth:])
 
     def _last_before(self, depth: int) -> LastWrite | None:
-        """Return the last write before the read in the same passes of *depth* loops; None where there is none."""
+        """Return the last write before the read in the same iteration of *depth* loops; None if there is none."""
         places = self.seen.beside[depth]
         first = bisect_right(places, -self.read.place[depth], key=lambda parts: -parts[0].write.place[depth])
-        # All are in the same passes of the loops around both: what stands later there is later.
+        # All are in the same iterations of the common loops, so program order decides.
         for parts in islice(places, first, None):
             found = self._latest(self._candidates(parts, depth))
             if found is not None:
@@ -209,13 +212,13 @@ class _Search:
         return None
 
     def _last_carried(self, depth: int) -> LastWrite | None:
-        """Return the last write in an earlier pass of the innermost of *depth* loops; None where there is none."""
+        """Return the last write in an earlier iteration of the innermost of *depth* loops; None if there is none."""
         carrying, latest = depth - 1, list[LastWrite]()
         before = Affine(((self.names[carrying], 1),), -1)
         for parts in self.seen.inside[depth]:
             found = self._latest(self._candidates(parts, carrying, is_carried=True))
             latest += [] if found is None else [found]
-            # None is in a later pass than the one before, and what stands later there is later.
+            # No write is in a later iteration than the previous one, in which program order decides.
             if found is not None and found.iterations[carrying] == before:
                 break
         return self._latest(latest)
@@ -225,7 +228,7 @@ class _Search:
         return [each for each in found if each is not None]
 
     def _latest(self, found: Sequence[LastWrite]) -> LastWrite | None:
-        """Return the last of what was *found*; None where that is nothing."""
+        """Return the latest of *found*; None if it is empty."""
         if not found:
             return None
         latest = found[0]
@@ -236,13 +239,13 @@ class _Search:
         return latest
 
     def _is_later(self, one: LastWrite, other: LastWrite) -> bool:
-        """Return whether *one* is later than *other* wherever both are."""
+        """Return whether *one* is always later than *other*."""
         ranges = dict(zip(self.names, self.left, strict=True))
         for level, (here, there) in enumerate(zip(one.source.place, other.source.place, strict=False)):
             if here != there:
                 return here > there
             if level == len(one.iterations):
-                raise _UndecidedError  # of the same statement
+                raise _UndecidedError  # both are of the same statement
             low, high = (one.iterations[level] - other.iterations[level]).between(ranges)
             if low > 0 or high < 0:
                 return low > 0
@@ -261,7 +264,7 @@ class _Candidate:
         self.ranges = dict(zip(self.names, self.left, strict=True))
 
     def last(self) -> LastWrite | None:
-        """Return in which passes it was last executed on the cell that is read; None where it was in none."""
+        """Return the last execution on the cell that is read; None if there is none."""
         known = self._known()
         if known is None or any(_is_outside(here, there) for here, there in self._same()):
             return None
@@ -285,13 +288,13 @@ class _Candidate:
         return LastWrite(self.write, self.read, (where,), tuple(self.own))
 
     def _same(self) -> Iterator[tuple[range, range]]:
-        """Yield the passes of the read and of the write in loops in which they are in the same pass."""
+        """Yield the intervals of the read and of the write in the loops in which both are in the same iteration."""
         return zip(self.left[: self.fixed], self.intervals[: self.fixed], strict=True)
 
     # {{{ equal cells
 
     def _known(self) -> dict[int, Affine[str]] | None:
-        """Return the passes of loops that equal cells determine; None where no cells are equal."""
+        """Return loop -> iteration as far as equality of the cells determines it; None if the cells always differ."""
         assert self.write.cells is not None
         assert self.read.cells is not None
         known: dict[int, Affine[str]] = {}
@@ -319,7 +322,7 @@ class _Candidate:
         return self.write.variables.index(name)
 
     def _differ(self, difference: Affine[str]) -> bool:
-        """Return whether *difference* is nowhere zero; raises where it is so in some passes and not in others."""
+        """Return whether *difference* is nonzero in all iterations; raise if it is zero only in some."""
         low, high = difference.between(self.ranges)
         if low > 0 or high < 0:
             return True
@@ -330,11 +333,11 @@ class _Candidate:
     # }}}
 
     def _carried(self, known: Mapping[int, Affine[str]]) -> range | None:
-        """Append the pass of the loop that carries the value; return in which passes there is one, None if in none."""
+        """Append the iteration of the loop that carries the value; return where there is one, None if nowhere."""
         place = self.fixed
-        here, there, pass_ = self.left[place], self.intervals[place], Affine(((self.names[place], 1),))
+        here, there, iteration = self.left[place], self.intervals[place], Affine(((self.names[place], 1),))
         if place in known:
-            low, high = (pass_ - known[place]).between(self.ranges)
+            low, high = (iteration - known[place]).between(self.ranges)
             if high <= 0:
                 return None
             if low != high:
@@ -343,7 +346,7 @@ class _Candidate:
             self.own.append(known[place])
         elif here.stop <= there.stop + 1:
             where = range(max(here.start, there.start + 1), here.stop)
-            self.own.append(Affine(pass_.terms, -1))
+            self.own.append(Affine(iteration.terms, -1))
         elif here.start >= there.stop:
             where = here
             self.own.append(Affine((), there[-1]))

@@ -1,7 +1,7 @@
-"""What the code says of the number of passes of a loop, for all sizes that the assumptions of the kernel allow.
+"""Trip counts of loops as the generated code has them, for all sizes that the kernel's assumptions allow.
 
-A loop is bounded by its own domain, given the loops around it and the hardware's inames that are used in it
-(loopy/codegen/loop.py); further conditions are inside. A loop that Loopy writes out has them alone: each of its copies
+Loopy bounds a loop by its own domain, given the enclosing loops and the hardware inames used in it
+(loopy/codegen/loop.py); other conditions are inside the loop. An unrolled loop has only conditions: each of its copies
 is under those that all statements in it have in common.
 """
 
@@ -22,18 +22,16 @@ from loopyperf.polyhedral.affine import Affine, Atom
 from loopyperf.polyhedral.points import Membership, membership
 from loopyperf.polyhedral.sets import SetMemory, dimension_interval, projected, tied_to
 
-# {{{ parts of the range of a group's number for which Loopy writes programs of their own
+# {{{ slabs: ranges of the group index for which Loopy generates separate code, ``split_iname(..., slabs=...)``
 #
-# ``split_iname(..., slabs=...)``.
-#
-# In the bulk of the groups no bound has to be looked at; what is different in the first or last ones stands in copies
-# of the program that other groups go by.
+# The code for the bulk of the groups needs no bound checks. The first and last groups execute separate copies of the
+# program, which other groups skip.
 
 
 SET, PARAM = isl.dim_type.set, isl.dim_type.param
 
 Slab = tuple[str, str]
-"""an iname, and the part of its range: "initial", "bulk" or "final" """
+"""(iname, part of its range: "initial", "bulk" or "final")"""
 
 
 class Slabs:
@@ -44,18 +42,18 @@ class Slabs:
         self._conditions: dict[Slab, isl.Set] = {}
         for iname, increments in loopy_kernel.iname_slab_increments.items():
             if any(increments) and isinstance(kernel.hardware_axes.get(iname), GroupInameTag):
-                with suppress(NotImplementedError):  # Loopy writes no code for it, either
+                with suppress(NotImplementedError):  # Loopy generates no code for it either
                     for name, where in get_slab_decomposition(loopy_kernel, iname):
                         self._conditions[iname, name] = given(isl.Set.from_basic_set(where), (iname,)).params()
 
     def of(self, values: Mapping[str, int]) -> frozenset[Slab]:
-        """Return the slabs that a group is in, given the *values* of sizes and of the group's inames."""
+        """Return the slabs that contain a group, given the *values* of sizes and of the group's inames."""
         return frozenset(
             slab for slab, where in self._conditions.items() if slab[0] in values and not _at(where, values).is_empty()
         )
 
     def within(self, points: isl.Set, slabs: Iterable[Slab]) -> isl.Set:
-        """Return those of *points* that are in *slabs*, whose inames are among their parameters or dimensions."""
+        """Return the *points* inside *slabs*; slabs over inames that *points* lacks are ignored."""
         for slab in sorted(slabs):
             places = points.get_var_dict()
             if (iname := slab[0]) not in places:
@@ -70,7 +68,7 @@ class Slabs:
 
 
 def given(points: isl.Set, names: Iterable[str]) -> isl.Set:
-    """Return *points* with those of its dimensions as parameters that are among *names*."""
+    """Return *points* with its dimensions among *names* turned into parameters."""
     for name in sorted(set(names).intersection(points.get_var_names_not_none(SET))):
         kind, place = points.get_var_dict()[name]
         points = points.move_dims(PARAM, points.dim(PARAM), kind, place, 1)
@@ -92,21 +90,20 @@ def _at(where: isl.Set, values: Mapping[str, int]) -> isl.Set:
 
 
 _Key = tuple[str, frozenset[str], frozenset[str], frozenset[Slab]]
-"""a loop, what bounds it, what it may depend on, and the slabs of the group"""
+"""(loop, inames of the domain that bounds it, inames that the bounds may depend on, slabs of the group)"""
 
 
 class LoopBounds:
-    """The bounds of the loops of a kernel; those of loops over the same domain are found once."""
+    """The bounds of the loops of a kernel, cached per domain."""
 
     def __init__(self, kernel: Kernel, slabs: Slabs) -> None:
-        """Take the loops of *kernel*, and the *slabs* of its groups."""
         self._kernel, self._slabs = kernel, slabs
         self._loops: dict[Loops, tuple[str, frozenset[str], frozenset[str]]] = {}
         self._found: dict[_Key, LoopBound] = {}
         self._trips: dict[_Key, _Trips] = {}
 
     def of(self, loops: Loops, slabs: frozenset[Slab]) -> LoopBound:
-        """Return how often the innermost of *loops* is passed through, as its code for *slabs* says."""
+        """Return the bound of the innermost of *loops* in the code for *slabs*."""
         key = self._key(loops, slabs)
         if key not in self._found:
             self._found[key] = self._bound(*key)
@@ -115,10 +112,10 @@ class LoopBounds:
     def iterations(
         self, loops: Loops, slabs: frozenset[Slab], known: Mapping[str, int], lanes: Mapping[str, Integers]
     ) -> tuple[int, ...]:
-        """Return how often each lane goes through the innermost of *loops*, if its bounds depend on the work-item.
+        """Return the trip count of each lane in the innermost of *loops*, if its bounds depend on the work-item.
 
-        *known* are the values of what is the same for all lanes, *lanes* those of hardware inames in each. Empty where
-        the bounds do not depend on it, and where loops around are to be known, too.
+        *known* has the values that are the same for all lanes, *lanes* the values of hardware inames per lane. The
+        result is empty if the bounds do not depend on the work-item, or if they also depend on enclosing loops.
         """
         bound = self.of(loops, slabs)
         trips = self._trips.get(self._key(loops, slabs))
@@ -137,7 +134,7 @@ class LoopBounds:
         return iname, bounding, usable, frozenset(slab for slab in slabs if slab[0] in usable)
 
     def _bound(self, iname: str, bounding: frozenset[str], usable: frozenset[str], slabs: frozenset[Slab]) -> LoopBound:
-        """Return how many values *iname* has in the domain of *bounding*, where those that are *usable* are given."""
+        """Return the number of values of *iname* in the domain of *bounding*, given the *usable* inames."""
         domain = self._kernel.loopy_kernel.get_inames_domain(bounding)
         if (values := dimension_interval(domain, iname, usable)) is not None:
             return LoopBound((len(values),))
@@ -167,7 +164,7 @@ class LoopBounds:
 
 
 class _Trips:
-    """A number of passes as a function of parameters, at many of their values at once."""
+    """A trip count as a function of parameters, evaluated on arrays."""
 
     def __init__(self, number: isl.PwAff) -> None:
         self._number = number
@@ -180,7 +177,7 @@ class _Trips:
         return [(membership(_of_parameters(where)), *Affine.of_isl(value, dimensions)) for where, value in pieces]
 
     def at(self, values: Sequence[Integers]) -> Integers:
-        """Return the number where the parameters have *values*, which broadcast together; 0 where it is none."""
+        """Return the trip count at parameter *values*, arrays that broadcast together; 0 where it is undefined."""
         found = np.zeros(np.broadcast_shapes(*(each.shape for each in values)), dtype=np.int64)
         named = {f"x{place}": each for place, each in enumerate(values)}
         for holds, number, divisor in self._pieces:
@@ -189,23 +186,23 @@ class _Trips:
 
 
 def _of_parameters(where: isl.Set) -> isl.Set:
-    """Return the values of the parameters for which *where* holds, as points."""
+    """Return the parameter values in *where* as a set of points."""
     places = isl.Set.from_params(where.params())
     return places.move_dims(SET, 0, PARAM, 0, places.dim(PARAM))
 
 
 def _in_all_statements(loop: Nest) -> frozenset[str]:
-    """Return the inames that every statement in *loop* runs over."""
+    """Return the inames over which every statement in *loop* runs."""
     return frozenset((loop.iname,)).union(
         frozenset[str].intersection(*(statement.inames for statement in loop.statements()))
     )
 
 
 def _usable(kernel: Kernel, loops: Loops) -> frozenset[str]:
-    """Return the inames that the bounds of the innermost of *loops* may depend on.
+    """Return the inames on which the bounds of the innermost of *loops* may depend.
 
-    Those are the loops around it and, of the hardware's inames, those that are used in it. Where there is a barrier
-    inside, all work-items pass through it alike.
+    These are the enclosing loops and the hardware inames used in the loop. If the loop contains a barrier, local
+    inames are excluded because all work-items execute the same iterations.
     """
     statements = list(loops[-1].statements())
     used = frozenset[str]().union(*(statement.inames for statement in statements))
@@ -218,16 +215,15 @@ def _usable(kernel: Kernel, loops: Loops) -> frozenset[str]:
 
 
 def _names(where: isl.Set, value: isl.Aff) -> Iterator[str]:
-    """Yield the parameters that *value* depends on, or the condition under which it holds."""
+    """Yield the parameters on which *value*, or its validity condition *where*, depends."""
     for place in range(where.dim(PARAM)):
         if where.involves_dims(PARAM, place, 1) or value.involves_dims(PARAM, place, 1):
             yield where.get_dim_name(PARAM, place) or ""
 
 
-# {{{ conditions that the compiler writes tests for: which work-items a statement is for
+# {{{ tests in the generated code that select the work-items of a statement
 #
-# The question is what a kernel says for all sizes that its assumptions allow, not for one warp at one size: so the
-# compiler asks it.
+# They hold for all sizes that the kernel's assumptions allow, as for the compiler, not for one warp at one size.
 
 
 ONE = isl.Val(1)
@@ -235,19 +231,17 @@ Axes = tuple[GroupInameTag | LocalInameTag | None, ...]
 
 
 class WorkItemTests:
-    """The conditions of one launch; those of statements for the same work-items are found once."""
+    """The work-item tests of one launch, cached per set of work-items."""
 
     def __init__(self, kernel: Kernel, launch: Launch, slabs: Slabs) -> None:
-        """Look at *launch* of *kernel*, and at the *slabs* of its groups."""
         self._kernel, self._launch, self._slabs = kernel, launch, slabs
         self._found: dict[tuple[frozenset[str], frozenset[Slab]], frozenset[str]] = {}
         self._alike = SetMemory[dict[Axes, frozenset[str]]]()
 
     def of(self, inames: frozenset[str], slabs: frozenset[Slab]) -> frozenset[str]:
-        """Return the conditions that decide which work-items of *slabs* execute what uses *inames*, loops aside.
+        """Return the conditions that select the work-items of *slabs* for a statement over *inames*, without loops.
 
-        They are in words of isl, with hardware inames called by their axes: those of two statements are the same or
-        not.
+        They are isl constraints as text, with hardware inames named by axis, and are only compared for equality.
         """
         key = (inames, frozenset(slab for slab in slabs if slab[0] in inames))
         if key not in self._found:
@@ -266,7 +260,7 @@ class WorkItemTests:
         return alike[axes]
 
     def _constraints(self, points: isl.Set, axes: Axes) -> frozenset[str]:
-        """Return what *points*, the dimensions of which number *axes*, says beside where each local axis ends."""
+        """Return the constraints of *points*, whose dimensions are *axes*, beyond the extents of the local axes."""
         local = {place: tag.axis for place, tag in enumerate(axes) if isinstance(tag, LocalInameTag)}
         grid = _with_any(points, local)
         for place, axis in local.items():
@@ -282,7 +276,7 @@ class WorkItemTests:
 
 
 def _points(kernel: Kernel, inames: Collection[str], kept: Collection[str]) -> isl.Set:
-    """Return the values that those of *inames* to be *kept* have in any pass of the others."""
+    """Return the values of the *kept* inames, projecting out the other *inames*."""
     domain = kernel.domain(inames)
     nowhere = isl.Set.empty(domain.get_space()).project_out_except(sorted(kept), [SET])
     parts = (isl.Set.from_basic_set(projected(basic, kept)) for basic in domain.get_basic_sets())
@@ -290,7 +284,7 @@ def _points(kernel: Kernel, inames: Collection[str], kept: Collection[str]) -> i
 
 
 def _with_any(points: isl.Set, places: Collection[int]) -> isl.Set:
-    """Return *points* and all that differ from them in the dimensions at *places* alone."""
+    """Return *points* with the dimensions at *places* made unconstrained."""
     for place in places:
         points = points.project_out(SET, place, 1).insert_dims(SET, place, 1)
     return points

@@ -1,4 +1,4 @@
-"""What the statements of a launch make a warp execute: an instruction for each operation, each load and each store.
+"""Translation of the statements of a launch into draft instructions: one per operation, load and store.
 
 This is the source graph: nothing is folded, merged or contracted (see :mod:`loopyperf.compiler.compiler_model`).
 """
@@ -43,18 +43,18 @@ from loopyperf.kernel.launches import Barrier
 
 REAL, IMAGINARY = 0, 1
 REAL_PARTS = ("real", "imag")
-"""functions that choose one of both, which nothing computes"""
+"""functions that select the real or imaginary part, which takes no instruction"""
 
 
 def nodes_of(value: Value, drafts: Sequence[Draft]) -> tuple[int, ...]:
-    """Return the instructions that compute *value*, a place in *drafts* for each of its parts."""
+    """Return the indices in *drafts* of the instructions that compute *value*, one per part."""
     if value.node is None:
         return ()
     return (value.node,) if value.is_part else (value.node, *drafts[value.node].beside)
 
 
 def part(value: Value, place: int, number: int, drafts: Sequence[Draft]) -> Value:
-    """Return the part at *place* of *value*, if it has that *number* of parts; else it as a whole."""
+    """Return part *place* of *value* if it has *number* parts; otherwise the whole value."""
     if len(value.reads) == number:
         return replace(value, reads=(value.reads[place],))
     nodes = nodes_of(value, drafts)
@@ -62,20 +62,21 @@ def part(value: Value, place: int, number: int, drafts: Sequence[Draft]) -> Valu
 
 
 def called_part(operation: Operation, called: Sequence[str], place: int, expression: Any) -> Any:
-    """Return what an *operation* of *expression* is called: one of the functions of real numbers that are *called*."""
+    """Return the text of part *place* of *expression*; a special function shows the real function that it *called*."""
     return f"{called[place % len(called)]}({expression})" if called and operation.kind == "special" else expression
 
 
 Do = Callable[[Operation, Sequence[Value], int], Value]
-"""does an operation with some operands, the one at that place among those alike"""
+"""adds the instruction of an operation, given its operands and its part index"""
 
 
 def in_stages(
     found: Sequence[tuple[Operation, int]], operands: Sequence[Value], members: int, drafts: Sequence[Draft], do: Do
 ) -> list[Value]:
-    """Do the operations that were *found* for each of the *members* of a vector, and return the results side by side.
+    """Add the operations *found* for each of the *members* of a vector, and return the results of all members.
 
-    Those of a kind are done side by side, each with its parts of the *operands*; each kind waits for the one before.
+    Operations of one kind are independent, each with its parts of the *operands*; each kind depends on the previous
+    one.
     """
     values: list[Value] = []
     for member in range(members):
@@ -100,20 +101,20 @@ def _of_member(
 
 
 def beside_each_other(parts: Sequence[Value], drafts: Sequence[Draft]) -> Value:
-    """Return the value that has these *parts*, each of an instruction of its own."""
+    """Return the value that consists of *parts*, each computed by its own instruction."""
     first, *others = [each.node for each in parts if each.node is not None]
     drafts[first].beside = tuple(others)
     return parts[0]
 
 
 def _complex_products(operands: Sequence[Value], drafts: Sequence[Draft]) -> Iterator[tuple[Value, Value]]:
-    """Yield the four pairs that are multiplied: the first two for the real part, the others for the imaginary one."""
+    """Yield the four pairs of factors: two for the real part, then two for the imaginary part."""
     for left, right in ((REAL, REAL), (IMAGINARY, IMAGINARY), (REAL, IMAGINARY), (IMAGINARY, REAL)):
         yield part(operands[0], left, 2, drafts), part(operands[-1], right, 2, drafts)
 
 
 SUBSYSTEMS: Mapping[Opcode, Pipeline] = dict.fromkeys((Opcode.SPECIAL, Opcode.DIV, Opcode.POW), Pipeline.SFU)
-"""of operations that single-precision and integer arithmetic units do not do"""
+"""pipelines of operations that the single-precision and integer units do not execute"""
 
 
 class Translator(OperationMapper[Value, [Conditions, Context]]):
@@ -123,20 +124,20 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
     _vector: VectorLoop | None
 
     def __init__(self, kernel: Kernel, typical: Typical) -> None:
-        """Translate for *kernel*; *typical* tells what foreign code does."""
+        """Translate for *kernel*; *typical* gives the operations of foreign code."""
         super().__init__()
         self.kernel = kernel
         self.typical = typical
         self.drafts: list[Draft] = []
         self.definitions: list[Definition] = []
         self.guarding: list[tuple[Any, Value, Statement]] = []
-        """predicates, with what they evaluate to, and where"""
+        """(predicate, its value, the statement that evaluates it)"""
         self._code = GeneratedCode(kernel)
         self._controls: tuple[Value, ...] = ()
         self._texts: dict[Any, str] = {}
-        """what operations are of: several are of one expression"""
+        """expression -> its text, which several operations share"""
         self._written_for = ""
-        """the loop variable for which something else is written, while that is translated"""
+        """the loop variable whose replacement expression is being translated"""
 
     # {{{ statements
 
@@ -158,7 +159,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
                     self._translate_instruction(statement.what, conditions)
 
     def _predicates_of(self, statement: Statement) -> Iterator[Value]:
-        """Yield what the predicates evaluate to that *statement* is under."""
+        """Yield the values of the predicates that guard *statement*."""
         what = statement.what
         required = what.before if isinstance(what, Guard) else () if isinstance(what, Barrier) else what.predicates
         for predicate in required:
@@ -185,7 +186,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
             case LinearSubscript(aggregate=prim.Variable(name=name)):
                 index = (assignee.index,)
             case _:
-                raise UncountableError(f"no graph of an assignment to a {type(assignee).__name__}: {assignee}")
+                raise UncountableError(f"cannot translate an assignment to a {type(assignee).__name__}: {assignee}")
         addresses = [self.rec(expression, conditions, INDEX) for expression in index]
         found = self._reference(assignee, name, index, "store")
         if found is not None:
@@ -196,7 +197,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
                 self._define(cell, part(value, place, len(cells), self.drafts), place, str(assignee), conditions)
 
     def _define(self, cell: Read, value: Value, place: int, text: str, conditions: Conditions) -> None:
-        """Let *cell*, the member at *place* where it is one of a vector, become *value*."""
+        """Assign *value* to *cell*; *place* is the index of the vector member, if it is one."""
         node = value.node
         if node is None or value.is_negated:
             node = self._add(Opcode.MOVE, "", Pipeline.ALU, text, conditions, [value])
@@ -204,7 +205,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         self.definitions.append(Definition(self._statement, cell.variable, cell.index, node, value.is_part))
 
     def _cells(self, name: str, index: tuple[Any, ...]) -> tuple[Read, ...]:
-        """Return the cells of a private variable at *index*: the members of a vector that is accessed as a whole."""
+        """Return the cells of a private variable at *index*: all members if a vector is accessed as a whole."""
         vector = self._vector
         if vector is None or not any(vector.iname in get_dependencies(each) for each in index):
             return (Read(name, index),)
@@ -236,7 +237,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
     ) -> Value:
         scalar, kind = operation.dtype, Opcode(operation.kind)
         subsystem = Pipeline.FP64 if scalar == "f64" else SUBSYSTEMS.get(kind, Pipeline.ALU)
-        # Loopy's printer does not print the numbers of work-items and groups.
+        # Loopy's printer cannot print hardware indices.
         words = self._written_for or self._texts.get(text) or self._texts.setdefault(text, str(text))
         node = self._add(kind, scalar, subsystem, words, conditions, operands, operation)
         self.drafts[node].part = part
@@ -246,7 +247,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         return Value(node)
 
     def _assume_cost(self, name: str, construct: str, conditions: Conditions, operands: Sequence[Value]) -> Value:
-        """Do what is stated for *name*, of which the source does not tell; raises :class:`UncountableError`."""
+        """Add the operations that ``typical`` gives for *name*; raises :class:`UncountableError` if it gives none."""
         node: int | None = None
         for item, number in self.typical.cost(name, construct).items():
             match item:
@@ -254,21 +255,21 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
                     node = self._do(item, name, operands, conditions).node
                 case Access():
                     raise UncountableError(
-                        f"the graph of {name} needs the addresses of its {item.direction}s, which typical= does not "
-                        "take: state its operations alone, or count it by a fit of counts, such as model='linear'"
+                        f"the addresses of the {item.direction}s in typical[{name!r}] are unknown; "
+                        "give only its operations, or use a model without a graph, such as model='linear'"
                     )
                 case _:
-                    raise UncountableError(f"no graph of {item} in {name}")
+                    raise UncountableError(f"typical[{name!r}] has {item}, which is not an operation; give operations")
             assert node is not None
             self.drafts[node].number = number
         return Value(node)
 
     def _members(self, expression: Any) -> int:
-        """Return how many members of a vector *expression* is computed for, one after the other."""
+        """Return the number of vector members for which *expression* is computed."""
         return self._vector.length if self._vector is not None and self._vector.is_vector(expression) else 1
 
     def _fold(self, expr: Any, links: Sequence[Link], operands: Sequence[Value], conditions: Conditions) -> Value:
-        """Return what *links* of *expr* make of their *operands*, combined from left to right."""
+        """Return the value of *links* of *expr* applied to their *operands* from left to right."""
         value, members = operands[0], 1
         for link, operand in zip(links, operands, strict=True):
             members = max(members, 1 if link.operand is None else self._members(link.operand))
@@ -299,7 +300,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         conditions: Conditions,
         called: Sequence[str] = (),
     ) -> Value:
-        """Do what was *found* of *expression*, whose parts are *called* so, for each of the *members* of a vector."""
+        """Add the operations *found* for *expression* for each of the *members*; *called* names real functions."""
 
         def do(operation: Operation, its: Sequence[Value], place: int) -> Value:
             return self._do(operation, called_part(operation, called, place, expression), its, conditions, place)
@@ -364,12 +365,12 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
 
     def map_subscript(self, expr: prim.Subscript, conditions: Conditions, context: Context) -> Value:
         if not isinstance(expr.aggregate, prim.Variable):
-            raise UncountableError(f"no graph of a subscript of {type(expr.aggregate).__name__}: {expr}")
+            raise UncountableError(f"cannot translate a subscript of a {type(expr.aggregate).__name__}: {expr}")
         return self._load(expr, expr.aggregate.name, expr.index_tuple, conditions)
 
     def map_linear_subscript(self, expr: LinearSubscript, conditions: Conditions, context: Context) -> Value:
         if not isinstance(expr.aggregate, prim.Variable):
-            raise UncountableError(f"no graph of a subscript of {type(expr.aggregate).__name__}: {expr}")
+            raise UncountableError(f"cannot translate a subscript of a {type(expr.aggregate).__name__}: {expr}")
         return self._load(expr, expr.aggregate.name, (expr.index,), conditions)
 
     # }}}
@@ -387,7 +388,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
     def map_logical_and(
         self, expr: prim.LogicalAnd | prim.LogicalOr, conditions: Conditions, context: Context
     ) -> Value:
-        """A child is evaluated where those before it have not decided."""
+        """Translate with short-circuit evaluation: a child is evaluated if the previous ones have not decided."""
         values: list[Value] = []
         for place, child in enumerate(expr.children):
             value = Value(known=child)
@@ -401,7 +402,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
     map_logical_or = map_logical_and
 
     def map_type_cast(self, expr: Any, conditions: Conditions, context: Context) -> Value:
-        """A conversion is free, as in the paper."""
+        """Translate the child; conversions are free, as in the paper."""
         return self.rec(expr.child, conditions, context)
 
     map_type_annotation = map_type_cast

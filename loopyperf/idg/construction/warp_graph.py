@@ -1,4 +1,4 @@
-"""The instruction dependence graph of one warp."""
+"""Construction of the instruction dependence graph of one warp."""
 
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
@@ -27,16 +27,13 @@ from loopyperf.polyhedral.affine import Affine, Symbol
 from loopyperf.polyhedral.points import Points
 from loopyperf.polyhedral.polynomial import Polynomial
 
-# {{{ what a warp comes by without any of its lanes taking part: other warps of the launch execute it
+# {{{ idle instructions: a warp reaches them with no active lane; other warps of the launch execute them
 #
-# The machine issues some of it all the same (:mod:`loopyperf.compiler.predication`).
+# The hardware still issues some of them (:mod:`loopyperf.compiler.predication`).
 
 
 def idle_instructions(executed: ExecutedLaunch, instructions: dict[int, Instruction]) -> Idle | None:
-    """Return the *instructions* that the warp comes by, by their places in the program; None where there are none.
-
-    They are issued as often as the warp passes through the loops around them.
-    """
+    """Return the idle *instructions*, given by program position; None if there are none."""
     numbers = {place: number for number, place in enumerate(instructions)}
     if not numbers:
         return None
@@ -48,7 +45,7 @@ def idle_instructions(executed: ExecutedLaunch, instructions: dict[int, Instruct
 
 
 def execute(executed: ExecutedLaunch) -> Iterator[tuple[int, int]]:
-    """Yield the places of drafts that the warp comes by without executing them, with how often."""
+    """Yield (program position, number of times reached) of the drafts that the warp reaches but does not execute."""
     if not executed.numbers:
         return
     for place, draft in enumerate(executed.program.drafts):
@@ -77,19 +74,17 @@ def _operands(executed: ExecutedLaunch, place: int, numbers: dict[int, int]) -> 
 # }}}
 
 
-# {{{ the edges of a warp's graph
-#
-# What each instruction uses, and which pass of which loop that is of.
+# {{{ edges: the definitions that each instruction uses, and their loop iterations
 
 
 SET = isl.dim_type.set
 Distance = tuple[int, ...]
 Piece = tuple[Points, tuple[Iteration, ...], Distance]
-"""passes of the loops around the target, those of the loops around the source then, and by how many it is earlier"""
+"""(iterations of the loops around the target, iterations of the source in terms of those, distance)"""
 
 
 def edges(executed: ExecutedLaunch) -> Iterator[Edge]:
-    """Yield the edges between the instructions that are *executed*."""
+    """Yield the edges between the *executed* instructions."""
     for target in executed.numbers:
         yield from _within(executed, target)
     cells = Cells(executed)
@@ -105,11 +100,11 @@ def edges(executed: ExecutedLaunch) -> Iterator[Edge]:
                 yield from _of(executed, found, None)
 
 
-# {{{ in one pass of one statement
+# {{{ edges within one iteration of one statement
 
 
 def _within(executed: ExecutedLaunch, target: int) -> Iterator[Edge]:
-    """Yield the edges from what is computed in the pass that *target* is in."""
+    """Yield the edges to *target* from instructions of the same statement and iteration."""
     draft = executed.draft(target)
     data = [(slot, node) for slot, value in enumerate(draft.operands) for node in executed.nodes_of(value)]
     found = [(slot, source) for slot, source in data if source in executed.numbers]
@@ -130,11 +125,11 @@ def _in_same_iteration(
 # }}}
 
 
-# {{{ through cells
+# {{{ edges through cells
 
 
 def _of(executed: ExecutedLaunch, found: LastWrite | Flow, operand: int | None) -> Iterator[Edge]:
-    """Yield the edges that what was *found* makes, to that *operand*."""
+    """Yield the edges of the dependence *found* to *operand*."""
     source, target = found.source.node, found.target.node
     ends = executed.numbers[source], executed.numbers[target]
     loops = executed.draft(target).statement.loops
@@ -146,10 +141,12 @@ def _of(executed: ExecutedLaunch, found: LastWrite | Flow, operand: int | None) 
         pieces = [_piece(executed, found, everywhere)]
     else:
         known = _pieces(executed, found)
-        pieces = ((condition_on(where, everywhere, loops), passes, distance) for where, passes, distance in known)
-    for condition, passes, distance in pieces:
+        pieces = (
+            (condition_on(where, everywhere, loops), iterations, distance) for where, iterations, distance in known
+        )
+    for condition, iterations, distance in pieces:
         if condition is not False:
-            yield Edge(*ends, distance, passes, condition, through, operand)
+            yield Edge(*ends, distance, iterations, condition, through, operand)
 
 
 def _through(executed: ExecutedLaunch, source: int, target: int) -> Dependence:
@@ -162,11 +159,11 @@ def _through(executed: ExecutedLaunch, source: int, target: int) -> Dependence:
 def _piece(
     executed: ExecutedLaunch, found: LastWrite, everywhere: Points
 ) -> tuple[Any, tuple[Iteration, ...], Distance]:
-    """Return when what was *found* holds in the passes that the target makes, which are *everywhere*."""
+    """Return condition, source iterations and distance of *found*; *everywhere* has the target's iterations."""
     names = found.target.variables
     distance: list[int] = []
-    for name, passes in zip(names[: shared_loops(found.source, found.target)], found.iterations, strict=False):
-        apart = Affine(((name, 1),)) - passes
+    for name, iterations in zip(names[: shared_loops(found.source, found.target)], found.iterations, strict=False):
+        apart = Affine(((name, 1),)) - iterations
         ranges = [apart.between(dict(zip(names, where, strict=True))) for where in found.where]
         low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
         if low != high and any(distance):
@@ -186,15 +183,17 @@ def _pieces(executed: ExecutedLaunch, found: Flow) -> Iterator[Piece]:
     single: list[tuple[isl.Set, isl.MultiAff]] = []
     isl.PwMultiAff.from_map(numbered).foreach_piece(lambda where, value: single.append((where, value)))
     for piece, value in single:
-        passes = tuple(Affine.around(affine_function_of(value.get_at(place), after)) for place in range(len(before)))
+        iterations = tuple(
+            Affine.around(affine_function_of(value.get_at(place), after)) for place in range(len(before))
+        )
         for where, distance in _distances(piece, value, shared_loops(found.source, found.target)):
-            yield Points(where), passes, distance
+            yield Points(where), iterations, distance
 
 
 def _distances(where: isl.Set, source: isl.MultiAff, shared: int) -> Iterator[tuple[isl.Set, Distance]]:
-    """Yield by how many passes of each of the *shared* loops the source is earlier, with where it is by so many.
+    """Yield (subset of *where*, distance of the source in iterations of the *shared* loops).
 
-    In a loop by whose passes it is not always equally far, they are the least. They say nothing of the loops inside.
+    For a loop in which the distance varies, it is the minimum, and the inner loops are omitted.
     """
     found: list[int] = []
     for place in range(shared):
@@ -205,12 +204,12 @@ def _distances(where: isl.Set, source: isl.MultiAff, shared: int) -> Iterator[tu
             continue
         if any(found):
             break
-        passes = isl.PwAff.from_aff(apart)
-        earlier = where & passes.pos_set()
+        iterations = isl.PwAff.from_aff(apart)
+        earlier = where & iterations.pos_set()
         if not earlier.is_empty():
-            least = isl.Map.from_pw_aff(passes.intersect_domain(earlier)).range().dim_min_val(0)
+            least = isl.Map.from_pw_aff(iterations.intersect_domain(earlier)).range().dim_min_val(0)
             yield earlier, (*found, least.to_python())
-        where = where & passes.zero_set()
+        where = where & iterations.zero_set()
         if where.is_empty():
             return
         found.append(0)
@@ -227,7 +226,7 @@ def _distances(where: isl.Set, source: isl.MultiAff, shared: int) -> Iterator[tu
 
 
 def warp_graph(executed: ExecutedLaunch) -> Idg:
-    """Return the source graph of warps of which *executed* says what they execute."""
+    """Return the source graph of the warp class of *executed*."""
     instructions = tuple(_instruction(executed, place) for place in executed.numbers)
     body = tuple(_body(executed, executed.program.nest, ()))
     idle = {place: _idle_instruction(executed, place, number) for place, number in execute(executed)}
@@ -254,7 +253,7 @@ def _body(executed: ExecutedLaunch, nest: Nest, loops: tuple[Nest, ...]) -> Iter
 
 
 def _instruction(executed: ExecutedLaunch, place: int) -> Instruction:
-    """Return the instruction at *place*: the same for all classes that execute it, and loops around it, alike."""
+    """Return the instruction at *place*, shared by the warp classes in which it is the same."""
     draft, run = executed.draft(place), executed.runs[place]
     number: int | Fraction = run.iterations.number
     if not executed.kind.is_uniform:
@@ -296,7 +295,7 @@ def _made(executed: ExecutedLaunch, place: int, number: int | Fraction) -> Instr
 
 
 def _idle_instruction(executed: ExecutedLaunch, place: int, number: int) -> Instruction:
-    """Return the instruction at *place* as one that is come by so often; it accesses nothing."""
+    """Return the instruction at *place* as an idle one that is reached *number* times; it accesses nothing."""
     return replace(_instruction(executed, place), executions=number, condition=None, origin=None, is_idle=True)
 
 
@@ -309,7 +308,7 @@ def _operand(executed: ExecutedLaunch, value: Value, draft: Draft) -> Operand:
 
 
 def _predicates(executed: ExecutedLaunch, draft: Draft) -> Iterator[str]:
-    """Yield the conditions written in the source that decide which work-items execute *draft*."""
+    """Yield the source-level conditions on the work-item under which *draft* executes."""
     for each in draft.conditions:
         inames = get_dependencies(each.expression) & executed.kernel.loopy_kernel.all_inames()
         tags = {name: tag for name in inames if (tag := executed.kernel.hardware_axes.get(name)) is not None}
@@ -319,7 +318,7 @@ def _predicates(executed: ExecutedLaunch, draft: Draft) -> Iterator[str]:
 
 
 def _scalar(executed: ExecutedLaunch, draft: Draft) -> str:
-    """Return the type of the numbers in the array that *draft* accesses, empty where it accesses none."""
+    """Return the scalar type of the array that *draft* accesses; empty if it accesses none."""
     array = None if draft.reference is None else executed.kernel.arrays.get(draft.reference.array)
     return "" if array is None else number_type(element_type(array)).scalar
 
@@ -329,13 +328,13 @@ def _to_iterations(executed: ExecutedLaunch, draft: Draft) -> Callable[[Any], An
 
 
 def _address(executed: ExecutedLaunch, draft: Draft) -> Affine[Symbol] | None:
-    """Return how many elements from the first one of its array *draft* accesses; None where data tells."""
+    """Return the offset in elements at which *draft* accesses its array; None if it depends on data."""
     elements = _elements(executed, draft, element_strides)
     return None if elements is None else Affine.around(executed.in_iterations(elements, draft.statement))
 
 
 def _symbolic_address(executed: ExecutedLaunch, draft: Draft) -> Polynomial[Symbol] | None:
-    """Return the address of *draft* with sizes by name; None where data tells it."""
+    """Return the offset in elements with sizes as symbols; None if it depends on data."""
     elements = _elements(executed, draft, symbolic_strides)
     if elements is None:
         return None
@@ -343,8 +342,8 @@ def _symbolic_address(executed: ExecutedLaunch, draft: Draft) -> Polynomial[Symb
     inames = executed.kernel.loopy_kernel.all_inames() & known.variables
     axes = {name: axis for name in inames if (axis := executed.kernel.hardware_axes.get(name)) is not None}
     first = {name: first_value(executed.kernel, name, executed.launch.sizes) for name in axes}
-    passes = executed.values_in_iterations(draft.statement.loops)
-    return known.in_terms_of({name: prim.Variable(str(axis)) + first[name] for name, axis in axes.items()} | passes)
+    iterations = executed.values_in_iterations(draft.statement.loops)
+    return known.in_terms_of({name: prim.Variable(str(axis)) + first[name] for name, axis in axes.items()} | iterations)
 
 
 def _elements(executed: ExecutedLaunch, draft: Draft, strides: Callable[..., Iterable[Any]]) -> Any:

@@ -1,8 +1,9 @@
-"""The work-groups of a launch in the order in which the hardware starts them, and the warps that each group has.
+"""The work-groups of a launch in dispatch order, and the warps of each group.
 
-The hardware starts groups along the first axis of the grid first. Groups with the same warps form a class; groups of a
-class that follow each other form a run, so that a grid of millions of groups with a boundary has few runs. Where the
-warps of a class of warps do unequal work, as in a triangle, each run also says how much of the mean work its warps do.
+The hardware dispatches groups along the first grid axis first. Groups with the same warps form a group class, and
+consecutive groups of one class form a run, so a grid of millions of groups with a boundary has few runs. If the warps
+of a warp class do unequal work, as in a triangular domain, each run also has the work of its warps relative to the
+mean.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,73 +20,73 @@ from loopyperf.polyhedral.ranges import LISTED
 from loopyperf.polyhedral.sets import SetMemory
 
 MOST_RUNS = 512
-"""runs of an execution of a launch, about; neighboring runs are merged beyond that"""
+"""approximate maximum number of runs per execution of a launch; beyond it, neighboring runs are merged"""
 MOST_CELLS = 2**16
-"""boxes that the places of warps are cut into; beyond that, warps are looked at one by one"""
+"""maximum number of boxes that the warp positions are divided into; beyond it, warps are classified one by one"""
 MOST_PLACES = 2**20
-"""warps that are looked at one by one; of more, some groups stand for their neighbors"""
+"""maximum number of warps classified one by one; beyond it, some groups represent their neighbors"""
 MOST_EXECUTIONS = 16
-"""executions of a launch in a loop on the host that are looked at, where they differ"""
+"""maximum number of different executions of a launch inside a host loop that are examined"""
 LOOKED_AT = 4
-"""warps of a group whose work is compared, at most"""
+"""maximum number of warps per group whose work is compared"""
 SPREAD = (5**0.5 - 1) / 2
-"""multiples of this, modulo 1, are spread evenly and follow no period"""
+"""golden ratio conjugate: its multiples modulo 1 are evenly spread and not periodic"""
 Composition = tuple[tuple[int, int], ...]
-"""(class of warps, how many of them a group has), in ascending order"""
+"""(warp class, number of its warps in a group), in ascending order"""
 
 
 @dataclass(frozen=True, slots=True)
 class DispatchRun:
-    """Groups of a class that start one after the other."""
+    """Consecutive groups of one class."""
 
     group: int
-    """their class"""
+    """group class"""
     number: int
-    """how many they are"""
+    """number of groups"""
     work: float = 1.0
-    """work of their warps that do unequal work, relative to the mean of the class of warps"""
+    """mean work of the warps in non-uniform classes, relative to the mean of their warp class"""
     longest: float = 1.0
-    """the same for the warp with most work in a group"""
+    """maximum of that relative work over the warps of a group"""
 
 
 Order = tuple[DispatchRun, ...]
-"""the groups of an execution of a launch, in the order in which they start"""
+"""the groups of one execution of a launch, in dispatch order"""
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """The groups of a launch in the order in which they start."""
+    """The groups of a launch in dispatch order."""
 
     classes: tuple[Composition, ...]
-    """of groups: the warps that each has"""
+    """composition of each group class"""
     executions: tuple[tuple[float, Order], ...]
-    """(how many executions of the launch it stands for, an order)"""
+    """(number of launch executions represented, dispatch order)"""
 
     @property
     def is_uniform(self) -> bool:
-        """Return whether all groups do the same work."""
+        """Return whether all groups do equal work."""
         every = (run for _, order in self.executions for run in order)
         return len(self.classes) <= 1 and all(isclose(run.work, 1) for run in every)
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The places of the groups of a launch."""
+    """The grid of a launch."""
 
     hosts: tuple[tuple[float, tuple[int, ...]], ...]
-    """values of the host's loops, each with the number of executions that it stands for"""
+    """(number of executions represented, values of the host loops)"""
     extents: tuple[int, ...]
-    """groups along each axis of the grid"""
+    """number of groups along each grid axis"""
     warps: int
-    """of a group"""
+    """warps per group"""
 
     @property
     def groups(self) -> int:
-        """Return the groups of an execution."""
+        """Return the number of groups of one execution."""
         return prod(self.extents)
 
     def place(self, number: int) -> tuple[int, ...]:
-        """Return where the group of this *number* in the order of dispatch is."""
+        """Return the grid coordinates of the group with this *number* in dispatch order."""
         found: list[int] = []
         for extent in self.extents:
             number, at = divmod(number, extent)
@@ -94,7 +95,10 @@ class Grid:
 
 
 def hosts_of(places: Points, axes: int) -> tuple[tuple[float, tuple[int, ...]], ...]:
-    """Return values of the host's loops, the first so many *axes* of *places*, of executions that stand for all."""
+    """Return representative executions as (number represented, host loop values).
+
+    The host loops are the first *axes* dimensions of *places*.
+    """
     if not axes:
         return ((1.0, ()),)
     outer = places.outer(axes)
@@ -107,12 +111,12 @@ def hosts_of(places: Points, axes: int) -> tuple[tuple[float, tuple[int, ...]], 
 
 
 def _middles(number: int) -> Iterator[float]:
-    """Yield the middles of so many equal parts of 1."""
+    """Yield the midpoints of *number* equal parts of the unit interval."""
     yield from ((each + 0.5) / number for each in range(number))
 
 
 def dispatched(kinds: Sequence[WarpKind], grid: Grid) -> Dispatch:
-    """Return the groups of *grid* in the order of dispatch, whose warps are of *kinds*."""
+    """Return the groups of *grid* in dispatch order, given the warp classes *kinds*."""
     if len(kinds) == 1 and kinds[0].is_uniform:
         every = sum(times for times, _ in grid.hosts)
         return Dispatch((((0, grid.warps),),), ((every, (DispatchRun(0, grid.groups),)),))
@@ -137,15 +141,15 @@ def dispatched(kinds: Sequence[WarpKind], grid: Grid) -> Dispatch:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """A run, with the work of some of its warps that are of classes of unequal work."""
+    """A run, with the work of some of its warps in non-uniform classes."""
 
     group: int
     number: int
     works: tuple[tuple[int, int], ...] = ()
-    """(class of warps, work)"""
+    """(warp class, work) of each examined warp"""
 
     def run(self, means: Mapping[int, float]) -> DispatchRun:
-        """Return it, with the work of its warps relative to the *means* of their classes."""
+        """Return the run with its work relative to the *means* of the warp classes."""
         found = [work / means[kind] if means[kind] else 1.0 for kind, work in self.works] or [1.0]
         return DispatchRun(self.group, self.number, sum(found) / len(found), max(found))
 
@@ -158,7 +162,7 @@ def _at_work(
     host: tuple[int, ...],
     places: "_Places",
 ) -> Iterator[_Counted]:
-    """Yield the runs of *order*, those of unequal work cut into parts, with the work of a group in the middle."""
+    """Yield the runs of *order*, with unequal runs divided into parts, each with the work of one of its groups."""
     made_of = list(classes)
     unequal = [any(not kinds[kind].is_uniform for kind, _ in each) for each in made_of]
     every = sum(number for group, number in order if unequal[group])
@@ -167,7 +171,7 @@ def _at_work(
         parts = min(number, max(1, MOST_RUNS * number // every)) if unequal[group] else 1
         bounds = [number * part // parts for part in range(parts + 1)]
         for part, (begin, end) in enumerate(pairwise(bounds), parts_before):
-            # Evenly spaced groups would follow the period of work that has one.
+            # Evenly spaced samples would alias with periodic work.
             at = begin + int((0.5 + part * SPREAD) % 1 * (end - begin))
             works = tuple(places.works((*host, *grid.place(first + at)))) if unequal[group] else ()
             yield _Counted(group, end - begin, works)
@@ -175,7 +179,7 @@ def _at_work(
 
 
 def _means(found: Iterable[tuple[float, Iterable[_Counted]]]) -> dict[int, float]:
-    """Return class of warps -> mean work of those that were looked at, weighted by the groups that they stand for."""
+    """Return warp class -> mean work of its examined warps, weighted by the groups that they represent."""
     works: dict[int, float] = {}
     weights: dict[int, float] = {}
     for times, counted in found:
@@ -189,27 +193,27 @@ def _means(found: Iterable[tuple[float, Iterable[_Counted]]]) -> dict[int, float
 
 # }}}
 
-# {{{ where groups are
+# {{{ positions of warps
 
 
 class _Places:
-    """Where the warps of each class are."""
+    """The positions of the warps of each class in the grid."""
 
     def __init__(self, kinds: Sequence[WarpKind], grid: Grid) -> None:
         self.kinds, self.grid = kinds, grid
         regions = SetMemory[int]()
         self._regions = [regions.setdefault(kind.places, number) for number, kind in enumerate(kinds)]
-        """class of warps -> the first one in the same places"""
+        """warp class -> the first class with the same positions"""
         self._boxes = {number: Points(kinds[number].places).boxes for number in self._regions}
         self._works: dict[tuple[int, ...], int] = {}
         self._deciding = [
             [axis for axis in range(len(kind.example)) if any(each.depends_on(axis) for each in kind.numbers)]
             for kind in kinds
         ]
-        """class of warps -> the axes that their work depends on"""
+        """warp class -> the axes that its work depends on"""
 
     def order(self, host: tuple[int, ...]) -> list[tuple[Composition, int]]:
-        """Return what groups are made of in the order of dispatch, and how many of them follow each other."""
+        """Return (group composition, number of consecutive groups) in dispatch order."""
         cells = self._cells(host)
         found = [*_along(*cells)] if cells is not None else [*self._listed(host)]
         return _joined(found)
@@ -217,9 +221,9 @@ class _Places:
     # {{{ boxes
 
     def _cells(self, host: tuple[int, ...]) -> tuple[NDArray[np.int64], list[NDArray[np.int64]], int] | None:
-        """Return the class of warps in each cell of the grid and the warps, and the cells' lengths along each axis.
+        """Return the warp class in each cell, the cell lengths along each axis, and the number of classes.
 
-        None where the warps of a class are in no few boxes, or where there are too many cells.
+        Return None if the positions of a class are not a few boxes, or if there are too many cells.
         """
         if any(boxes is None for boxes in self._boxes.values()):
             return None
@@ -239,7 +243,7 @@ class _Places:
         return cells, [np.diff(each) for each in cuts], len(self.kinds)
 
     def _parts(self, number: int, host: tuple[int, ...]) -> Iterator[tuple[int, Box]]:
-        """Yield the boxes of the warps of a class, without the host's axes."""
+        """Yield (class, box) for the boxes of a warp class, without the host axes."""
         kind, hosts = self.kinds[number], len(host)
         for box in self._boxes[self._regions[number]] or ():
             for values in kind.values or ((),):
@@ -254,7 +258,7 @@ class _Places:
     # {{{ one by one
 
     def _listed(self, host: tuple[int, ...]) -> Iterator[tuple[Composition, int]]:
-        """Yield what groups are made of, one after the other, or some that stand for their neighbors."""
+        """Yield (group composition, number of groups) group by group, or for groups that represent their neighbors."""
         every, extents = self.grid.groups, self.grid.extents
         looked_at = min(every, max(1, MOST_PLACES // self.grid.warps))
         ends = np.arange(looked_at + 1) * every // looked_at
@@ -267,7 +271,7 @@ class _Places:
             yield made_of[at], number
 
     def _kinds_in(self, host: tuple[int, ...], groups: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the class of each warp (columns) of *groups* (rows)."""
+        """Return the class of each warp; shape (groups, warps per group)."""
         size = self.grid.warps
         rows = np.empty((len(groups) * size, len(host) + groups.shape[1] + 1), dtype=np.int64)
         rows[:, : len(host)] = host
@@ -292,7 +296,7 @@ class _Places:
     # }}}
 
     def works(self, group: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-        """Yield class and work of some warps of *group* that are of classes of unequal work."""
+        """Yield (class, work) for some warps of *group* in non-uniform classes."""
         (kinds,) = self._kinds_in((), np.array([group], dtype=np.int64)).tolist()
         unequal = [(warp, kind) for warp, kind in enumerate(kinds) if not self.kinds[kind].is_uniform]
         last = len(unequal) - 1
@@ -311,14 +315,14 @@ class _Places:
 def _along(
     cells: NDArray[np.int64], lengths: Sequence[NDArray[np.int64]], kinds: int
 ) -> Iterator[tuple[Composition, int]]:
-    """Yield what groups are made of in the order of dispatch: along the first axis first."""
+    """Yield (group composition, number of groups) in dispatch order: along the first axis first."""
     numbers = np.stack([(cells == kind) @ lengths[-1] for kind in range(kinds)], axis=-1)
     grid = numbers.shape[:-1]
     rows: list[list[int]] = numbers.reshape(-1, kinds).tolist()
     made_of = [_composition(row) for row in rows]
 
     def slab(axis: int, inner: tuple[int, ...]) -> list[tuple[Composition, int]]:
-        """Return the groups along the axes before *axis*, at the cells *inner* along it and those behind it."""
+        """Return the groups along axes 0 to *axis*, at the cells *inner* of the later axes."""
         if axis < 0:
             return [(made_of[int(np.ravel_multi_index(inner, grid)) if inner else 0], 1)]
         found: list[tuple[Composition, int]] = []
@@ -330,12 +334,12 @@ def _along(
 
 
 def _composition(numbers: Iterable[int]) -> Composition:
-    """Return what a group is made of that has these *numbers* of warps of each class."""
+    """Return the composition of a group, given its *numbers* of warps of each class."""
     return tuple((kind, number) for kind, number in enumerate(numbers) if number)
 
 
 def _repeated(order: list[tuple[Composition, int]], times: int) -> list[tuple[Composition, int]]:
-    """Return *order* so many times; where that has too many runs, some repetitions at a time as if they were one."""
+    """Return *order* repeated *times* times; repetitions are combined if there would be too many runs."""
     if len(order) == 1:
         return [(order[0][0], order[0][1] * times)]
     blocks = max(1, min(times, MOST_RUNS // len(order)))
@@ -344,7 +348,7 @@ def _repeated(order: list[tuple[Composition, int]], times: int) -> list[tuple[Co
 
 
 def _joined(order: Iterable[tuple[Composition, int]]) -> list[tuple[Composition, int]]:
-    """Return *order* with neighbors that are made of the same as one."""
+    """Return *order* with equal neighbors merged."""
     found: list[tuple[Composition, int]] = []
     for made_of, number in order:
         if found and found[-1][0] == made_of:
@@ -358,7 +362,7 @@ def _joined(order: Iterable[tuple[Composition, int]]) -> list[tuple[Composition,
 
 
 def _merged(runs: Sequence[DispatchRun]) -> Order:
-    """Return *runs*, those of a class and in neighbourhood as one where they are too many."""
+    """Return *runs*; if there are too many, neighboring runs of the same class are merged."""
     at_once = -(-len(runs) // MOST_RUNS)
     if at_once == 1:
         return tuple(runs)

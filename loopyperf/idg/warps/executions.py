@@ -1,11 +1,10 @@
-"""What the warps of a launch execute at given sizes, as sets of where each warp is and of the values of its loops.
+"""Statement executions of the warps of a launch at given sizes, as sets of (warp position, loop values) points.
 
-A warp executes what at least one of its lanes does; :meth:`LaunchExecutions.iterations` has the lanes of one apart.
+A warp executes a statement if at least one of its lanes does; :meth:`LaunchExecutions.iterations` separates the lanes
+of one warp.
 
-The passes that warps make through the loops in one outermost loop of a launch.
-
-A pass is numbered from zero each time that its loop is entered. Most loops make the same passes whenever they are
-entered: what is asked of such is told by intervals, and isl is asked about the others.
+Iterations are numbered from zero each time that their loop is entered. Most loops execute the same iterations whenever
+they are entered; intervals describe these. isl sets describe the others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,10 +41,10 @@ from loopyperf.polyhedral.sets import SetMemory
 
 
 class LoopIterations:
-    """The passes of loops, for all warps that execute the statements in them with the same values of the loops."""
+    """The iterations of the loops in one outermost loop, for all warps with the same loop values of each statement."""
 
     def __init__(self, kernel: Kernel, values: Mapping[int, Points]) -> None:
-        """Take the *values* of the loops' variables, the outermost first, with which each statement runs, by number."""
+        """Take *values*: statement number -> values of the loop variables (outermost first) with which it executes."""
         self._kernel, self._values = kernel, values
         self._numbers: dict[tuple[Points, Loops], tuple[Points, Any]] = {}
         self._met: dict[tuple[Points, Loops, frozenset[str]], Points] = {}
@@ -54,22 +53,22 @@ class LoopIterations:
         self._visited: dict[Loops, Points] = {}
         self._numbering: dict[Loops, isl.Map] = {}
         self._last: dict[Loops, isl.Map] = {}
-        self._passes: dict[Loops, Points] = {}
+        self._iterations: dict[Loops, Points] = {}
         self._trips: dict[Loops, Any] = {}
         self._firsts: dict[Loops, Any] = {}
 
     def executed(self, values: Points, loops: Loops) -> tuple[Points, Any]:
-        """Return the numbers of the passes of *loops* whose variables have *values*, and the condition on them."""
+        """Return the iterations of *loops* whose variables have *values*, and the condition that selects them."""
         if (values, loops) not in self._numbers:
-            passes = self.numbered(values, loops)
-            condition = None if passes.is_empty else condition_on(passes, self.iterations(loops), loops)
-            self._numbers[values, loops] = passes, condition
+            iterations = self.numbered(values, loops)
+            condition = None if iterations.is_empty else condition_on(iterations, self.iterations(loops), loops)
+            self._numbers[values, loops] = iterations, condition
         return self._numbers[values, loops]
 
     def condition(self, where: tuple[Box, ...], everywhere: Points, loops: Loops) -> Any:
-        """Return the condition on passes of *loops*, which are *everywhere*, to be in disjoint boxes *where*.
+        """Return the condition that selects the disjoint boxes *where* from the iterations *everywhere* of *loops*.
 
-        None where they all are.
+        The result is None if they are all in the boxes.
         """
         key = where, everywhere, loops
         if key not in self._conditions:
@@ -79,9 +78,10 @@ class LoopIterations:
         return self._conditions[key]
 
     def met(self, barrier: Barrier, loops: Loops, values: Points) -> Points:
-        """Return the values of loops with which *barrier* is met that runs with *values*: no condition leaves it out.
+        """Return the loop values at which warps meet *barrier*, given the *values* at which its domain has points.
 
-        It is met where a loop has holes, and in every copy of the unrolled loops right around it.
+        No condition skips a barrier: warps meet it also in the holes of a loop, and in every copy of the unrolled
+        loops right around it.
         """
         key = values, loops, barrier.copied
         if key not in self._met:
@@ -99,7 +99,7 @@ class LoopIterations:
         return Points(whole & self.iterations(loops).set.apply(self.numbering(loops).reverse()))
 
     def visited(self, loops: Loops) -> Points:
-        """Return the values of the variables of *loops* with which the innermost one makes a pass."""
+        """Return the values of the variables of *loops* for which the innermost one executes an iteration."""
         if loops not in self._visited:
             self._visited[loops] = self._copied(loops) if loops[-1].is_unrolled else self._entered(loops)
         return self._visited[loops]
@@ -109,18 +109,18 @@ class LoopIterations:
         return union([values.outer(len(loops)) for values in inside], len(loops))
 
     def _copied(self, loops: Loops) -> Points:
-        """Return the values of the variables of *loops*, all that there are copies for of the innermost one.
+        """Return the values of the variables of *loops* including all copies of the unrolled innermost one.
 
-        Whether anything is to be done in a copy, each instruction asks for itself; barriers do not.
+        In a copy, each instruction except barriers tests for itself whether it executes.
         """
         copies = self._kernel.values(loops[-1].iname)
         assert copies is not None, "Loopy unrolls loops that constants bound"
         return (self.visited(loops[:-1]) if len(loops) > 1 else Points(())).times(copies)
 
     def region(self, loops: Loops) -> Box | None:
-        """Return the values that the variables of *loops* have, where each has the same whenever its loop is entered.
+        """Return the box of values of *loops* if each loop has the same values whenever it is entered.
 
-        None where some have not, or where the innermost loop is never entered.
+        Otherwise, or if the innermost loop is never entered, return None.
         """
         if loops not in self._regions:
             found = self.visited(loops).box if loops else ()
@@ -129,9 +129,9 @@ class LoopIterations:
         return self._regions[loops]
 
     def trips(self, loops: Loops) -> Any:
-        """Return how many passes the innermost of *loops* makes each time that it is entered.
+        """Return the trip count of the innermost of *loops* per entry.
 
-        An integer, or an expression of the passes of the loops around it.
+        It is an integer, or an expression in the iterations of the enclosing loops.
         """
         if loops not in self._trips:
             self._trips[loops] = self._found_trips(loops)
@@ -151,9 +151,9 @@ class LoopIterations:
         return _value(number, around, loops)
 
     def first(self, loops: Loops) -> Any:
-        """Return the variable of the innermost of *loops* in its first pass.
+        """Return the value of the innermost of *loops* in its first iteration.
 
-        An integer, or an expression of the passes of the loops around it.
+        It is an integer, or an expression in the iterations of the enclosing loops.
         """
         if loops not in self._firsts:
             self._firsts[loops] = self._found_first(loops)
@@ -170,15 +170,15 @@ class LoopIterations:
         return _value(value, self.iterations(loops[:-1]).set, loops)
 
     def iterations(self, loops: Loops) -> Points:
-        """Return the passes of *loops*, whether anything runs in them or not."""
-        if loops not in self._passes:
+        """Return all iterations of *loops*, including those in which nothing executes."""
+        if loops not in self._iterations:
             region = self.region(loops)
             box = None if region is None else tuple(range(len(interval)) for interval in region)
-            self._passes[loops] = Points(self._upto_last(loops) if box is None else box)
-        return self._passes[loops]
+            self._iterations[loops] = Points(self._upto_last(loops) if box is None else box)
+        return self._iterations[loops]
 
     def numbered(self, values: Points, loops: Loops) -> Points:
-        """Return the numbers of the passes of *loops* in which their variables have *values*."""
+        """Return the iteration numbers of *loops* at which their variables have *values*."""
         region = self.region(loops)
         if region is None or values.box is None:
             return Points(values.set.apply(self.numbering(loops)))
@@ -187,10 +187,10 @@ class LoopIterations:
 
     # }}}
 
-    # {{{ loops whose passes depend on those of others
+    # {{{ loops whose iterations depend on those of other loops
 
     def numbering(self, loops: Loops) -> isl.Map:
-        """Return the map from the values of the variables of *loops* to the numbers of their passes."""
+        """Return the map from the values of the variables of *loops* to their iteration numbers."""
         if loops not in self._numbering:
             self._numbering[loops] = self._numbered(loops)
         return self._numbering[loops]
@@ -211,15 +211,15 @@ class LoopIterations:
         return _outer(depth).apply_range(self.numbering(loops[:-1])).flat_range_product(number)
 
     def _last_iteration(self, loops: Loops) -> isl.Map:
-        """Return the map from the passes of the outer *loops* to the last one of the innermost."""
+        """Return the map from the iterations of the outer *loops* to the last iteration of the innermost one."""
         if loops not in self._last:
-            passes = self.visited(loops).set.apply(self.numbering(loops))
-            self._last[loops] = self._by_outer(passes).lexmax()
+            iterations = self.visited(loops).set.apply(self.numbering(loops))
+            self._last[loops] = self._by_outer(iterations).lexmax()
         return self._last[loops]
 
     @staticmethod
     def _by_outer(points: isl.Set) -> isl.Map:
-        """Return the map from all dimensions of *points* but the last to that one."""
+        """Return the map from all dimensions of *points* except the last to the last."""
         depth = points.dim(SET)
         return _outer(depth).reverse().apply_range(_innermost(depth).intersect_domain(points))
 
@@ -236,7 +236,7 @@ class LoopIterations:
 
 @cache
 def _outer(depth: int) -> isl.Map:
-    """Return the map from so many values to all but the last of them."""
+    """Return the map from *depth* values to all but the last of them."""
     return affine_map(_names(depth), [Affine.variable(name) for name in _names(depth)[:-1]])
 
 
@@ -250,7 +250,7 @@ def _names(depth: int) -> list[str]:
 
 
 def _value(number: isl.PwAff, around: isl.Set, loops: Loops) -> Any:
-    """Return *number*, a function of the passes of all *loops* but the innermost, which are *around*."""
+    """Return *number*, a function on the iterations *around* of the outer *loops*, as an integer or expression."""
     if number.max_val() == number.min_val():
         return number.max_val().to_python()
     return function_of(number.gist(around), loops)
@@ -258,16 +258,15 @@ def _value(number: isl.PwAff, around: isl.Set, loops: Loops) -> Any:
 
 SET = isl.dim_type.set
 Axis = str | GroupInameTag | LocalInameTag
-"""a loop on the host, an axis of the grid, an axis of a group"""
+"""a host loop, a grid axis, or a local axis"""
 
 
 class LaunchExecutions:
-    """What the warps of a launch execute at given sizes, by where each warp is."""
+    """Statement executions of the warps of a launch at given sizes, by warp position."""
 
     def __init__(
         self, counter: ExecutionCounter, launch: Launch, sizes: Mapping[str, int], warp_size: int = 32
     ) -> None:
-        """Look at *launch* at *sizes*, in warps of *warp_size* lanes."""
         self.counter, self.launch, self.sizes, self.kernel = counter, launch, sizes, counter.kernel
         shape = dict(sorted(group_shape(launch, sizes).items())) or {0: 1}
         self.placement = Placement(
@@ -278,13 +277,13 @@ class LaunchExecutions:
         self._firsts: dict[str, int] = {}
         self._lockstep: dict[frozenset[str], Lockstep] = {}
         self.instructions: dict[Any, Instruction] = {}
-        """what is made of them for one class of warps, and may be for another one"""
+        """cache of graph instructions, shared by warp classes"""
         self._points_of = SetMemory[Points]()
         self._nests: dict[tuple[Loops, tuple[Points, ...]], LoopIterations] = {}
 
     @cached_property
     def warps(self) -> isl.Set:
-        """Return the places of all warps of the launch."""
+        """Return the positions of all warps of the launch."""
         site = Site(self.launch, self.launch.host_inames, ALWAYS, f"launch of {self.launch.name}")
         host = at_sizes(self.counter.points(site), self.sizes)
         names: Sequence[str] = host.get_var_names_not_none(SET)
@@ -294,7 +293,7 @@ class LaunchExecutions:
         return host.flat_product(boxed(tuple(map(range, extents))))
 
     def by_place(self, statement: Statement, conditions: Conditions) -> isl.Set:
-        """Return the places of the warps that execute *statement* under *conditions*, with the values of its loops."""
+        """Return the (warp position, loop values) points at which *statement* executes under *conditions*."""
         loops = tuple(nest.iname for nest in statement.loops)
         key = (statement.inames, conditions, loops)
         if key not in self._of_sites:
@@ -304,11 +303,11 @@ class LaunchExecutions:
         return self._of_sites[key]
 
     def iterations(self, site: Site, warp: Warp, host: Mapping[str, int] | None = None) -> WarpIterations:
-        """Return what *warp* executes of *site*, lane by lane, where conditions on data are taken to hold.
+        """Return the iterations of *warp* at *site* lane by lane, assuming that conditions on data hold.
 
-        *host* are values of loops around the launch; those that are not given are among the sequential ones. Raises
-        :class:`UncountableError` where bounds are data of which nothing is stated, :class:`ParameterError` for a size
-        that is missing.
+        *host* has the values of loops around the launch; those not given become sequential loops. Raises
+        :class:`UncountableError` if a loop bound is data without a typical value, and :class:`ParameterError` if a size
+        is missing.
         """
         points, counted = self._points(site), self.counter.loops(site.inames)
         if not points.is_bounded():
@@ -316,14 +315,14 @@ class LaunchExecutions:
         return WarpIterations.of(self.kernel, warp, points, counted, self.lockstep(site.inames), self.sizes, host or {})
 
     def _points(self, site: Site) -> isl.Set:
-        """Return the points of *site* over all its inames, whichever warp executes them."""
+        """Return the points of *site* over all its inames, for all warps."""
         key = site.inames, site.conditions
         if key not in self._sites:
             self._sites[key] = at_sizes(self.counter.points(site), self.sizes)
         return self._sites[key]
 
     def weight(self, statement: Statement, conditions: Conditions) -> Fraction:
-        """Return how often what *statement* runs on under *conditions* runs there: less than 1 by what is stated."""
+        """Return the expected executions per point of *statement* under *conditions*, from ``typical``."""
         with naming(statement):
             return self.counter.weight(self._site(statement, conditions))
 
@@ -334,11 +333,11 @@ class LaunchExecutions:
         return self.warps.insert_dims(SET, self.placement.axes, loops)
 
     def _placed(self, points: isl.Set, loops: Sequence[str]) -> isl.Set:
-        """Return the places of warps of which some lane is among *points*, with the values of *loops*."""
+        """Return (warp position, values of *loops*) for the warps with some lane among *points*."""
         names = list(points.get_var_names_not_none(SET))
         points = self.lockstep(frozenset(names)).numbered(points)
         used = self._used_axes(names)
-        # Along an axis that a statement does not use, all groups and work-items execute it.
+        # All groups and work-items along an axis that a statement does not use execute it.
         for axis in [*self.placement.host, *map(GroupInameTag, self.placement.groups)]:
             if axis not in used:
                 used[axis], points = Affine(((str(axis), 1),)), points.add_dims(SET, 1)
@@ -357,7 +356,7 @@ class LaunchExecutions:
         return image(points, names, [*places, Affine.variable(Floor(number, self.placement.size)), *values])
 
     def _used_axes(self, names: Sequence[str]) -> dict[Axis, Affine[Atom]]:
-        """Return the axes of the placement that *names* number, each with what the number is."""
+        """Return axis -> index along it as an affine function, for the axes that *names* map to."""
         used: dict[Axis, Affine[Atom]] = {}
         for name in names:
             tag = self.kernel.hardware_axes.get(name)
@@ -368,17 +367,17 @@ class LaunchExecutions:
         return used
 
     def lockstep(self, inames: frozenset[str]) -> Lockstep:
-        """Return where those loops start of what runs over *inames* that do not start alike in all lanes."""
+        """Return the start values of the loops among *inames* that start differently in different lanes."""
         if inames not in self._lockstep:
             self._lockstep[inames] = lockstep_of(self.kernel, self.launch, inames, self._visited)
         return self._lockstep[inames]
 
     def once(self, values: isl.Set) -> Points:
-        """Return *values* as points: the same object for all warps that have these."""
+        """Return *values* as points, the same object for equal sets."""
         return self._points_of.setdefault(values, Points(values))
 
     def nest(self, loops: Loops, values: Mapping[int, Points]) -> LoopIterations:
-        """Return the passes through *loops*, the outermost one alone or none, where statements run with *values*."""
+        """Return the iterations inside *loops* (empty or one outermost loop), given the loop *values* of statements."""
         key = loops, tuple(values.values())
         if key not in self._nests:
             self._nests[key] = LoopIterations(self.kernel, values)
@@ -393,28 +392,28 @@ class LaunchExecutions:
         return self._firsts[name]
 
 
-# {{{ the passes in which one warp executes each statement
+# {{{ the iterations in which one warp executes each statement
 
 
 @dataclass(frozen=True, slots=True)
 class StatementExecutions:
-    """How one warp executes a statement under some conditions."""
+    """The executions of a statement by one warp under some conditions."""
 
     values: Points
-    """of the variables of the loops around it, the outermost first"""
+    """values of the enclosing loops' variables, outermost first"""
     iterations: Points
-    """the numbers of their passes"""
+    """the corresponding iteration numbers"""
     weight: Fraction
-    """how often each is run: less than once where ``typical`` says so"""
+    """expected executions per iteration, from ``typical``; 1 if no condition depends on data"""
     condition: Any
-    """on the passes of the loops around it; None where it runs in all of them"""
+    """condition on the iterations of the enclosing loops; None if executed in all of them"""
 
 
 class WarpExecutions:
-    """The passes in which one warp of a launch executes each statement."""
+    """The iterations in which one warp of a launch executes each statement."""
 
     def __init__(self, launch: LaunchExecutions, place: Sequence[int]) -> None:
-        """Look at the warp at *place* of *launch*."""
+        """Take the warp at position *place* of *launch*."""
         self.of_launch, self.place = launch, tuple(place)
         self.kernel, self.sizes = launch.kernel, launch.sizes
         self.warp, self.host = launch.placement.warp(place)
@@ -424,7 +423,7 @@ class WarpExecutions:
         self._nests: dict[Loops, LoopIterations] = {}
 
     def values(self, statement: Statement, conditions: Conditions) -> Points:
-        """Return the values of the loops' variables with which *statement* runs under *conditions*, outermost first."""
+        """Return the loop values (outermost first) with which *statement* executes under *conditions*."""
         key = (statement.inames, conditions, tuple(nest.iname for nest in statement.loops))
         if key not in self._values:
             points = self.of_launch.by_place(statement, conditions)
@@ -433,14 +432,14 @@ class WarpExecutions:
         return self._values[key]
 
     def lanes(self, site: Site) -> WarpIterations:
-        """Return what the warp executes of *site*, lane by lane; see :meth:`LaunchExecutions.iterations`."""
+        """Return the iterations at *site* lane by lane; see :meth:`LaunchExecutions.iterations`."""
         key = site.inames, site.conditions
         if key not in self._lanes:
             self._lanes[key] = self.of_launch.iterations(site, self.warp, self.host)
         return self._lanes[key]
 
     def run(self, statement: Statement, conditions: Conditions) -> StatementExecutions:
-        """Return how the warp executes *statement* under *conditions*."""
+        """Return the executions of *statement* under *conditions*."""
         key = (statement.inames, conditions, statement.loops, statement.name)
         if key not in self._runs:
             self._runs[key] = self._run(statement, conditions)
@@ -451,11 +450,11 @@ class WarpExecutions:
         values = self.values(statement, conditions)
         if isinstance(statement.what, Barrier) and not values.is_empty:
             values = nest.met(statement.what, loops, values)
-        passes, condition = nest.executed(values, loops)
-        return StatementExecutions(values, passes, self.of_launch.weight(statement, conditions), condition)
+        iterations, condition = nest.executed(values, loops)
+        return StatementExecutions(values, iterations, self.of_launch.weight(statement, conditions), condition)
 
     def nest(self, loops: Loops) -> LoopIterations:
-        """Return the passes that the warp makes through the loops inside the outermost of *loops*."""
+        """Return the iterations of the loops inside the outermost of *loops*."""
         outermost = loops[:1]
         if outermost not in self._nests:
             inside = [statement for loop in outermost for statement in loop.statements()]

@@ -1,13 +1,13 @@
-"""Which warps of a launch execute alike, and how many of each kind there are.
+"""Warp classes of a launch: warps that execute each statement equally often, and the number of warps of each class.
 
-Boundary tiles, idle warps of a reduction tree and the like execute each statement another number of times than others
-do (Lemeire, section 4.1: divergence between warps is several graphs). How often a warp executes a statement is counted
-as a function of where the warp is; the warps are cut up where one of these functions changes.
+Warps in boundary tiles, idle warps of a reduction tree and the like have different execution counts (Lemeire, section
+4.1: divergence between warps gives several graphs). The execution count of each statement is a function of the warp's
+position; the positions are divided where one of these functions changes.
 
-One warp: its work-items, the values of the hardware's inames in each lane, and the loops around statements.
-
-A group's work-items are numbered along ``l.0`` first, then along ``l.1`` and so on, and cut into warps of 32 in that
-order (NVIDIA, CUDA C++ Programming Guide, "Thread Hierarchy" and "SIMT Architecture"); AMD's wavefronts of 64 likewise.
+The file also describes one warp: its work-items, the values of the hardware inames in each lane, and the loops around
+statements. The work-items of a group are numbered along ``l.0`` first, then along ``l.1`` and so on, and divided into
+warps of 32 in that order (NVIDIA, CUDA C++ Programming Guide, "Thread Hierarchy" and "SIMT Architecture"). AMD divides
+them into wavefronts of 64 in the same way.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -42,33 +42,33 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Warp:
-    """Lanes that execute an instruction together; its numbers are checked against each other."""
+    """A warp: the lanes that execute an instruction together."""
 
     groups: Mapping[int, int] = field(default_factory=dict[int, int])
-    """the group's index along each axis of the grid"""
+    """index of the group along each grid axis"""
     shape: Mapping[int, int] = field(default_factory=lambda: {0: 32})
-    """the group's work-items along each local axis"""
+    """work-items of the group along each local axis"""
     number: int = 0
-    """of the warp in its group"""
+    """index of the warp in its group"""
     size: int = 32
     """lanes of a full warp"""
 
     def __post_init__(self) -> None:
-        """Raise :class:`ParameterError` where the group has no such warp."""
+        """Raise :class:`ParameterError` if the group has no such warp."""
         if self.size < 1 or any(extent < 1 for extent in self.shape.values()):
-            raise ParameterError(f"warps and groups have at least one lane, received {self}")
+            raise ParameterError(f"warps and groups must have at least one lane, got {self}")
         last = warps_of_group(self.shape, self.size) - 1
         if not 0 <= self.number <= last:
-            raise ParameterError(f"a group of shape {dict(self.shape)} has warps 0 to {last}, received {self.number}")
+            raise ParameterError(f"a group of shape {dict(self.shape)} has warps 0 to {last}, got {self.number}")
 
     @property
     def lanes(self) -> int:
-        """Return the number of lanes that are work-items: fewer than :attr:`size` in a group's last warp, maybe."""
+        """Return the number of lanes with a work-item; the last warp of a group may have fewer than :attr:`size`."""
         return min(self.size, prod(self.shape.values()) - self.number * self.size)
 
     @property
     def local_ids(self) -> dict[int, Integers]:
-        """Return for each local axis the index of each lane's work-item in the group."""
+        """Return local axis -> index of each lane's work-item along that axis."""
         left = self.number * self.size + np.arange(self.lanes, dtype=np.int64)
         ids: dict[int, Integers] = {}
         for axis, extent in sorted(self.shape.items()):
@@ -82,29 +82,29 @@ def warps_of_group(shape: Mapping[int, int], size: int = 32) -> int:
 
 
 def warp_period(shape: Mapping[int, int], size: int = 32) -> int:
-    """Return after how many warps of a group of *shape* lanes lie in the same places of the group's rows again."""
+    """Return the period, in warps, with which lanes have the same positions in the rows of a group of *shape*."""
     extents = [extent for _, extent in sorted(shape.items())]
     rows = [prod(extents[:axis]) for axis in range(1, len(extents))]
     return max((lcm(row, size) // size for row in rows if row % size and size % row), default=1)
 
 
 def group_shape(launch: Launch, sizes: Mapping[str, int]) -> dict[int, int]:
-    """Return the work-items of a group of *launch* along each local axis at *sizes*."""
+    """Return the number of work-items of a group of *launch* along each local axis at *sizes*."""
     return {axis: _extent(extent, sizes) for axis, extent in launch.local_axes.items()}
 
 
 def grid_extent(launch: Launch, axis: int, sizes: Mapping[str, int]) -> int:
-    """Return the groups of *launch* along *axis* of the grid at *sizes*."""
+    """Return the number of groups of *launch* along grid *axis* at *sizes*."""
     return _extent(launch.group_axes[axis], sizes)
 
 
 def iname_values(
     kernel: Kernel, warp: Warp, inames: Iterable[str], sizes: Mapping[str, int] | None = None
 ) -> dict[str, Integers]:
-    """Return for those of *inames* that the hardware numbers their value in each lane of *warp*.
+    """Return the value of each hardware iname among *inames* in each lane of *warp*.
 
-    Loopy numbers the work-items (groups) of an axis from the first point of the iname's loop, at *sizes* where that
-    depends on them. Raises :class:`ParameterError` where the warp lacks an axis, or a size is missing.
+    Loopy numbers the work-items or groups of an axis from the first point of the iname's loop, which may depend on
+    *sizes*. Raises :class:`ParameterError` if the warp lacks an axis or a size is missing.
     """
     local_ids = warp.local_ids
     values: dict[str, Integers] = {}
@@ -123,56 +123,59 @@ def iname_values(
 
 def _group(warp: Warp, iname: str, axis: int) -> int:
     if axis not in warp.groups:
-        raise ParameterError(f"{iname} numbers the groups along g.{axis}, of which the warp has no index: add it")
+        raise ParameterError(f"iname {iname!r} needs the group index along g.{axis}; add it to the warp's groups")
     return warp.groups[axis]
 
 
 def first_value(kernel: Kernel, iname: str, sizes: Mapping[str, int]) -> int:
-    """Return the value of *iname* in the first work-item or group along its axis, as Loopy's code has it.
+    """Return the value of *iname* in the first work-item or group along its axis in Loopy's code.
 
-    Raises :class:`UncountableError` where it is no one expression, and :class:`ParameterError` without its sizes.
+    Raises :class:`UncountableError` if the value is not a single expression, and :class:`ParameterError` if a size is
+    missing.
     """
     if iname in kernel.first_on_axes:
         return kernel.first_on_axes[iname]
     try:
         first = aff_to_expr(get_hw_axis_base_for_codegen(kernel.loopy_kernel, iname))
     except StaticValueFindingError as error:
-        raise UncountableError(f"where {iname} starts is no one expression, so lanes have no values of it") from error
+        raise UncountableError(
+            f"the first value of iname {iname!r} is not a single expression; its values per lane are unknown"
+        ) from error
     missing = kernel.parameters & get_dependencies(first) - sizes.keys()
     if missing:
-        raise ParameterError(f"{iname} starts from {first}: state {', '.join(sorted(missing))}")
-    return value_at(first, sizes, f"where {iname} starts ({first})")
+        raise ParameterError(f"iname {iname!r} starts at {first}; give size {', '.join(map(repr, sorted(missing)))}")
+    return value_at(first, sizes, f"the first value of {iname} ({first})")
 
 
 def _extent(extent: isl.PwAff, sizes: Mapping[str, int]) -> int:
     for name, (kind, place) in extent.domain().get_var_dict(isl.dim_type.param).items():
         if not extent.involves_dims(kind, place, 1):
-            continue  # values that bound loops inside are parameters of the launch too
+            continue  # launch parameters include values that only bound inner loops
         if name not in sizes:
-            raise ParameterError(f"the shape of a group depends on {name}: state it among the sizes")
+            raise ParameterError(f"the shape of a group depends on size {name!r}; give its value")
         fixed = isl.Set.universe(extent.domain().get_space()).fix_val(kind, place, isl.Val(str(sizes[name])))
         extent = extent.intersect_domain(fixed)
     return extent.max_val().to_python()
 
 
-# {{{ the loops of a launch as its schedule nests them, with what stands where
+# {{{ the loop nest of a launch, from its schedule
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """An instruction, a barrier, or the evaluation of a predicate, in the order of the generated code."""
+    """An instruction, a barrier, or the evaluation of a predicate in the generated code."""
 
     what: InstructionBase | Barrier | Guard
     loops: tuple["Nest", ...]
-    """around it, from the outermost on"""
+    """enclosing loops, outermost first"""
     inames: frozenset[str]
-    """those that it runs over, hardware axes included; a vector's is none of them"""
+    """inames that it runs over, including hardware axes but not vector axes"""
     number: int
-    """in the order of the program, counted from 0"""
+    """index in program order"""
 
     @property
     def name(self) -> str:
-        """Return the id of the instruction, or of the first one that a predicate guards, or the barrier's label."""
+        """Return the id of the instruction, the id of the first one that a predicate guards, or the barrier's label."""
         match self.what:
             case Barrier(label=label):
                 return label
@@ -184,14 +187,14 @@ class Statement:
 
 @dataclass(eq=False, slots=True)
 class Nest:
-    """A sequential loop, told apart from others over the same iname by identity."""
+    """A sequential loop. Loops over the same iname are distinguished by object identity."""
 
     iname: str
     is_unrolled: bool
     body: list["Nest | Statement"] = field(default_factory=list["Nest | Statement"])
 
     def statements(self) -> Iterator[Statement]:
-        """Yield the statements inside it, in their order."""
+        """Yield the statements inside the loop in program order."""
         for item in self.body:
             if isinstance(item, Statement):
                 yield item
@@ -200,7 +203,7 @@ class Nest:
 
 
 def nest_of(kernel: Kernel, launch: Launch) -> Nest:
-    """Return the body of *launch* as a loop of one pass, which is no loop of the kernel."""
+    """Return the body of *launch* as an artificial loop of one iteration."""
     whole = Nest("", is_unrolled=False)
     _Reader(kernel, launch).fill(whole, launch.schedule, ())
     return whole
@@ -219,7 +222,7 @@ class _Reader:
             self.guards.setdefault((guard.instruction.id, depth), []).append(guard)
 
     def fill(self, nest: Nest, schedule: Sequence[ScheduleItem], loops: tuple[Nest, ...]) -> None:
-        """Append what *schedule* says to the body of *nest*, which is inside *loops*."""
+        """Append the items of *schedule* to the body of *nest*, which is inside *loops*."""
         place = 0
         while place < len(schedule):
             item, end = schedule[place], place + 1
@@ -235,7 +238,7 @@ class _Reader:
             place = end
 
     def _add_loop(self, nest: Nest, iname: str, block: Sequence[ScheduleItem], loops: tuple[Nest, ...]) -> None:
-        """Append the loop over *iname* that *block* is; of a vector's loop, each instruction has copies of its own."""
+        """Append the loop over *iname* in *block*, or only its body if the loop is vectorized."""
         if self.kernel.loopy_kernel.iname_tags_of_type(iname, VectorizeTag):
             self.fill(nest, block[1:-1], loops)
             return
@@ -250,7 +253,7 @@ class _Reader:
             self._append(nest, guard, loops, self.kernel.on_every_lane(self.launch, guard.inames))
 
     def _add_instruction(self, nest: Nest, instruction: InstructionBase, loops: tuple[Nest, ...]) -> None:
-        """Append *instruction*, inside loops of its own over what Loopy writes copies of it for."""
+        """Append *instruction*, inside loops over the inames for which Loopy writes copies of it."""
         vector = vector_loop(self.kernel, instruction)
         inames = instruction.within_inames - {vector.iname if vector else ""}
         for iname in sorted(inames.difference(outer.iname for outer in loops)):
@@ -267,12 +270,12 @@ class _Reader:
 
 
 Loops = tuple[Nest, ...]
-"""one inside the other, the outermost first"""
+"""nested loops, outermost first"""
 
 
 @contextmanager
 def naming(statement: Statement) -> Generator[None]:
-    """Begin what is refused of *statement* with its name."""
+    """Prefix the message of an :class:`UncountableError` with the name of *statement*."""
     try:
         yield
     except UncountableError as error:
@@ -286,16 +289,17 @@ def naming(statement: Statement) -> Generator[None]:
 SET = isl.dim_type.set
 Number = DigitExpansion | ListedNumber
 MOST = 16
-"""kinds among these; more are taken as one kind, with the mean of what they execute"""
+"""maximum number of classes per region; beyond it, its warps form one class with mean execution counts"""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The axes by which the warps of a launch are numbered: host loops, axes of the grid, and the warps of a group."""
+    """Coordinate system of warp positions: host loops, grid axes, and the warp index in the group."""
 
     host: tuple[str, ...]
+    """host loops around the launch"""
     groups: tuple[int, ...]
-    """axes of the grid"""
+    """grid axes"""
     shape: Mapping[int, int]
     """work-items of a group along each local axis"""
     size: int
@@ -303,11 +307,11 @@ class Placement:
 
     @property
     def axes(self) -> int:
-        """Return how many numbers place a warp."""
+        """Return the number of coordinates of a warp position."""
         return len(self.host) + len(self.groups) + 1
 
     def warp(self, place: Sequence[int]) -> tuple[Warp, dict[str, int]]:
-        """Return the warp at *place*, and the values of the host's loops around its launch."""
+        """Return the warp at position *place*, and the values of the host loops around its launch."""
         host = dict(zip(self.host, place, strict=False))
         groups = dict(zip(self.groups, place[len(self.host) :], strict=False))
         return Warp(groups, self.shape, place[-1], self.size), host
@@ -315,37 +319,37 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class WarpKind:
-    """Warps that execute each statement equally often, or nearly so."""
+    """A warp class: warps that execute each statement equally often, or nearly so."""
 
     places: isl.Set
-    """where they are; with :attr:`values`, others may be there too"""
+    """positions of the warps; a superset if :attr:`values` is not empty"""
     warps: int
-    """how many there are"""
+    """number of warps"""
     example: tuple[int, ...]
-    """the place of one of them, in their middle"""
+    """position of a representative warp near the middle"""
     is_uniform: bool
-    """they execute each statement equally often"""
+    """whether all warps have the same execution counts"""
     axes: tuple[int, ...] = ()
-    """the axes of :attr:`values`"""
+    """axes of :attr:`values`"""
     values: tuple[tuple[int, ...], ...] = ()
-    """if any are listed: only the :attr:`places` with one of these values on :attr:`axes` are meant"""
+    """if not empty, the class has only the :attr:`places` with one of these values on :attr:`axes`"""
     numbers: tuple[Number, ...] = ()
-    """if they are not uniform: how often they execute something, each as a function of the place"""
+    """varying execution counts of a non-uniform class, as functions of the position"""
 
     def is_of(self, place: Sequence[int]) -> bool:
-        """Return whether the warp at *place*, one of :attr:`places`, is of this kind."""
+        """Return whether the warp at *place*, one of :attr:`places`, belongs to this class."""
         return not self.values or tuple(place[axis] for axis in self.axes) in self.values
 
     def work(self, place: Sequence[int]) -> int:
-        """Return how often the warp at *place* executes those statements that these warps execute unequally often."""
+        """Return the sum of the varying execution counts of the warp at *place*."""
         return sum(number.at(dict(enumerate(place))) for number in self.numbers)
 
 
 def warp_kinds(warps: isl.Set, executions: Sequence[isl.Set]) -> list[WarpKind]:
-    """Return the kinds of *warps*, those of most warps first.
+    """Return the warp classes of a launch, largest first.
 
-    *warps* is the set of their places; each of *executions* is a set of places with the passes in which they run
-    something.
+    *warps* is the set of warp positions. Each of *executions* is a set of (position, loop iterations) pairs in which a
+    warp executes a statement.
     """
     axes = warps.dim(SET)
     pieces = [] if warps.is_empty() else [warps.coalesce()]
@@ -355,7 +359,7 @@ def warp_kinds(warps: isl.Set, executions: Sequence[isl.Set]) -> list[WarpKind]:
     known = SetMemory[int]()
     numbers: list[Number] = []
     varying: list[tuple[isl.Set, int]] = []
-    """where numbers of executions differ from warp to warp, each by its place among *numbers*"""
+    """(region, index in *numbers*) of execution counts that vary from warp to warp"""
     for part in parts:
         if part.depending is not None:
             place = known.setdefault(part.depending, len(numbers))
@@ -367,20 +371,20 @@ def warp_kinds(warps: isl.Set, executions: Sequence[isl.Set]) -> list[WarpKind]:
                     varying.append((part.where, place))
     kinds: list[WarpKind] = []
     for piece in pieces:
-        # A piece is on one side of each border of the numbers.
+        # No piece crosses a border of the functions.
         here = dict.fromkeys(place for where, place in varying if piece.is_subset(where))
         kinds += _kinds_in(piece.coalesce(), [numbers[place] for place in here])
     return sorted(kinds, key=lambda kind: -kind.warps)
 
 
 def _distinct(sets: Iterable[isl.Set]) -> list[isl.Set]:
-    """Return *sets*, each once."""
+    """Return *sets* without duplicates."""
     known = SetMemory[int]()
     return [each for number, each in enumerate(sets) if known.setdefault(each, number) == number]
 
 
 def _cut(pieces: Sequence[isl.Set], where: isl.Set) -> list[isl.Set]:
-    """Return *pieces* cut into what is there and what is not."""
+    """Return *pieces* split into the parts inside and outside *where*."""
     if all(piece.is_subset(where) for piece in pieces):
         return list(pieces)
     return [part for piece in pieces for part in (piece & where, piece - where) if not part.is_empty()]
@@ -388,18 +392,18 @@ def _cut(pieces: Sequence[isl.Set], where: isl.Set) -> list[isl.Set]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """Executions of something: where there are any, and what says how their number depends on the place."""
+    """Positions with executions of a statement, and the executions on which the count per position depends."""
 
     where: isl.Set
     depending: isl.Set | None
-    """None where nothing does"""
+    """None if the count is the same at all positions"""
 
 
 def _apart(executions: isl.Set, axes: int) -> _Part:
-    """Return *executions* as where they are, and on what part of them their number depends there.
+    """Return the positions of *executions*, and the dimensions and constraints on which their number depends there.
 
-    Loops that no constraint ties to the place are entered alike wherever they are, so their passes are a constant
-    factor of the number. What ties axes of the place to each other alone is in where they are.
+    A loop that no constraint ties to the position contributes a constant factor. Constraints between axes of the
+    position alone are part of the positions.
     """
     where = executions.project_out(SET, axes, executions.dim(SET) - axes).coalesce()
     parts = executions.get_basic_sets()
@@ -417,7 +421,7 @@ def _apart(executions: isl.Set, axes: int) -> _Part:
 
 
 def _tied(part: isl.BasicSet, axes: int) -> frozenset[int]:
-    """Return the dimensions of *part* that constraints tie to each other, where some are *axes* and some are loops."""
+    """Return the dimensions of *part* in constraint groups that connect position *axes* with loops."""
     loops = range(axes, part.dim(SET))
     return frozenset[int]().union(
         *(group for group in groups(part) if min(group) < axes and not group.isdisjoint(loops))
@@ -425,13 +429,13 @@ def _tied(part: isl.BasicSet, axes: int) -> frozenset[int]:
 
 
 def loops_by_place(executions: isl.Set, axes: int) -> frozenset[int]:
-    """Return the loops of *executions*, numbered from the outermost, whose passes may depend on the *axes* before."""
+    """Return the loops of *executions* (0 = outermost) whose iterations may depend on the first *axes* dimensions."""
     tied = frozenset[int]().union(*(_tied(part, axes) for part in executions.get_basic_sets()))
     return frozenset(place - axes for place in range(axes, executions.dim(SET)) if place in tied)
 
 
 def _kinds_in(piece: isl.Set, varying: Sequence[Number]) -> Iterator[WarpKind]:
-    """Yield the kinds of warps in *piece*, where some numbers of executions are *varying* from warp to warp."""
+    """Yield the warp classes in *piece*, given the execution counts that are *varying* from warp to warp."""
     axes = [axis for axis in range(piece.dim(SET)) if any(number.depends_on(axis) for number in varying)]
     deciding = without_dimensions(piece, [axis for axis in range(piece.dim(SET)) if axis not in axes])
     warps, listed = Points(piece).number, Points(deciding).number if axes else 0
@@ -455,7 +459,7 @@ def _kinds_in(piece: isl.Set, varying: Sequence[Number]) -> Iterator[WarpKind]:
 
 
 def _middle(places: isl.Set) -> tuple[int, ...]:
-    """Return one of *places*, in the middle of each axis in turn."""
+    """Return one of *places*, near the middle of each axis in turn."""
     found: list[int] = []
     for axis in range(places.dim(SET)):
         low, high = places.dim_min_val(axis).to_python(), places.dim_max_val(axis).to_python()

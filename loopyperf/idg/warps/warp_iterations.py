@@ -1,4 +1,4 @@
-"""The passes that one warp makes through the loops around an access, and which of its lanes are active in each."""
+"""The loop iterations that one warp executes around an access, and the active lanes in each."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,12 +21,11 @@ from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.points import Box, Points, fixed, without_dimensions
 from loopyperf.polyhedral.sets import SetMemory
 
-# {{{ loops that do not start from the same value in all lanes
+# {{{ loops with a lane-dependent start ("leaning" loops)
 #
-# The lanes of a warp still make their passes together.
-#
-# In a loop over ``i <= j < n`` of a kernel that maps ``i`` to the lanes, the first pass is ``j = i`` in each lane. Such
-# loops are numbered by passes from zero here; other loops keep their values.
+# In a loop over ``i <= j < n`` of a kernel that maps ``i`` to the lanes, each lane starts at ``j = i``, but the lanes
+# of a warp execute their iterations in lockstep. Such loops are numbered by iteration from zero here; other loops keep
+# the values of their variable.
 
 
 SET = isl.dim_type.set
@@ -34,17 +33,17 @@ SET = isl.dim_type.set
 
 @dataclass(frozen=True, slots=True)
 class Lockstep:
-    """Where leaning loops start."""
+    """Start values of leaning loops, which differ between lanes."""
 
     names: tuple[str, ...] = ()
-    """the inames that points are over"""
+    """inames of the dimensions of point sets"""
     starts: Mapping[str, isl.PwAff] = field(default_factory=dict[str, isl.PwAff])
-    """loop -> the value of its first pass, a function of *names*"""
+    """loop -> its start value as a function of *names*"""
     expressions: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """the same as expressions in the loops around it and the lanes; the innermost first"""
+    """loop -> its start value as an expression in the enclosing loops and the lanes, innermost loop first"""
 
     def numbered(self, points: isl.Set) -> isl.Set:
-        """Return *points* with leaning loops numbered by passes."""
+        """Return *points* with leaning loops numbered by iteration."""
         if not self.starts:
             return points
         space = isl.LocalSpace.from_space(points.get_space())
@@ -56,14 +55,14 @@ class Lockstep:
         return numbered
 
     def in_iterations(self, expression: Any) -> Any:
-        """Return *expression* with the values of leaning loops written by the numbers of their passes."""
+        """Return *expression* with the variables of leaning loops replaced by start value plus iteration."""
         for loop, start in self.expressions.items():
             expression = _Shifted(loop, start)(expression)
         return expression
 
 
 class _Shifted(IdentityMapper[[]]):
-    """Writes the values of a loop as what it starts from and the number of the pass."""
+    """Replaces a loop variable by its start value plus the iteration."""
 
     def __init__(self, loop: str, start: Any) -> None:
         super().__init__()
@@ -75,9 +74,9 @@ class _Shifted(IdentityMapper[[]]):
 
 
 def lockstep_of(kernel: Kernel, launch: Launch, inames: frozenset[str], loops: Loops) -> Lockstep:
-    """Return where the loops among *inames* start that do not start alike in all lanes of *launch*.
+    """Return the start values of the leaning loops among *inames*.
 
-    *loops* tells what points the loops over some inames visit; there are no parameters in it.
+    *loops* returns the points that the loops over given inames visit, as a set without parameters.
     """
     visited = loops(inames)
     found = leaning_loops(kernel, launch, visited)
@@ -89,7 +88,7 @@ def lockstep_of(kernel: Kernel, launch: Launch, inames: frozenset[str], loops: L
     for place, loop in enumerate(nest):
         if loop in found:
             around = visited
-            for inner in nest[place:]:  # in whose words the start shall not be
+            for inner in nest[place:]:  # the start value must not depend on this loop or inner ones
                 around = around.eliminate(SET, names.index(inner), 1)
             starts[loop] = _named(loop_start(kernel, loops, names, nest[place + 1 :], loop), names).gist(around)
     expressions = {loop: pw_aff_to_expr(start) for loop, start in reversed(starts.items())}
@@ -97,7 +96,7 @@ def lockstep_of(kernel: Kernel, launch: Launch, inames: frozenset[str], loops: L
 
 
 def _named(start: isl.Map, names: Sequence[str]) -> isl.PwAff:
-    """Return the one value of *start* as a function of *names*."""
+    """Return the single-valued map *start* as a function of *names*."""
     for place, name in enumerate(names):
         start = start.set_dim_name(isl.dim_type.in_, place, name)
     return isl.PwMultiAff.from_map(start).get_pw_aff(0).coalesce()
@@ -106,41 +105,41 @@ def _named(start: isl.Map, names: Sequence[str]) -> isl.PwAff:
 # }}}
 
 
-# {{{ passes
+# {{{ iterations
 
 
 MOST_KINDS = 1024
-"""of passes, told apart by the lanes that are active"""
+"""maximum number of different sets of active lanes"""
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Passes in which the same lanes are active."""
+    """Iterations in which the same lanes are active."""
 
     lanes: tuple[int, ...]
-    """by number"""
+    """indices of the active lanes"""
     iterations: Points
-    """over the sequential loops"""
+    """iterations of the sequential loops"""
 
 
 @dataclass(frozen=True)
 class WarpIterations:
-    """What one warp executes of a site: its passes, by the lanes that are active."""
+    """The iterations in which one warp executes a site, grouped by active lanes."""
 
     kernel: Kernel
     sizes: Mapping[str, int]
     warp: Warp
     loops: tuple[str, ...]
-    """the sequential ones, in the order of the dimensions of each set of passes"""
+    """sequential loops, in the order of the dimensions of iteration sets"""
     lane_values: Mapping[str, Integers]
-    """the hardware's inames in each lane"""
+    """hardware iname -> its value in each lane"""
     activities: tuple[Activity, ...]
-    """they share no pass, and each has an active lane"""
+    """disjoint sets of iterations, each with at least one active lane"""
     lockstep: Lockstep
     counted: LoopPoints
-    """what is counted of all loops around"""
+    """points of all enclosing loops, for counting"""
     points: isl.Set
-    """over all inames, at the sizes: where the site is executed, by whichever warp"""
+    """points over all inames, at the given sizes, in which any warp executes the site"""
 
     @classmethod
     def of(
@@ -153,7 +152,7 @@ class WarpIterations:
         sizes: Mapping[str, int],
         host: Mapping[str, int],
     ) -> "WarpIterations":
-        """Return what *warp* executes of *points*, with *host* the values of loops around the launch."""
+        """Return the iterations of *warp* among *points*; *host* has the values of the loops around the launch."""
         names: Sequence[str] = points.get_var_names_not_none(SET)
         fixed = {name: np.full(warp.lanes, value) for name, value in host.items() if name in names}
         values = iname_values(kernel, warp, names, sizes) | fixed
@@ -171,35 +170,38 @@ class WarpIterations:
 
     @property
     def data_starts(self) -> Mapping[str, frozenset[str]]:
-        """Return loop -> the data that it starts from."""
+        """Return loop -> names of the data that its start value depends on."""
         return self.counted.starts
 
-    def active(self, passes: Mapping[str, int]) -> tuple[int, ...]:
-        """Return the lanes that are active where the loops have the values *passes*; those of other loops may be there.
+    def active(self, iterations: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the active lanes at the loop values *iterations*, which may also contain other loops.
 
-        Loops that do not start alike in all lanes are numbered from zero. Raises :class:`ParameterError` where the
+        Loops with a lane-dependent start are numbered by iteration from zero. Raises :class:`ParameterError` if the
         value of a loop is missing.
         """
-        missing = set(self.loops) - passes.keys()
+        missing = set(self.loops) - iterations.keys()
         if missing:
-            raise ParameterError(f"the access is in loops over {', '.join(self.loops)}: add {', '.join(missing)}")
-        values = {place: passes[name] for place, name in enumerate(self.loops)}
+            raise ParameterError(
+                f"no iteration given for loop {', '.join(sorted(missing))}; the access is in loops over "
+                f"{', '.join(self.loops)}"
+            )
+        values = {place: iterations[name] for place, name in enumerate(self.loops)}
         found = (kind.lanes for kind in self.activities if not fixed(kind.iterations.set, values).is_empty())
         return next(found, ())
 
 
-# {{{ which lanes are active
+# {{{ active lanes
 
 
 def _activities(points: isl.Set, values: Sequence[Integers | None], lanes: int) -> tuple[Activity, ...]:
-    """Return the passes of *points* by active lanes; *values* are those of each dimension that the hardware numbers."""
+    """Return the iterations of *points* by active lanes; *values* has the values per lane of hardware dimensions."""
     varying: list[Integers | None] = []
     for place, value in reversed(list(enumerate(values))):
         if value is None or value.min() < value.max():
             varying.insert(0, value)
         else:
             points = points.fix_val(SET, place, isl.Val(int(value[0]))).project_out(SET, place, 1)
-    # What is left is the same for most warps, of which boundaries tell few apart.
+    # The remaining set is the same for all warps except those at boundaries.
     known = _ACTIVITIES.setdefault(points.remove_redundancies(), {})
     key = lanes, tuple(None if value is None else tuple(value.tolist()) for value in varying)
     if key not in known:
@@ -218,17 +220,17 @@ def _distinguished(points: isl.Set, values: Sequence[Integers | None], lanes: in
         points = points.upper_bound_val(SET, place, isl.Val(int(value.max())))
     if points.is_empty():
         return
-    passes = without_dimensions(points, hardware)
-    if _is_product(points, passes, hardware, by_lane):
-        yield Activity(tuple(range(lanes)), Points(passes.remove_redundancies()))
+    iterations = without_dimensions(points, hardware)
+    if _is_product(points, iterations, hardware, by_lane):
+        yield Activity(tuple(range(lanes)), Points(iterations.remove_redundancies()))
         return
-    for active, part in _parts(passes, _by_iterations(points, hardware, by_lane)):
+    for active, part in _parts(iterations, _by_iterations(points, hardware, by_lane)):
         yield Activity(tuple(sorted(active)), Points(part))
 
 
-def _is_product(points: isl.Set, passes: isl.Set, hardware: Sequence[int], values: Integers) -> bool:
-    """Return whether all lanes are active in all *passes*, as far as a few operations tell."""
-    everywhere = passes
+def _is_product(points: isl.Set, iterations: isl.Set, hardware: Sequence[int], values: Integers) -> bool:
+    """Return whether all lanes are active in all *iterations*; a cheap sufficient test."""
+    everywhere = iterations
     for place, value in zip(hardware, values, strict=True):
         everywhere = everywhere.insert_dims(SET, place, 1)
         everywhere = everywhere.lower_bound_val(SET, place, isl.Val(int(value.min())))
@@ -237,7 +239,7 @@ def _is_product(points: isl.Set, passes: isl.Set, hardware: Sequence[int], value
 
 
 def _by_iterations(points: isl.Set, hardware: Sequence[int], values: Integers) -> list[tuple[frozenset[int], isl.Set]]:
-    """Return the distinct sets of passes in which a lane is active, with the lanes whose set that is."""
+    """Return the distinct iteration sets of single lanes, each with the lanes that have it."""
     found: list[tuple[frozenset[int], isl.Set]] = []
     for lanes, coordinates in _uniform(values):
         own = without_dimensions(fixed(points, dict(zip(hardware, coordinates, strict=True))), hardware)
@@ -250,25 +252,24 @@ def _by_iterations(points: isl.Set, hardware: Sequence[int], values: Integers) -
 
 
 def _uniform(values: Integers) -> Iterator[tuple[frozenset[int], tuple[int, ...]]]:
-    """Yield the lanes that have the same *values* of the hardware's inames, with these."""
+    """Yield groups of lanes with equal *values* of the hardware inames, each with these values."""
     columns = [tuple(map(int, column)) for column in values.T]
     for coordinates in dict.fromkeys(columns):
         yield frozenset(lane for lane, column in enumerate(columns) if column == coordinates), coordinates
 
 
 def _parts(
-    passes: isl.Set, by_passes: Sequence[tuple[frozenset[int], isl.Set]]
+    iterations: isl.Set, by_iterations: Sequence[tuple[frozenset[int], isl.Set]]
 ) -> list[tuple[frozenset[int], isl.Set]]:
-    """Return *passes* cut where another lane is active; raises :class:`UncountableError` for too many parts."""
-    parts = [(frozenset[int](), passes)]
-    for lanes, own in by_passes:
+    """Return *iterations* divided by active lanes; raises :class:`UncountableError` for too many parts."""
+    parts = [(frozenset[int](), iterations)]
+    for lanes, own in by_iterations:
         cut = [(active | lanes, part & own) for active, part in parts]
         cut += [(active, part - own) for active, part in parts]
         parts = [(active, part.coalesce()) for active, part in cut if not part.is_empty()]
         if len(parts) > MOST_KINDS:
             raise UncountableError(
-                f"lanes are active in more than {MOST_KINDS} ways, too many to tell apart: write the condition on "
-                "them with fewer cases"
+                f"more than {MOST_KINDS} different sets of active lanes; simplify the conditions on the work-item"
             )
     return [(active, part) for active, part in parts if active]
 
@@ -279,31 +280,31 @@ def _parts(
 # }}}
 
 
-# {{{ sets and functions of passes of loops, as expressions in the loops' names
+# {{{ sets and functions of loop iterations, as expressions in the loop names
 
 
 IN = isl.dim_type.in_
 
 
-def condition_on(passes: Points, everywhere: Points, loops: Sequence[Nest]) -> Any:
-    """Return the condition on passes of *loops* under which those of *everywhere* are among *passes*.
+def condition_on(iterations: Points, everywhere: Points, loops: Sequence[Nest]) -> Any:
+    """Return the condition on iterations of *loops* that selects *iterations* from *everywhere*.
 
-    None for all of them, False for none.
+    The result is None for all of them and False for none.
     """
-    if passes is everywhere:
+    if iterations is everywhere:
         return None
-    if passes.box is not None and everywhere.box is not None:
-        tests = list(_tests(passes.box, everywhere.box, loops))
+    if iterations.box is not None and everywhere.box is not None:
+        tests = list(_tests(iterations.box, everywhere.box, loops))
         return prim.LogicalAnd(tuple(tests)) if len(tests) > 1 else next(iter(tests), None)
-    if everywhere.set.is_subset(passes.set):
+    if everywhere.set.is_subset(iterations.set):
         return None
-    among = passes.set.gist(everywhere.set)
+    among = iterations.set.gist(everywhere.set)
     return set_to_cond_expr(_named_set(among, loops)) if among.n_basic_set() else False
 
 
-def _tests(passes: Box, everywhere: Box, loops: Sequence[Nest]) -> Iterator[Any]:
-    """Yield what tells *passes* from the others of *everywhere*, in the order of *loops*."""
-    for here, whole, nest in zip(passes, everywhere, loops, strict=True):
+def _tests(iterations: Box, everywhere: Box, loops: Sequence[Nest]) -> Iterator[Any]:
+    """Yield the tests that distinguish *iterations* from the others of *everywhere*, in the order of *loops*."""
+    for here, whole, nest in zip(iterations, everywhere, loops, strict=True):
         begins, ends = here.start > whole.start, here.stop < whole.stop
         if ends and len(here) == 1:
             yield prim.Comparison(Affine(((nest.iname, 1),), -here.start).expression, "==", 0)
@@ -315,7 +316,7 @@ def _tests(passes: Box, everywhere: Box, loops: Sequence[Nest]) -> Iterator[Any]
 
 
 def function_of(number: isl.PwAff, loops: Sequence[Nest]) -> Any:
-    """Return *number* as an expression of the passes of *loops*."""
+    """Return *number* as an expression in the iterations of *loops*."""
     found: Any = None
     for where, value in reversed(number.get_pieces()):
         expression = affine_function_of(value, loops)
@@ -324,7 +325,7 @@ def function_of(number: isl.PwAff, loops: Sequence[Nest]) -> Any:
 
 
 def affine_function_of(value: isl.Aff, loops: Sequence[Nest]) -> Any:
-    """Return *value* as an integer, or as an expression of the passes of *loops*."""
+    """Return *value* as an integer, or as an expression in the iterations of *loops*."""
     if value.is_cst():
         return value.get_constant_val().to_python()
     for place in range(value.dim(IN)):
@@ -332,11 +333,11 @@ def affine_function_of(value: isl.Aff, loops: Sequence[Nest]) -> Any:
     return aff_to_expr(value)
 
 
-def _named_set(passes: isl.Set, loops: Sequence[Nest]) -> isl.Set:
-    """Return *passes* with its dimensions called as *loops*, as many as there are."""
-    for place in range(passes.dim(SET)):
-        passes = passes.set_dim_name(SET, place, loops[place].iname)
-    return passes
+def _named_set(iterations: isl.Set, loops: Sequence[Nest]) -> isl.Set:
+    """Return *iterations* with its dimensions named after *loops*."""
+    for place in range(iterations.dim(SET)):
+        iterations = iterations.set_dim_name(SET, place, loops[place].iname)
+    return iterations
 
 
 # }}}

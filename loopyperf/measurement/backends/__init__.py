@@ -1,7 +1,7 @@
-"""Where kernels run: devices, and recorded archives in their place.
+"""Backends that run kernels on a device or replay a recorded archive.
 
-The registry names modules instead of importing them: ``opencl`` needs pyopencl and ``cuda`` CuPy, optional
-dependencies, which are imported when that backend is opened and not before.
+The registry holds module names: ``opencl`` needs pyopencl and ``cuda`` needs CuPy, optional dependencies that are
+imported only when the backend is opened.
 """
 
 from collections.abc import Mapping
@@ -24,20 +24,18 @@ BACKENDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """Module and class of each backend."""
 RUNNING = tuple(sorted(BACKENDS.keys() - {"replay"}))
-"""those that run kernels"""
-REPLAYED = "an archive is given by open_backend('replay', archive=PATH), and to commands by --from-archive PATH"
+"""names of the backends that run kernels"""
+REPLAYED = "to replay an archive, use open_backend('replay', archive=PATH), or --from-archive PATH in commands"
 
 
 def open_backend(name: str, **options: object) -> Backend:
-    """Return the backend called *name*, made with *options* (see the class that :data:`BACKENDS` names).
+    """Open the backend *name* with *options*, the arguments of its class in :data:`BACKENDS`.
 
-    Raises :class:`BackendError` for an unknown name, for options that it does not take, for a package that is not
-    installed, and where there is no device.
+    Raises :class:`BackendError` for an unknown name, invalid options, a package that is not installed, and a missing
+    device.
     """
     if name not in BACKENDS:
-        raise BackendError(
-            f"no backend is called {name!r}; there are {', '.join(RUNNING)}, and replay for an archive: {REPLAYED}"
-        )
+        raise BackendError(f"unknown backend {name!r}; choose from {', '.join(RUNNING)} and replay; {REPLAYED}")
     module, backend = BACKENDS[name]
     make = getattr(import_module(module), backend)
     try:
@@ -45,22 +43,22 @@ def open_backend(name: str, **options: object) -> Backend:
     except TypeError as error:
         given = ", ".join(f"{option}={value!r}" for option, value in options.items()) or "nothing"
         remedy = f"; {REPLAYED}" if name == "replay" else ""
-        raise BackendError(f"the backend {name!r} cannot be opened with {given}: {error}{remedy}") from error
+        raise BackendError(f"cannot open backend {name!r} with {given}: {error}{remedy}") from error
     return make(**options)
 
 
 def opened(backend: str | Open, device: object = None) -> Backend | Open:
-    """Return *backend*, opened by its name if that is what it is, on the device in whose name *device* occurs.
+    """Return *backend*, or open it if it is a name, on the first device whose name contains *device*.
 
-    Raises :class:`ParameterError` for a device of an open backend, or one that is not a name; :class:`BackendError`
-    without a device.
+    Raises :class:`ParameterError` if *device* is not a string or *backend* is already open on a device, and
+    :class:`BackendError` if there is no such device.
     """
     if not isinstance(backend, str):
         if device is not None:
-            raise ParameterError("an open backend already has a device: leave device out")
+            raise ParameterError("device cannot be given for an open backend, which already has a device")
         return backend
     if device is None:
         return open_backend(backend)
     if not isinstance(device, str):
-        raise ParameterError(f"device is a part of the name of the device to run on; received {device!r}")
+        raise ParameterError(f"device must be a part of the name of the device to run on; received {device!r}")
     return open_backend(backend, device=device)

@@ -1,4 +1,4 @@
-"""What every backend offers: the environment, its limits, and the seconds that a kernel takes."""
+"""Interface of measurement backends, and the parts that they share."""
 
 import gc
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -22,72 +22,71 @@ class BenchmarkCase:
     """One kernel at one size."""
 
     kernel_class: str
-    """the ``NAME`` of its kernel file"""
+    """``NAME`` of its kernel file"""
     configuration: Configuration
     sizes: Sizes
 
     def key(self, kind: Kind) -> Key:
-        """Return under which key a measurement or probe of this case is recorded."""
+        """Return the key under which a measurement or probe of this case is recorded."""
         return Key.of(self.kernel_class, self.configuration.label, self.sizes, kind)
 
     def __str__(self) -> str:
-        """Return the case for a message, e.g. ``transpose, "prefetched, 16x16", n=1024``."""
+        """Return the case in the form ``transpose, "prefetched, 16x16", n=1024``."""
         sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
         return f'{self.kernel_class}, "{self.configuration.label}", {sizes or "no sizes"}'
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTimes:
-    """What some runs of a case took, in seconds, in order, and what as many took by the clock of the device.
+    """Times of some runs of a case in seconds, in order, by the wall clock and by the device's clock.
 
-    Whether these are the same runs is the backend's: they are on OpenCL. On CUDA a run that the device's clock is to
-    time begins only when all of it is queued, which whoever waits would see, so there are as many runs for each clock.
-    The two lists are two samples of one kernel, and no difference between two of their entries means anything.
+    On OpenCL both clocks time the same runs. On CUDA a run timed by the device's clock starts only after all of its
+    launches are queued, which would distort its wall-clock time, so there are as many separate runs for each clock. The
+    two tuples are two samples of one kernel; differences between their entries have no meaning.
 
-    Raises :class:`MeasurementError` unless there are as many times by either clock.
+    Raises :class:`MeasurementError` unless both clocks have the same number of times.
     """
 
     wall: tuple[float, ...]
-    """by the clock of whoever waits: from the first launch until the device is done"""
+    """by the host's clock: from the first launch until the device has finished"""
     device: tuple[float, ...] | None = None
-    """by the clock of the device: from the start of the first launch to the end of the last, without what launching
-    takes; None where the backend cannot tell"""
+    """by the device's clock: from the start of the first launch to the end of the last, without launch overhead; None
+    where the backend does not provide it"""
 
     def __post_init__(self) -> None:
-        """Refuse other than as many times by either clock."""
+        """Require the same number of times by either clock."""
         if self.device is not None and len(self.device) != len(self.wall):
-            raise MeasurementError(
-                f"{len(self.wall)} runs have {len(self.device)} times of the device; give one for each run"
-            )
+            raise MeasurementError(f"{len(self.wall)} runs have {len(self.device)} device times; pass one for each run")
 
     def followed_by(self, other: Self) -> "MeasuredTimes":
-        """Return the times of these runs and then of the *other* ones."""
+        """Return the times of these runs followed by those of *other*."""
         device = None if self.device is None or other.device is None else self.device + other.device
         return MeasuredTimes(self.wall + other.wall, device)
 
 
 class Backend(Protocol):
-    """Something that runs kernels and tells how long they took.
+    """A backend that runs and times kernels.
 
-    A campaign asks for two configurations in turns, what it measures and the yardstick: a backend keeps the latest two
-    compiled, each with the arrays of its latest size (:class:`loopyperf.measurement.backends.backend.Recent`).
+    A campaign alternates between two configurations, the measured one and the reference kernel. A backend therefore
+    keeps the latest two compiled, each with the arrays of its latest size
+    (:class:`loopyperf.measurement.backends.backend.Recent`).
     """
 
     @property
     def environment(self) -> Environment:
-        """Return where the kernels run."""
+        """Return the environment in which kernels run."""
         ...
 
     @property
     def limits(self) -> DeviceLimits:
-        """Return what the device allows a kernel to use."""
+        """Return the resource limits of the device."""
         ...
 
     def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
-        """Return the seconds of each of *runs* runs of *case*, in order.
+        """Run *case* *runs* times and return the seconds of each run, in order.
 
-        Raises :class:`MeasurementError` if it cannot be run, or computes something wrong, and :class:`BackendError` if
-        the device does not answer any more.
+        Raises :class:`MeasurementError` if it cannot be run or computes a wrong result, and :class:`BackendError` if
+        the device no longer responds.
         """
         ...
 
@@ -97,60 +96,58 @@ class EmptiesCaches(Protocol):
     """A backend that can also measure with cold caches."""
 
     def empty_caches(self) -> None:
-        """Read and write more than the device's last cache holds, and return when that is done."""
+        """Flush the caches: read and write more than the device's last cache holds, and wait for completion."""
         ...
 
 
-# {{{ running a part of a kernel
-#
-# Some of the groups of one of its device programs, by the same machine code.
+# {{{ running a part of a kernel: some of the groups of one of its device programs, with the same machine code
 
 
 Bytes = NDArray[np.uint8]
 Grid = tuple[int, ...]
 """groups along each axis"""
 Contents = Mapping[str, int]
-"""array -> how many of its first bytes are on the device; of others all are"""
+"""number of leading bytes to upload, by array; arrays that are not listed are uploaded completely"""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceProgram:
-    """A device program of a kernel, as a run of the kernel launches it."""
+    """A device program of a kernel and its launches in one run of the kernel."""
 
     name: str
     grids: tuple[Grid, ...]
-    """of each launch in a run, in their order"""
+    """grid of each launch in a run, in order"""
     saturation: int
-    """Psat: the groups that the device runs at once, by what its runtime says of this program"""
+    """Psat: the groups that the device runs at once, as reported by its runtime for this program"""
 
     @property
     def groups(self) -> int:
-        """Return the groups of all launches of a run."""
+        """Return the total number of groups of a run."""
         return sum(map(prod, self.grids))
 
     @property
     def extents(self) -> Grid:
-        """Return the most groups along each axis that a launch has."""
+        """Return the maximum number of groups of a launch along each axis."""
         return tuple(map(max, zip(*self.grids, strict=True)))
 
     def cut(self, part: Grid) -> tuple[Grid, ...]:
-        """Return the grids of the launches, each no longer than *part* along any axis."""
+        """Return the grids of the launches, each truncated to *part* along every axis."""
         return tuple(tuple(map(min, zip(grid, part, strict=True))) for grid in self.grids)
 
 
 class BoundParts(Protocol):
-    """A kernel with its arguments on the device, of which parts can be run."""
+    """A kernel with its arguments on the device, ready to run in parts."""
 
     @property
     def programs(self) -> tuple[DeviceProgram, ...]:
-        """Return the device programs that have groups in a run, in the order of their first launches."""
+        """Return the device programs that have groups in a run, in order of their first launches."""
         ...
 
     def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> MeasuredTimes:
-        """Return the seconds of each of *runs* runs of all launches of *program*, with *grids* in place of theirs.
+        """Return the seconds of each of *runs* runs of all launches of *program*, on *grids* instead of their own.
 
-        Before each run, as many bytes of other memory as *evicted* says are touched, which is not timed.
-        Raises :class:`MeasurementError` where it cannot be launched, and :class:`BackendError` if the device is lost.
+        Before each run, *evicted* bytes of other memory are touched, which is not timed. Raises
+        :class:`MeasurementError` if a launch fails, and :class:`BackendError` if the device is lost.
         """
         ...
 
@@ -161,25 +158,25 @@ class RunsParts(Protocol):
 
     @property
     def environment(self) -> Environment:
-        """Return where the kernels run."""
+        """Return the environment in which kernels run."""
         ...
 
     @property
     def limits(self) -> DeviceLimits:
-        """Return what the device allows a kernel to use."""
+        """Return the resource limits of the device."""
         ...
 
     def bound(self, case: BenchmarkCase, contents: Contents) -> BoundParts:
-        """Return *case* with its arguments on the device, of some arrays only the beginning.
+        """Return *case* with its arguments on the device, arrays in *contents* only in part.
 
-        Global temporaries are zeros. Nothing is launched, so no result is compared with the reference. Raises
-        :class:`MeasurementError` if it does not compile, or if its arguments are not what it takes.
+        Global temporaries are zeroed. Nothing is launched, so no result is verified. Raises :class:`MeasurementError`
+        if the kernel does not compile or its arguments are invalid.
         """
         ...
 
 
 def device_programs(launches: Sequence[tuple[str, Grid, int]]) -> tuple[DeviceProgram, ...]:
-    """Return the programs of *launches*: of each the program's name, its grid, and Psat."""
+    """Return the programs of *launches*, which are tuples of program name, grid and Psat."""
     names = dict.fromkeys(name for name, _, _ in launches)
     return tuple(
         DeviceProgram(
@@ -192,50 +189,48 @@ def device_programs(launches: Sequence[tuple[str, Grid, int]]) -> tuple[DevicePr
 
 
 def beginning(array: Array, nbytes: int | None) -> Bytes:
-    """Return the first *nbytes* bytes of *array* in the order in which they lie, all of them for None."""
+    """Return the first *nbytes* bytes of *array* in memory order, or all of them for None."""
     contents = array.ravel(order="K").view(np.uint8)
     return contents if nbytes is None else contents[: max(1, nbytes)]
 
 
 def check_parts(program: str, launches: int, grids: Sequence[Grid]) -> None:
-    """Raise :class:`MeasurementError` unless there is a grid for each of so many *launches*, with groups in it."""
+    """Raise :class:`MeasurementError` unless *grids* has one non-empty grid for each of the *launches*."""
     if not launches:
-        raise MeasurementError(f"no launch of {program} has groups: there is no such device program at this size")
+        raise MeasurementError(f"no launch of {program} has groups at this size; use a larger size")
     if len(grids) != launches or not all(map(prod, grids)):
-        raise MeasurementError(f"{program} is launched {launches} times; give as many grids with groups, not {grids}")
+        raise MeasurementError(f"{program} is launched {launches} times and needs as many non-empty grids, got {grids}")
 
 
 # }}}
 
 
-# {{{ a program with arrays of one size
-#
-# Contents made, uploaded, launched once and compared with the reference.
+# {{{ binding: arguments are generated, uploaded, used once and verified against the reference
 
 
 SEED = 0
-"""Of the arrays' random contents: whoever measures a size again sees the same data."""
+"""seed of the arrays' random contents, so that repeated measurements of a size use the same data"""
 
 Memory = TypeVar("Memory")
 Launches = TypeVar("Launches")
 
 
 class CompiledKernel(Protocol):
-    """What is compiled, as far as arguments go."""
+    """A compiled kernel, as far as its arguments are concerned."""
 
     kernel: LoopKernel
 
 
 @dataclass(frozen=True, slots=True)
 class Binding(Generic[Memory, Launches]):
-    """How a backend binds programs to arguments: what is its own in that."""
+    """The backend-specific operations for binding programs to arguments."""
 
     upload: Callable[[Bytes], Memory]
-    """makes device memory with an array's contents, in the order in which they lie"""
+    """copies the bytes of an array, in memory order, to new device memory"""
     download: Callable[[Memory, Array], Array]
-    """what device memory holds, in an array like the given one; all that was launched is done then"""
+    """waits for all launches and copies device memory to an array like the given one"""
     run: Callable[[Launches], None]
-    """launches once"""
+    """executes the launches once"""
 
     def bound(
         self,
@@ -244,10 +239,10 @@ class Binding(Generic[Memory, Launches]):
         bind: Callable[[Mapping[str, object]], Launches],
         is_checked: bool,
     ) -> Launches:
-        """Return what *bind* makes of the case's arguments: by name, memory for arrays, and scalars.
+        """Return the result of *bind* for the case's arguments: device memory for arrays, and scalars, by name.
 
-        If *is_checked*, it is run once and what it wrote is compared with the reference. Raises
-        :class:`MeasurementError` for arguments that the kernel does not take, and for wrong results.
+        With *is_checked*, run it once and verify the written arrays against the reference. Raises
+        :class:`MeasurementError` for invalid arguments and for wrong results.
         """
         arguments = _arguments(case)
         memory, scalars = self.uploaded(case, program, arguments=arguments)
@@ -269,10 +264,10 @@ class Binding(Generic[Memory, Launches]):
         contents: Contents | None = None,
         arguments: Arguments | None = None,
     ) -> tuple[dict[str, Memory], dict[str, object]]:
-        """Return memory with the arrays of the case, and its scalars, by name; of *contents*, only the beginning.
+        """Return device memory with the arrays of the case, and its scalars, by name.
 
-        *arguments* are the case's, if they are made already. Raises :class:`MeasurementError` for arguments that the
-        kernel does not take.
+        *contents* limits the uploaded bytes by array. *arguments* are the case's arguments if they already exist.
+        Raises :class:`MeasurementError` for invalid arguments.
         """
         made = _arguments(case) if arguments is None else arguments
         checked = checked_arguments(program.kernel, made, case.sizes)
@@ -294,27 +289,25 @@ def written(kernel: LoopKernel) -> frozenset[str]:
 # }}}
 
 
-# {{{ what backends that launch have in common
-#
-# How much may be in one run, and what must not disturb it.
+# {{{ common to backends that launch: the maximum number of launches in a run, and undisturbed timing
 
 
 MOST_LAUNCHES = 1000
-"""What launches more in one run is not timed: 1000 launches take 10 ms before they have computed anything."""
+"""Maximum number of launches in a timed run: 1000 launches take 10 ms before they have computed anything."""
 
 
 def check_launches(already: int) -> None:
-    """Raise :class:`MeasurementError` if no launch may follow those that a run has *already*."""
+    """Raise :class:`MeasurementError` if a run with *already* launches may have no more."""
     if already >= MOST_LAUNCHES:
         raise MeasurementError(
-            f"one run of the kernel is more than {MOST_LAUNCHES} launches: the loops around its global barriers "
-            "run on the host; move them into the launches, or measure a smaller size"
+            f"one run of the kernel has more than {MOST_LAUNCHES} launches, since loops around global barriers run on "
+            "the host; move these loops into the launches, or measure a smaller size"
         )
 
 
 @contextmanager
 def no_garbage_collection() -> Generator[None]:
-    """Keep Python from collecting: Loopy leaves so many objects that this takes longer than most kernels."""
+    """Disable Python's garbage collector: with Loopy's many objects it takes longer than most kernels."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -327,9 +320,7 @@ def no_garbage_collection() -> Generator[None]:
 # }}}
 
 
-# {{{ the few values that were asked for last
-#
-# What a backend keeps compiled, and which arrays it keeps.
+# {{{ a small least-recently-used cache, for compiled programs and their arrays
 
 
 Asked = TypeVar("Asked")
@@ -337,20 +328,20 @@ Value = TypeVar("Value")
 
 
 class Recent(Generic[Asked, Value]):
-    """Keeps the *most* values that were asked for last, by keys that need not be hashable.
+    """Cache of the *most* recently used values, by keys that need not be hashable.
 
-    The value that was not asked for the longest goes before another one is made, so that there is room for that.
+    The least recently used value is dropped before a new one is made, so that its memory is free by then.
     """
 
     def __init__(self, most: int, same: Callable[[Asked, Asked], bool]) -> None:
-        """Keep up to *most* values; *same* says whether two keys stand for one."""
+        """Keep up to *most* values; *same* compares two keys."""
         self._most = most
         self._same = same
         self._kept: list[tuple[Asked, Value]] = []
-        """the latest last"""
+        """most recently used last"""
 
     def get(self, key: Asked, make: Callable[[Asked], Value]) -> Value:
-        """Return the value of *key*, made by *make* if it is not there; what that raises leaves no value."""
+        """Return the value of *key*, from the cache or by *make*; an exception in *make* leaves no entry."""
         found = next((pair for pair in self._kept if self._same(pair[0], key)), None)
         if found is None:
             del self._kept[: max(0, len(self._kept) - self._most + 1)]
@@ -362,11 +353,11 @@ class Recent(Generic[Asked, Value]):
 # }}}
 
 
-# {{{ latest programs
+# {{{ the latest programs
 
 
 KEPT = 2
-"""configurations that stay compiled: what is measured, and the yardstick"""
+"""configurations that stay compiled: the measured one and the reference kernel"""
 
 Program = TypeVar("Program")
 Bound = TypeVar("Bound")
@@ -374,7 +365,7 @@ Bound = TypeVar("Bound")
 
 @dataclass(slots=True)
 class _Kept(Generic[Program, Bound]):
-    """A configuration's program, whether its results were found to be right, and its launches at the latest size."""
+    """A configuration's program, whether its results are verified, and its launches at the latest size."""
 
     program: Program
     is_verified: bool = False
@@ -382,23 +373,23 @@ class _Kept(Generic[Program, Bound]):
 
 
 class LatestPrograms(Generic[Program, Bound]):
-    """Compiles a configuration once, has its results checked once, and binds it to arrays at one size after another.
+    """Compile and verify each configuration once, and bind it to the arrays of one size after another.
 
-    The older of two configurations goes, with its arrays, when another one comes.
+    The two latest configurations are kept; the older one is dropped, with its arrays, when a third one follows.
     """
 
     def __init__(
         self, compiled: Callable[[Configuration], Program], bound: Callable[[BenchmarkCase, Program, bool], Bound]
     ) -> None:
-        """Make programs by *compiled*; *bound* makes the launches of a case, and checks their results if it is told."""
+        """Compile with *compiled*; *bound* returns the launches of a case and verifies its results on request."""
         self._compiled, self._bound = compiled, bound
         self._kept: Recent[Configuration, _Kept[Program, Bound]] = Recent(KEPT, lambda one, other: one is other)
 
     def launches(self, case: BenchmarkCase) -> Bound:
-        """Return what runs *case*; raises what compiling and binding raise."""
+        """Return the launches of *case*; raises the errors of compiling and binding."""
         kept = self._kept.get(case.configuration, self._new)
         if kept.bound is None or dict(kept.bound[0]) != dict(case.sizes):
-            kept.bound = None  # frees the arrays before the next ones are made
+            kept.bound = None  # free the arrays before allocating new ones
             launches = self._bound(case, kept.program, not kept.is_verified)
             kept.is_verified, kept.bound = True, (case.sizes, launches)
         return kept.bound[1]

@@ -1,4 +1,4 @@
-"""Timing kernels on an NVIDIA GPU through CUDA and CuPy, by the wall clock and by the device's."""
+"""CUDA backend: times kernels on an NVIDIA GPU through CuPy, by the wall clock and by the device's clock."""
 
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -31,38 +31,38 @@ from loopyperf.measurement.backends.cuda_program import CudaLaunch, CudaLaunchSe
 from loopyperf.measurement.backends.cupy_interface import CudaDevice, CuPy, CupyMemory, Module
 from loopyperf.measurement.environment import Array, Configuration, DeviceLimits, Environment
 
-# {{{ choosing a CUDA device, and what is recorded of it
+# {{{ choice and properties of a CUDA device
 
 
 DRIVER_FILE = Path("/proc/driver/nvidia/version")
-"""where Linux tells the version of the driver's module"""
+"""file with the version of the driver's kernel module on Linux"""
 VERSION = re.compile(r"\b\d+\.\d+(?:\.\d+)*\b")
 
 
 def choose_cuda_device(cupy: CuPy, name: str | None = None) -> CudaDevice:
-    """Return the first device in whose name *name* occurs, in upper or lower case; without *name*, the first one.
+    """Return the first device whose name contains *name*, ignoring case; without *name*, the first device.
 
-    The environment variable ``CUDA_VISIBLE_DEVICES`` says which devices there are. Raises :class:`BackendError` naming
-    them if none matches, and if there are no devices.
+    The environment variable ``CUDA_VISIBLE_DEVICES`` selects the available devices. Raises :class:`BackendError` with
+    their names if none matches or there are none.
     """
     names = [device_name(cupy, number) for number in range(_count(cupy))]
     if not names:
-        raise BackendError("CUDA has no device; look at what nvidia-smi says, and at CUDA_VISIBLE_DEVICES")
+        raise BackendError("CUDA found no device; check nvidia-smi and CUDA_VISIBLE_DEVICES")
     wanted = (name or "").casefold()
     for number, found in enumerate(names):
         if wanted in found.casefold():
             return cupy.cuda.Device(number)
-    raise BackendError(f"no CUDA device matches {name!r}; there are: {'; '.join(names)}")
+    raise BackendError(f"no CUDA device matches {name!r}; available: {'; '.join(names)}")
 
 
 def device_name(cupy: CuPy, number: int) -> str:
-    """Return the name of the device with this *number*, as the driver gives it."""
+    """Return the name of device *number* as reported by the driver."""
     name = cupy.cuda.runtime.getDeviceProperties(number)["name"]
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
 def cuda_environment(cupy: CuPy, device: CudaDevice, driver_file: Path = DRIVER_FILE) -> Environment:
-    """Return the environment of *device*: which runtime and compiler CuPy has, which driver the machine has."""
+    """Return the environment of *device*, with CuPy's runtime and compiler and the machine's driver."""
     runtime, compiler = cupy.cuda.runtime, cupy.cuda.nvrtc.getVersion()
     supported = f"CUDA {_version(runtime.driverGetVersion())}"
     module = module_version(driver_file)
@@ -78,8 +78,8 @@ def cuda_environment(cupy: CuPy, device: CudaDevice, driver_file: Path = DRIVER_
 def cuda_limits(device: CudaDevice) -> DeviceLimits:
     """Return the limits of *device*.
 
-    All arguments together get a quarter of its memory, as on OpenCL: the same kernels are measured at the same sizes.
-    CUDA tells the size of the second cache, and not how long its lines are.
+    All arguments together may take a quarter of its memory, as on OpenCL, so that the same kernels are measured at the
+    same sizes. CUDA reports the size of the L2 cache, but not its line length.
     """
     attributes, (_, memory) = device.attributes, device.mem_info
     return DeviceLimits(
@@ -95,7 +95,7 @@ def cuda_limits(device: CudaDevice) -> DeviceLimits:
 
 
 def module_version(file: Path) -> str | None:
-    """Return the version of the driver's module in the kernel, e.g. ``"580.65.06"``; None where *file* is not there."""
+    """Return the version of the driver's kernel module, such as ``"580.65.06"``; None if *file* does not exist."""
     try:
         text = file.read_text()
     except OSError:
@@ -108,11 +108,11 @@ def _count(cupy: CuPy) -> int:
     try:
         return cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
-        raise BackendError(f"CUDA does not work here ({error}); look at what nvidia-smi says") from error
+        raise BackendError(f"CUDA does not work on this machine ({error}); check nvidia-smi") from error
 
 
 def _version(number: int) -> str:
-    """Return the version that CUDA writes as *number*: 13020 is 13.2."""
+    """Return the version that CUDA encodes as *number*: 13020 is 13.2."""
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
@@ -124,17 +124,17 @@ def _version(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRuntime:
-    """What parts are run by."""
+    """CuPy, timer and device properties for running parts."""
 
     cupy: CuPy
     stopwatch: Stopwatch
     cores: int
     dynamic_local_memory: int
-    """bytes that a group takes beside its own"""
+    """bytes that a group uses in addition to its own local memory"""
 
 
 class CudaBoundKernel:
-    """A kernel with its arguments on a device."""
+    """A kernel with its arguments on a device, ready to run in parts."""
 
     def __init__(
         self,
@@ -143,12 +143,12 @@ class CudaBoundKernel:
         runtime: DeviceRuntime,
         entering: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """Take the *launches* of a run; *entering* makes the device current, and says of what is raised where it is."""
+        """Store the *launches* of a run; *entering* makes the device current and adds the case's name to errors."""
         self._module, self._launches, self._runtime, self._entering = module, launches, runtime, entering
 
     @property
     def programs(self) -> tuple[DeviceProgram, ...]:
-        """Return the device programs that have groups in a run; Psat is by the driver's occupancy."""
+        """Return the device programs that have groups in a run; Psat is the driver's occupancy."""
         with self._entering():
             return device_programs([(each.function, each.grid, self._saturation(each)) for each in self._launches])
 
@@ -163,7 +163,7 @@ class CudaBoundKernel:
             return self._runtime.stopwatch.timing(sequence.enqueue, runs, before)
 
     def _saturation(self, launch: CudaLaunch) -> int:
-        """Return the groups that reside on all cores at once (``cuOccupancyMaxActiveBlocksPerMultiprocessor``)."""
+        """Return the groups resident on all cores at once (``cuOccupancyMaxActiveBlocksPerMultiprocessor``)."""
         function = self._module.get_function(launch.function).kernel.ptr
         on_core = self._runtime.cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
             function, prod(launch.group), self._runtime.dynamic_local_memory
@@ -179,30 +179,30 @@ def _extent(grid: Grid) -> Extent:
 # }}}
 
 
-# {{{ cuda
+# {{{ the backend
 
 
 TIMES_CACHE = 2
-"""how many times the last cache is written to empty it: not every cache replaces what was used longest ago"""
+"""flushed bytes as a multiple of the last cache: not every cache evicts the least recently used lines"""
 LEAST_FLUSHED = 2**26
-"""bytes that are written at least"""
+"""minimum number of bytes written in a flush"""
 
 Compiled = tuple[CudaProgram, Module]
 
 
 class CudaBackend:
-    """Compiles a configuration once, checks its results once, and times it at as many sizes as wanted.
+    """Backend that compiles and verifies each configuration once and times it at any number of sizes.
 
     The programs of the latest two configurations are kept, each with the arrays of its latest size.
     """
 
     def __init__(self, device: str | None = None, dynamic_local_memory: int = 0) -> None:
-        """Use the first device whose name contains *device*; without it, the first one.
+        """Use the first device whose name contains *device*; without it, the first device.
 
-        Each group takes *dynamic_local_memory* bytes beside its own, which nobody uses, so that fewer groups reside on
-        a core at once: that is how performance is measured over the occupancy.
+        Each group allocates *dynamic_local_memory* additional bytes that it does not use, which reduces the number of
+        resident groups per core. This allows performance to be measured as a function of occupancy.
 
-        Raises :class:`BackendError` if there is no such device, or no CuPy, or no compiler that it finds.
+        Raises :class:`BackendError` if there is no such device, CuPy is missing, or CuPy finds no compiler.
         """
         self._cupy = load_cupy()
         self._dynamic_local_memory = dynamic_local_memory
@@ -214,8 +214,8 @@ class CudaBackend:
                 self._stopwatch = Stopwatch(self._cupy)
         except (RuntimeError, OSError, self._cupy.cuda.compiler.CompileException) as error:
             raise BackendError(
-                f"CUDA's runtime or compiler does not work with CuPy here ({error}); install the package of CuPy for "
-                "your version of CUDA, and NVRTC: pip install 'loopyperf[cuda]' nvidia-cuda-nvrtc"
+                f"CUDA's runtime or compiler does not work with CuPy ({error}); install CuPy for your version of "
+                "CUDA, and NVRTC: pip install 'loopyperf[cuda]' nvidia-cuda-nvrtc"
             ) from error
         self._binding = Binding(self._upload, _download, CudaLaunchSequence.enqueue)
         self._programs = LatestPrograms(self._compiled, self._bound)
@@ -225,21 +225,22 @@ class CudaBackend:
 
     @property
     def environment(self) -> Environment:
-        """Return the device, its driver and the versions that its code is generated by."""
+        """Return the device, its driver and the versions of the code generators."""
         return self._environment
 
     @property
     def limits(self) -> DeviceLimits:
-        """Return what the device allows a kernel to use."""
+        """Return the resource limits of the device."""
         return self._limits
 
     def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
-        """Return the seconds of *runs* runs of *case* by the wall clock, and of as many by the device's.
+        """Return the seconds of *runs* runs of *case* by the wall clock, and of as many by the device's clock.
 
-        A run is all launches of the kernel. Before a configuration's first timing it is run once at that size, and what
-        it wrote is compared with its reference. Raises :class:`MeasurementError` naming the case if it does not
-        compile, cannot be launched or is wrong, and :class:`BackendError` where a kernel has left the device unusable.
-        Right after the caches were emptied, they are before each run, so that those for either clock find them so.
+        A run consists of all launches of the kernel. Before a configuration's first timing, it is run once at that size
+        and its results are verified. Raises :class:`MeasurementError` with the case's name if it does not compile,
+        cannot be launched or is wrong, and :class:`BackendError` if a kernel has left the device unusable. In the first
+        call after :meth:`empty_caches`, the caches are flushed before every run, so that both clocks measure with cold
+        caches.
         """
         before = self._flush if self._is_cold else None
         self._is_cold = False
@@ -247,7 +248,7 @@ class CudaBackend:
             return self._stopwatch.timing(self._programs.launches(case).enqueue, runs, before)
 
     def bound(self, case: BenchmarkCase, contents: Contents) -> CudaBoundKernel:
-        """Return *case* with its arguments on the device, of some arrays only the beginning; see :class:`RunsParts`."""
+        """Return *case* with its arguments on the device, some arrays only in part; see :class:`RunsParts`."""
         with self._device, self._naming(case):
             program, module = self._partial.get(case.configuration, self._compiled)
             memory, scalars = self._binding.uploaded(case, program, contents)
@@ -256,7 +257,7 @@ class CudaBackend:
         return CudaBoundKernel(module, launches, runtime, partial(self._entering, case))
 
     def empty_caches(self) -> None:
-        """Write more than the device's last cache holds; raises :class:`MeasurementError` if it cannot."""
+        """Write more than the device's last cache holds; raises :class:`MeasurementError` if that fails."""
         with self._device:
             self._flush()
             self._cupy.cuda.get_current_stream().synchronize()
@@ -268,7 +269,7 @@ class CudaBackend:
                 self._flushed = self._allocate(max(LEAST_FLUSHED, TIMES_CACHE * (self._limits.cache or 0)))
             self._flushed.fill(0)
         except self._cupy.cuda.memory.OutOfMemoryError as error:
-            raise MeasurementError(f"the caches cannot be emptied: {error}") from error
+            raise MeasurementError(f"cannot flush the caches: {error}") from error
 
     def _bound(self, case: BenchmarkCase, compiled: Compiled, is_checked: bool) -> CudaLaunchSequence:
         program, module = compiled
@@ -284,7 +285,7 @@ class CudaBackend:
         return program, self._cupy.RawModule(code=program.source, options=program.options)
 
     def _upload(self, contents: Bytes) -> CupyMemory:
-        # As bytes: CuPy has no vectors, and would make some arrays C-contiguous.
+        # As bytes: CuPy has no vector types and would make some arrays C-contiguous.
         memory = self._allocate(contents.size)
         memory.set(contents)
         return memory
@@ -316,24 +317,24 @@ class CudaBackend:
             raise MeasurementError(f"{case}: {error}") from error
 
     def _check_usable(self, case: BenchmarkCase, cause: Exception) -> None:
-        """Raise :class:`BackendError` if *cause* has left the device unusable, as an access to a wrong address does."""
+        """Raise :class:`BackendError` if *cause* has left the device unusable, as an invalid address does."""
         try:
             self._cupy.cuda.get_current_stream().synchronize()
         except (self._cupy.cuda.driver.CUDADriverError, self._cupy.cuda.runtime.CUDARuntimeError) as error:
             raise BackendError(
-                f"{case}: {cause}; CUDA does nothing more in this process. Leave this kernel out, or mend it, and "
-                "start again: an archive goes on where it ended"
+                f"{case}: {cause}; CUDA is unusable in this process; remove or fix this kernel and start again: the "
+                "archive is resumed"
             ) from error
 
 
 def load_cupy() -> CuPy:
-    """Return the module CuPy; raises :class:`BackendError` if it cannot be imported."""
+    """Import and return CuPy; raises :class:`BackendError` if that fails."""
     try:
         return cast("CuPy", import_module("cupy"))
     except ImportError as error:
         raise BackendError(
-            f"the cuda backend needs CuPy, which cannot be imported ({error}): pip install 'loopyperf[cuda]', or the "
-            "package of CuPy for your version of CUDA"
+            f"backend 'cuda' needs CuPy, which cannot be imported ({error}): pip install 'loopyperf[cuda]', or CuPy "
+            "for your version of CUDA"
         ) from error
 
 

@@ -1,7 +1,8 @@
-"""The functions and constants that kernels may use on CUDA: those of Loopy's OpenCL target, with the same types.
+"""Functions and constants of Loopy's OpenCL target for CUDA, with the same types.
 
-CUDA overloads its functions by type, so that most have the same name as in OpenCL. ``dot`` and ``clamp`` it does not
-have, and NVRTC, which reads no headers, has no constants. Loopy's caches on disk name the classes here by this module.
+CUDA overloads its functions by type, so most of them have the same names as in OpenCL. It lacks ``dot`` and ``clamp``;
+NVRTC, which reads no headers, also lacks constants. Loopy's disk caches refer to the classes here by this module's
+name.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,23 +27,23 @@ CONSTANTS: Mapping[str, tuple[type[np.generic], str]] = MappingProxyType(
         "ULONG_MAX": (np.uint64, "18446744073709551615ul"),
     }
 )
-"""name -> type and value of what reductions begin with: infinities, NaN and the limits of integers"""
+"""type and value, by name, of the initial values of reductions: infinities, NaN and integer limits"""
 BODIES = MappingProxyType(
     {
         "dot": "{scalar} dot({argument} a, {argument} b) {{ return {products}; }}",
         "clamp": "{scalar} clamp({argument} x, {argument} a, {argument} b) {{ return x < a ? a : b < x ? b : x; }}",
     }
 )
-"""functions that CUDA lacks"""
+"""definitions of functions that CUDA lacks"""
 OTHERWISE = ("pow",)
-"""functions that Loopy writes in another way for OpenCL than for C"""
+"""functions for which Loopy generates different code for OpenCL and for C"""
 
 
 class CudaFunction(OpenCLCallable):
-    """A function with the argument and result types of OpenCL's."""
+    """A function with the argument and result types of OpenCL."""
 
     def generate_preambles(self, target: Any) -> Any:
-        """Yield the definition of a function that CUDA lacks, with a tag that says for which type it is."""
+        """Yield the definition of a function that CUDA lacks, with a tag that contains its argument type."""
         if self.name in BODIES:
             types: Any = self.arg_id_to_dtype
             argument, scalar = target.dtype_to_typename(types[0]), target.dtype_to_typename(types[-1])
@@ -59,19 +60,19 @@ FUNCTIONS: Mapping[str, CudaFunction] = MappingProxyType(
         if name not in OTHERWISE and not name.startswith("make_")
     }
 )
-"""Loopy's OpenCL functions, but for literals of vectors, whose types are OpenCL's"""
+"""Loopy's OpenCL functions, except constructors of vectors, whose types exist only in OpenCL"""
 
 
 def constant_type(kernel: LoopKernel, name: str) -> tuple[NumpyType, str] | None:
-    """Return the type of the constant *name* and how it is written; None if it is not in :data:`CONSTANTS`.
+    """Return the type and the source code of the constant *name*; None if it is not in :data:`CONSTANTS`.
 
-    One of the symbol manglers that Loopy asks about names that are neither arguments nor temporaries.
+    This is one of Loopy's symbol manglers, for names that are neither arguments nor temporaries.
     """
     found = CONSTANTS.get(name)
     return None if found is None else (NumpyType(np.dtype(found[0])), name)
 
 
 def define_constants(_: object) -> Iterator[tuple[str, str]]:
-    """Yield the definitions of :data:`CONSTANTS`, where no header has made them."""
+    """Yield the definitions of :data:`CONSTANTS`, guarded against those of a header."""
     lines = (f"#ifndef {name}\n#define {name} {value}\n#endif" for name, (_, value) in CONSTANTS.items())
     yield "02_constants", "\n".join(lines)

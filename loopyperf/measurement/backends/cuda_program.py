@@ -1,7 +1,7 @@
-"""A Loopy kernel as CUDA source and a fixed list of launches; nothing here needs a device, or CuPy.
+"""A Loopy kernel as CUDA source and a fixed list of launches; this module needs neither a device nor CuPy.
 
-The host program that comes with the source (:mod:`loopyperf.measurement.backends.cuda_target`) computes grids, runs the
-loops around launches and allocates global temporaries. It is run once for each size, and what it launches is kept.
+The generated host program (:mod:`loopyperf.measurement.backends.cuda_target`) computes grids, executes the loops around
+launches and allocates global temporaries. It is executed once for each size, and its launches are recorded.
 """
 
 import re
@@ -29,9 +29,9 @@ from loopyperf.measurement.backends.cupy_interface import CuPy, Module
 Extent = tuple[int, int, int]
 """lengths along x, y and z: Loopy's axes 0, 1 and 2"""
 MOST_GROUPS: Extent = (2**31 - 1, 2**16 - 1, 2**16 - 1)
-"""of a grid, on every CUDA device (CUDA C++ programming guide, technical specifications per compute capability)"""
+"""maximum grid of every CUDA device (CUDA C++ programming guide, technical specifications per compute capability)"""
 INLINE = re.compile(r"\bstatic inline (?!__device__)")
-"""what Loopy's preambles for C have before a function"""
+"""prefix of a function in Loopy's preambles for C"""
 
 
 class CudaLaunch(NamedTuple):
@@ -43,28 +43,28 @@ class CudaLaunch(NamedTuple):
     group: Extent
     """work-items of a group"""
     arguments: tuple[object, ...]
-    """in the order of the function's parameters: arrays as they were given, NumPy scalars of the parameters' types"""
+    """in the order of the function's parameters: arrays as passed, and NumPy scalars of the parameters' types"""
 
 
 class CudaProgram:
-    """A Loopy kernel as CUDA source, with what its host program launches."""
+    """A Loopy kernel as CUDA source and a host program."""
 
     kernel: LoopKernel
     source: str
-    """all device functions, ``extern "C"``, without any header"""
+    """all device functions, ``extern "C"``, without headers"""
 
     def __init__(self, unit: TranslationUnit) -> None:
-        """Generate the code of *unit*, built for OpenCL or CUDA.
+        """Generate the CUDA code of *unit*, which may have an OpenCL or CUDA target.
 
-        Raises :class:`MeasurementError` if it is for another target, or if Loopy cannot write CUDA for it.
+        Raises :class:`MeasurementError` if it has another target, or if Loopy cannot generate CUDA for it.
         """
         self.kernel = unit.default_entrypoint
         try:
-            # Loopy's annotation names another class.
+            # Loopy's annotation is wrong.
             with without_dumps():
                 generated: object = lp.generate_code_v2(for_cuda(unit))
         except NotImplementedError as error:
-            raise MeasurementError(f"Loopy has no CUDA code for this kernel: {error}") from error
+            raise MeasurementError(f"Loopy cannot generate CUDA code for this kernel: {error}") from error
         code = cast("TranslationUnitCodeGenerationResult", generated)
         self.source = INLINE.sub("static inline __device__ ", code.device_code())
         namespace: dict[str, Any] = {"_lpy_np": np}  # as Loopy calls it
@@ -73,44 +73,43 @@ class CudaProgram:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Return what the kernel asks of the compiler."""
+        """Return the kernel's compiler options."""
         return tuple(self.kernel.options.build_options)
 
     def launches(self, arguments: Mapping[str, object], allocate: Callable[[int], object]) -> tuple[CudaLaunch, ...]:
-        """Return what one run of the kernel launches, given arrays and numbers by argument name.
+        """Return the launches of one run of the kernel, given arrays and scalars by argument name.
 
-        *allocate* makes a global temporary of so many bytes. Launches without groups are left out. Raises
-        :class:`MeasurementError` for more than 1000 launches, for a grid that CUDA does not have, and where an
-        argument is missing.
+        *allocate* returns a global temporary of the given number of bytes. Launches without groups are omitted. Raises
+        :class:`MeasurementError` for more than 1000 launches, a grid too large for CUDA, and a missing argument.
         """
         recorder = _Recorder()
         names = signature(self._host).parameters.keys() - {LAUNCH, ALLOCATE}
         if missing := sorted(names - arguments.keys()):
             raise MeasurementError(
-                f"the code of kernel {self.kernel.name} also takes {', '.join(missing)}; give arrays their offset and "
-                "strides when building the kernel"
+                f"the code of kernel {self.kernel.name} also requires {', '.join(missing)}; specify the offset and "
+                "strides of arrays when creating the kernel"
             )
         self._host(recorder.launch, allocate, **{name: arguments[name] for name in names})
         return tuple(recorder.launches)
 
 
 def for_cuda(unit: TranslationUnit) -> TranslationUnit:
-    """Return *unit* for CUDA; accesses that are volatile stay so.
+    """Return *unit* for CUDA; volatile accesses remain volatile.
 
-    Raises :class:`MeasurementError` if it is built for a target that is neither OpenCL nor CUDA.
+    Raises :class:`MeasurementError` if its target is neither OpenCL nor CUDA.
     """
     target: Any = unit.target
     if isinstance(target, CompleteCudaTarget):
         return unit
     if not isinstance(target, OpenCLTarget | CudaTarget):
         raise MeasurementError(
-            f"the kernel is built for {type(target).__name__}; build it with target=lp.PyOpenCLTarget()"
+            f"the kernel's target is {type(target).__name__}; create it with target=lp.PyOpenCLTarget()"
         )
     return unit.copy(target=CompleteCudaTarget(is_volatile=isinstance(target, VOLATILE)))
 
 
 class _Recorder:
-    """Writes down what the host program launches."""
+    """Recorder of a host program's launches."""
 
     def __init__(self) -> None:
         self.launches: list[CudaLaunch] = []
@@ -120,7 +119,7 @@ class _Recorder:
         grid, group = _extent(counts), _extent(sizes)
         if any(count > most for count, most in zip(grid, MOST_GROUPS, strict=True)):
             raise MeasurementError(
-                f"{name} has a grid of {'x'.join(map(str, grid))} groups, and CUDA has at most "
+                f"{name} has a grid of {'x'.join(map(str, grid))} groups, but CUDA's maximum is "
                 f"{'x'.join(map(str, MOST_GROUPS))}; map the longest loop to g.0, or measure a smaller size"
             )
         if all(grid):
@@ -132,11 +131,11 @@ def _extent(lengths: tuple[int, ...]) -> Extent:
     return int(x), int(y), int(z)
 
 
-# {{{ timing the launches of a CUDA program: by the wall clock, and by the device's own clock
+# {{{ timing the launches of a CUDA program by the wall clock and by the device's clock
 #
-# A wall-clock sample is what the kernel's user waits for: from the first launch until the device is done. It has in it
-# what the host takes to launch. A device sample has not: all launches of a run are queued behind a kernel that holds
-# the device up, and events before and after them tell how long the device was busy with them.
+# A wall-clock sample is the time that a user waits: from the first launch until the device has finished. It includes
+# launch overhead on the host. A device sample does not: all launches of a run are queued behind a kernel that keeps the
+# device busy, and events before and after them measure the device's time.
 
 
 HOLD = """extern "C" __global__ void hold(unsigned long long nanoseconds)
@@ -147,20 +146,20 @@ HOLD = """extern "C" __global__ void hold(unsigned long long nanoseconds)
   while (now - begin < nanoseconds);
 }
 """
-"""keeps the device busy for so long"""
+"""kernel that keeps the device busy for a given time"""
 SHORTEST_HOLD = 100e-6
-"""seconds; two events and a launch take the host a tenth of it"""
+"""seconds; two events and a launch take the host a tenth of this"""
 LONGEST_HOLD = 0.2
-"""seconds, after which a watchdog is near where the device has a screen; 1000 launches take 10 ms"""
+"""seconds; a longer time could trigger the watchdog of a device with a screen; 1000 launches take 10 ms"""
 
 
 class CudaLaunchSequence:
-    """Everything that one run of a kernel launches, in order."""
+    """All launches of one run of a kernel, in order."""
 
     def __init__(self, module: Module, launches: Sequence[CudaLaunch], dynamic_local_memory: int = 0) -> None:
-        """Launch functions of *module*, with *dynamic_local_memory* bytes that a group takes beside its own.
+        """Launch functions of *module*; each group allocates *dynamic_local_memory* additional bytes.
 
-        Nobody uses those bytes: they make fewer groups reside on a core.
+        These bytes are not used; they reduce the number of resident groups per core.
         """
         kernels = {launch.function: module.get_function(launch.function) for launch in launches}
         self._launches = tuple((kernels[launch.function], *launch[1:]) for launch in launches)
@@ -170,29 +169,28 @@ class CudaLaunchSequence:
                 kernel.max_dynamic_shared_size_bytes = dynamic_local_memory
 
     def enqueue(self) -> None:
-        """Launch once on the current stream, and wait for nothing."""
+        """Queue all launches once on the current stream, without waiting."""
         for kernel, grid, group, arguments in self._launches:
             kernel(grid, group, arguments, shared_mem=self._dynamic_local_memory)
 
 
 class Stopwatch:
-    """Times what is launched on the current stream."""
+    """Timer for launches on the current stream."""
 
     def __init__(self, cupy: CuPy) -> None:
-        """Time on the current device."""
+        """Create a timer for the current device."""
         self._cupy = cupy
         self._stream = cupy.cuda.get_current_stream()
         self._begin, self._end = cupy.cuda.Event(), cupy.cuda.Event()
         self._hold = cupy.RawModule(code=HOLD).get_function("hold")
-        self._enqueue_hold(0.0)  # the first launch of a function loads it
+        self._enqueue_hold(0.0)  # the first launch of a function includes loading it
         self._stream.synchronize()
 
     def timing(self, enqueue: Callable[[], None], runs: int, before: Callable[[], None] | None = None) -> MeasuredTimes:
-        """Return the seconds of *runs* runs by the wall clock, and of as many by the device's, after one another.
+        """Return the seconds of *runs* runs by the wall clock, and of as many subsequent runs by the device's clock.
 
-        What the kernel overwrites is not restored between runs. What *before* puts on the stream comes before each run,
-        and is not timed. Raises :class:`MeasurementError` where the host is too
-        slow to queue a run before the device begins with it.
+        Overwritten data are not restored between runs. The work that *before* queues precedes each run and is not
+        timed. Raises :class:`MeasurementError` if the host is too slow to queue a run before the device starts it.
         """
         self._stream.synchronize()
         with no_garbage_collection():
@@ -219,19 +217,19 @@ class Stopwatch:
         while len(samples) < runs:
             self._prepare(before)
             seconds, queued = self._held(enqueue, hold)
-            if queued < hold / 2:  # the device may begin to hold before the host has been told so
+            if queued < hold / 2:  # the device may start holding before the launch returns on the host
                 samples.append(seconds)
             elif hold < LONGEST_HOLD:
                 hold = min(4 * queued, LONGEST_HOLD)
             else:
                 raise MeasurementError(
-                    f"the host took {queued:.3g} s to queue one run, and the device was held up for {hold:.3g} s "
-                    f"only: its device time cannot be told from the host's; measure on a less busy machine"
+                    f"cannot measure device time: queuing one run took the host {queued:.3g} s, more than half of the "
+                    f"{hold:.3g} s for which the device was kept busy; use a less busy machine"
                 )
         return tuple(samples)
 
     def _held(self, enqueue: Callable[[], None], hold: float) -> tuple[float, float]:
-        """Return the device's seconds for one run, and those that the host took to queue it."""
+        """Return the device's seconds for one run, and the host's seconds for queuing it."""
         self._enqueue_hold(hold)
         start = perf_counter()
         self._begin.record()

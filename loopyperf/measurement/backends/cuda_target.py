@@ -1,18 +1,16 @@
-"""Loopy's CUDA target, completed: every launch, the functions of the OpenCL target, and a host program.
+"""A complete CUDA target for Loopy: all launches, the functions of the OpenCL target, complex numbers, a host program.
 
-Loopy 2025.2's ``CudaTarget`` generates the first launch and drops the others; it lists ``rsqrt``, ``atan2`` and ``dot``
-without inferring their types (nobody calls ``CudaCallable.cuda_with_types``), does not know the neutral elements of
-reductions by ``min`` and ``max``, has no complex numbers, and declares global temporaries, constant arguments and
-called kernels in ways that are not CUDA.
+Loopy 2025.2's ``CudaTarget`` generates the first launch and drops the others. It lists ``rsqrt``, ``atan2`` and ``dot``
+without inferring their types (``CudaCallable.cuda_with_types`` is never called), lacks the neutral elements of ``min``
+and ``max`` reductions and complex numbers, and generates invalid declarations of global temporaries, constant arguments
+and called kernels.
 
-The host program is a function in Python, which is given ``launch(name, grid, group, *arguments)``, ``allocate(nbytes)``
-and the kernel's arguments. It calls the first for each launch and the second for each global temporary. Scalars reach
-``launch`` as NumPy scalars of the parameters' types, whatever the host program was given.
+The host program is a Python function whose arguments are ``launch(name, grid, group, *arguments)``,
+``allocate(nbytes)`` and the kernel's arguments. It calls ``launch`` for each launch and ``allocate`` for each global
+temporary. Scalars are passed to ``launch`` as NumPy scalars of the parameters' types, whatever their original types.
 
-Complex numbers for CUDA, which Loopy's target lacks: a type with the operators that generated code uses.
-
-They lie in memory as NumPy's do, and are loaded and stored as a whole. NVRTC reads no headers, so that the type comes
-with the code.
+The complex types have the operators that generated code uses and NumPy's memory layout, and are loaded and stored as a
+whole. They are defined in the generated code, because NVRTC reads no headers.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,7 +37,7 @@ from loopyperf.measurement.backends.cuda_functions import FUNCTIONS, constant_ty
 NAMES: Mapping[type[np.generic], tuple[str, str]] = MappingProxyType(
     {np.complex64: ("complex64_t", "float"), np.complex128: ("complex128_t", "double")}
 )
-"""type -> its name in CUDA, and that of its parts"""
+"""CUDA name of a complex type and of its components' type, by NumPy type"""
 
 DEFINITION = """
 struct __align__({bytes}) {name}
@@ -62,13 +60,13 @@ static inline __device__ {name} operator/({name} a, {name} b)
 
 
 def register_complex(registry: Any) -> None:
-    """Let Loopy's *registry* of types know the complex ones."""
+    """Add the complex types to Loopy's type *registry*."""
     for dtype, (name, _) in NAMES.items():
         registry.get_or_register_dtype([name], np.dtype(dtype))
 
 
 def define_complex(preamble_info: Any) -> Iterator[tuple[str, str]]:
-    """Yield the definitions of the complex types that a kernel has (a preamble generator)."""
+    """Yield the definitions of the complex types that a kernel uses (a preamble generator)."""
     seen = {dtype.numpy_dtype for dtype in preamble_info.seen_dtypes if dtype.is_complex()}
     for dtype, (name, part) in NAMES.items():
         if np.dtype(dtype) in seen:
@@ -76,11 +74,11 @@ def define_complex(preamble_info: Any) -> Iterator[tuple[str, str]]:
 
 
 LAUNCH, ALLOCATE = "_lpy_launch", "_lpy_allocate"
-"""the host program's first two parameters; Loopy keeps names of this kind to itself"""
+"""the host program's first two parameters; the prefix is reserved by Loopy"""
 
 
 class VolatileExpressions(ExpressionToCudaCExpressionMapper):
-    """Writes every access to an array as volatile."""
+    """Expression mapper that makes every array access volatile."""
 
     def make_subscript(self, array: Any, base_expr: Any, subscript: Any) -> Any:
         """Return the access to *array* at *subscript*."""
@@ -89,30 +87,30 @@ class VolatileExpressions(ExpressionToCudaCExpressionMapper):
 
 
 class DeviceCode(CUDACASTBuilder):
-    """Loopy's CUDA code with the functions, constants and declarations that it lacks."""
+    """Loopy's CUDA code generator, completed with missing functions, constants and declarations."""
 
     @property
     def known_callables(self) -> dict[str, Any]:
-        """Return Loopy's functions for C, and those of OpenCL."""
+        """Return Loopy's functions for C and those of OpenCL."""
         return {**super().known_callables, **FUNCTIONS}
 
     def symbol_manglers(self) -> list[Callable[..., Any]]:
-        """Return what tells the types of constants."""
+        """Return the functions that look up the types of constants."""
         return [*super().symbol_manglers(), constant_type]
 
     def preamble_generators(self) -> list[Callable[..., Any]]:
-        """Return what yields the text before the functions."""
+        """Return the generators of preambles."""
         return [*super().preamble_generators(), define_constants, define_complex]
 
     def get_expression_to_c_expression_mapper(self, codegen_state: Any) -> ExpressionToCudaCExpressionMapper:
-        """Return what writes expressions."""
+        """Return the expression mapper."""
         is_volatile = cast("CompleteCudaTarget", self.target).is_volatile
         return (VolatileExpressions if is_volatile else ExpressionToCudaCExpressionMapper)(codegen_state)
 
     def get_function_declaration(
         self, codegen_state: Any, codegen_result: Any, schedule_index: int
     ) -> tuple[Sequence[tuple[str, str]], Generable]:
-        """Return the declaration of a launch, or of a called kernel, which is not ``__global__``."""
+        """Return the declaration of a kernel, or of a device function without ``__global__``."""
         if codegen_state.is_entrypoint:
             return super().get_function_declaration(codegen_state, codegen_result, schedule_index)
         preambles, declaration = CFamilyASTBuilder.get_function_declaration(
@@ -122,22 +120,22 @@ class DeviceCode(CUDACASTBuilder):
         return preambles, FunctionDeclarationWrapper(CudaDevice(declaration.subdecl))
 
     def wrap_decl_for_address_space(self, decl: Declarator, address_space: AddressSpace) -> Declarator:
-        """Return *decl* for that memory; a pointer to device memory needs no word."""
+        """Return *decl* in *address_space*; a pointer to global memory needs no qualifier."""
         if address_space == AddressSpace.GLOBAL:
             return decl
         return super().wrap_decl_for_address_space(decl, address_space)
 
     def wrap_global_constant(self, decl: Declarator) -> Declarator:
-        """Return *decl* as of an array of the module, whose contents are given."""
+        """Return *decl* as an initialized array of the module."""
         return CudaConstant(decl)
 
     def get_constant_arg_declarator(self, arg: ConstantArg) -> Declarator:
-        """Return the declaration of an argument that nobody writes: constant memory cannot be one."""
+        """Return the declaration of a read-only argument; it cannot be in CUDA's constant memory."""
         return Const(CudaRestrictPointer(self.get_array_base_declarator(arg)))
 
 
 class HostCode(PythonASTBuilderBase):
-    """A host program in Python, for whoever launches."""
+    """Generator of a Python host program that calls a launch function."""
 
     def get_function_definition(
         self, codegen_state: Any, codegen_result: Any, schedule_index: int, function_decl: object, function_body: Any
@@ -148,7 +146,7 @@ class HostCode(PythonASTBuilderBase):
         return genpy.Function(name, [LAUNCH, ALLOCATE, *arguments], genpy.Suite([function_body]))
 
     def get_temporary_decls(self, codegen_state: Any, schedule_index: int) -> list[genpy.Generable]:
-        """Return the allocations of global temporaries; those with given contents are in the module."""
+        """Return the allocations of global temporaries; the module contains the initialized ones."""
         kernel: LoopKernel = codegen_state.kernel
         write = self.get_expression_to_code_mapper(codegen_state)
         return [
@@ -160,7 +158,7 @@ class HostCode(PythonASTBuilderBase):
     def get_kernel_call(
         self, codegen_state: Any, subkernel_name: str, gsize: tuple[Any, ...], lsize: tuple[Any, ...]
     ) -> genpy.Statement:
-        """Return one launch."""
+        """Return the statement for one launch."""
         write = self.get_expression_to_code_mapper(codegen_state)
         extents = (write(lengths or (1,), PREC_NONE) for lengths in (gsize, lsize))
         kernel: LoopKernel = codegen_state.kernel
@@ -169,27 +167,27 @@ class HostCode(PythonASTBuilderBase):
 
 
 class CompleteCudaTarget(CudaTarget):
-    """Loopy's CUDA target with all launches, and the functions that its OpenCL target has."""
+    """Loopy's CUDA target with all launches and the functions of its OpenCL target."""
 
     revision = 2
-    """Loopy keeps generated code on disk: where other code is generated from now on, this is another number"""
+    """Loopy caches generated code on disk: increase this number when the code generated here changes"""
     hash_fields: ClassVar[tuple[str, ...]] = (*CudaTarget.hash_fields, "revision", "is_volatile")
     comparison_fields: ClassVar[tuple[str, ...]] = (*CudaTarget.comparison_fields, "is_volatile")
 
     def __init__(self, is_volatile: bool = False) -> None:
-        """Write every access to an array as volatile, if it *is_volatile*."""
+        """Make all array accesses volatile if *is_volatile*."""
         super().__init__()
         self.is_volatile = is_volatile
 
     @memoize_method
     def get_dtype_registry(self) -> Any:
-        """Return the types that there are, complex numbers among them."""
+        """Return the available types, including complex numbers."""
         registry = super().get_dtype_registry()
         register_complex(registry)
         return registry
 
     def get_device_ast_builder(self) -> DeviceCode:
-        """Return the generator of the device's code."""
+        """Return the generator of device code."""
         return DeviceCode(self)
 
     def get_host_ast_builder(self) -> Any:
@@ -198,7 +196,7 @@ class CompleteCudaTarget(CudaTarget):
 
 
 def _passed(kernel: LoopKernel, name: str) -> str:
-    """Return how the parameter *name* of a launch is passed: an array as it is, a scalar in its type."""
+    """Return the code that passes parameter *name* of a launch: an array unchanged, a scalar in its type."""
     if name in kernel.all_inames():  # a loop on the host around the launch
         return _typed(name, kernel.index_dtype)
     variable: Any = kernel.get_var_descriptor(name)

@@ -1,6 +1,6 @@
-"""The part of CuPy that is used here: it has no type annotations, and the machines that check ours do not have it.
+"""Typed interface of the part of CuPy that is used here; CuPy has no annotations and is missing where ours are checked.
 
-Names are CuPy's. All of it is in CuPy 13 and 14, and what a test puts in CuPy's place is just this.
+Names are CuPy's. All of it exists in CuPy 13 and 14, and test doubles implement exactly this interface.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,11 +20,11 @@ class CupyMemory(Protocol):
         ...
 
     def set(self, arr: Bytes) -> None:
-        """Copy *arr* into it."""
+        """Copy *arr* to this array."""
         ...
 
     def fill(self, value: int) -> None:
-        """Write *value* everywhere."""
+        """Write *value* to all elements."""
         ...
 
 
@@ -36,25 +36,25 @@ class Function(Protocol):
 
 
 class CupyKernel(Protocol):
-    """A device function; called, it is launched on the current stream."""
+    """A device function that is launched on the current stream when called."""
 
     @property
     def kernel(self) -> Function:
-        """Return the function that the driver has loaded."""
+        """Return the driver's loaded function."""
         ...
 
     max_dynamic_shared_size_bytes: int
-    """local memory that a launch may ask for beside what the function declares; settable up to the device's limit"""
+    """local memory that a launch may allocate in addition to the function's own; at most the device's limit"""
 
     def __call__(
         self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[object, ...], *, shared_mem: int = 0
     ) -> None:
-        """Launch *grid* groups of *block* work-items, each with *shared_mem* bytes of local memory more."""
+        """Launch *grid* groups of *block* work-items, each group with *shared_mem* additional bytes of local memory."""
         ...
 
 
 class Module(Protocol):
-    """Device functions, compiled when the first of them is asked for."""
+    """A module of device functions, compiled when the first of them is requested."""
 
     def get_function(self, name: str) -> CupyKernel:
         """Return the function called *name*."""
@@ -62,19 +62,19 @@ class Module(Protocol):
 
 
 class CudaEvent(Protocol):
-    """A point in a stream, with the time at which the device was there."""
+    """A point in a stream with a time stamp of the device."""
 
     def record(self) -> None:
-        """Be the point behind all that has been launched."""
+        """Place the event after everything that has been queued."""
         ...
 
     def synchronize(self) -> None:
-        """Wait until the device is there."""
+        """Wait until the device reaches the event."""
         ...
 
 
 class CupyStream(Protocol):
-    """A queue of launches, worked off in order."""
+    """A queue of launches that are executed in order."""
 
     def synchronize(self) -> None:
         """Wait until it is empty."""
@@ -82,21 +82,21 @@ class CupyStream(Protocol):
 
 
 class CudaDevice(AbstractContextManager["CudaDevice"], Protocol):
-    """A GPU; a context in which it is the current one."""
+    """A GPU; a context manager that makes it the current device."""
 
     @property
     def id(self) -> int:
-        """Return its number, from 0."""
+        """Return the device's number, starting with 0."""
         ...
 
     @property
     def attributes(self) -> Mapping[str, int]:
-        """Return the runtime's attributes, without the prefix ``cudaDevAttr``."""
+        """Return the runtime's attributes by name, without the prefix ``cudaDevAttr``."""
         ...
 
     @property
     def mem_info(self) -> tuple[int, int]:
-        """Return the bytes of its memory that are free, and all of them."""
+        """Return the free and the total bytes of the device's memory."""
         ...
 
 
@@ -106,11 +106,11 @@ class Runtime(Protocol):
     CUDARuntimeError: type[Exception]
 
     def getDeviceCount(self) -> int:
-        """Return how many GPUs there are."""
+        """Return the number of GPUs."""
         ...
 
     def getDeviceProperties(self, device: int) -> Mapping[str, object]:
-        """Return the properties of a GPU, its name in bytes among them."""
+        """Return the properties of a GPU, including its name in bytes."""
         ...
 
     def runtimeGetVersion(self) -> int:
@@ -118,7 +118,7 @@ class Runtime(Protocol):
         ...
 
     def driverGetVersion(self) -> int:
-        """Return the latest version of CUDA that the driver supports."""
+        """Return the latest CUDA version that the driver supports."""
         ...
 
 
@@ -130,23 +130,23 @@ class Driver(Protocol):
     def occupancyMaxActiveBlocksPerMultiprocessor(
         self, function: int, work_items: int, dynamic_local_memory: int, /
     ) -> int:
-        """Return how many groups reside on a core at once, each with so many bytes of local memory beside its own."""
+        """Return the number of groups resident on a core at once, with *dynamic_local_memory* additional bytes each."""
         ...
 
 
 class Compiler(Protocol):
-    """CuPy's use of compilers."""
+    """CuPy's compiler interface."""
 
     CompileException: type[Exception]
 
 
 class Nvrtc(Protocol):
-    """The compiler."""
+    """The NVRTC compiler."""
 
     NVRTCError: type[Exception]
 
     def getVersion(self) -> tuple[int, int]:
-        """Return major and minor version."""
+        """Return the major and minor version."""
         ...
 
 
@@ -168,11 +168,11 @@ class Cuda(Protocol):
     Event: Callable[[], CudaEvent]
 
     def get_current_stream(self) -> CupyStream:
-        """Return the stream that launches go to."""
+        """Return the stream that receives launches."""
         ...
 
     def get_elapsed_time(self, start_event: CudaEvent, end_event: CudaEvent) -> float:
-        """Return the milliseconds between two events."""
+        """Return the time between two events in milliseconds."""
         ...
 
 
@@ -182,9 +182,9 @@ class CuPy(Protocol):
     cuda: Cuda
 
     def RawModule(self, *, code: str, options: tuple[str, ...] = ()) -> Module:
-        """Return what compiles *code* by NVRTC."""
+        """Return a module that compiles *code* with NVRTC."""
         ...
 
     def empty(self, shape: int, dtype: type[np.generic]) -> CupyMemory:
-        """Return device memory with any contents."""
+        """Return uninitialized device memory."""
         ...

@@ -1,4 +1,4 @@
-"""Timing kernels on an OpenCL device: by the wall clock, as their user waits for them, and by the device's own."""
+"""OpenCL backend: times kernels by the wall clock and by the device's clock."""
 
 import os
 import warnings
@@ -17,7 +17,7 @@ try:
     import pyopencl as cl
 except ImportError as error:
     raise BackendError(
-        f"the opencl backend needs pyopencl, which cannot be imported ({error}): pip install 'loopyperf[opencl]'"
+        f"backend 'opencl' needs pyopencl, which cannot be imported ({error}): pip install 'loopyperf[opencl]'"
     ) from error
 
 from loopyperf.measurement.backends.backend import (
@@ -36,31 +36,31 @@ from loopyperf.measurement.backends.backend import (
 from loopyperf.measurement.backends.opencl_program import CacheFlush, OpenCLLaunch, OpenCLLaunchSequence, OpenCLProgram
 from loopyperf.measurement.environment import Array, Configuration, DeviceLimits, Environment, Threads
 
-# {{{ choosing an OpenCL device, and what is recorded of it
+# {{{ choice and properties of an OpenCL device
 
 
-INSTALL = "install an OpenCL driver, or PoCL, which makes the processor a device: pip install 'loopyperf[opencl]'"
+INSTALL = "install an OpenCL driver, or PoCL, which runs kernels on the processor: pip install 'loopyperf[opencl]'"
 
 WARP_SIZES = {
     "cl_nv_device_attribute_query": cl.device_info.WARP_SIZE_NV,
     "cl_amd_device_attribute_query": cl.device_info.WAVEFRONT_WIDTH_AMD,
 }
-"""extension -> what to ask for; OpenCL itself states sub-groups of a kernel, not of a device"""
+"""device query by extension; OpenCL itself only has sub-groups of a kernel, not of a device"""
 
 POCL_PLATFORM = "Portable Computing Language"
 POCL_THREADS = "POCL_MAX_PTHREAD_COUNT"
-"""The environment variable that PoCL reads when its platform is first looked at."""
+"""Environment variable that PoCL reads when its platform is first accessed."""
 
 
 def choose_opencl_device(name: str | None = None) -> cl.Device:
-    """Return the first device in whose name, or platform's name, *name* occurs, in upper or lower case.
+    """Return the first device whose name or platform name contains *name*, ignoring case.
 
-    Without *name* it is the one that pyopencl chooses (the first of the first platform, or what ``PYOPENCL_CTX``
-    says). Raises :class:`BackendError` saying which devices there are.
+    Without *name*, pyopencl chooses (the first device of the first platform, or that of ``PYOPENCL_CTX``). Raises
+    :class:`BackendError` with the available devices.
     """
     devices = available_devices()
     if not devices:
-        raise BackendError(f"no OpenCL device was found on any platform; {INSTALL}")
+        raise BackendError(f"no OpenCL device found on any platform; {INSTALL}")
     if name is None:
         return _default_device()
     wanted = name.casefold()
@@ -68,18 +68,18 @@ def choose_opencl_device(name: str | None = None) -> cl.Device:
         if wanted in _full_name(device).casefold():
             return device
     found = "; ".join(_full_name(device) for device in devices)
-    raise BackendError(f"no OpenCL device matches {name!r}; there are: {found}")
+    raise BackendError(f"no OpenCL device matches {name!r}; available: {found}")
 
 
 def check_compiler(context: cl.Context) -> None:
-    """Raise :class:`BackendError` where the driver compiles nothing, e.g. a PoCL older than the processor."""
+    """Raise :class:`BackendError` if the driver cannot compile, such as a PoCL older than the processor."""
     try:
         cl.Program(context, "kernel void nothing() {}").build()
     except cl.Error as error:
         (device,) = context.devices
         reason = one_line(error).rpartition("error: ")[2].partition(" Device ")[0]
         raise BackendError(
-            f"the driver of {_full_name(device)} compiles nothing ({reason:.80}); install another one, "
+            f"the driver of {_full_name(device)} cannot compile ({reason:.80}); install another one, "
             "e.g. apt-get install pocl-opencl-icd"
         ) from error
 
@@ -89,17 +89,17 @@ def available_devices() -> tuple[cl.Device, ...]:
     try:
         platforms = cl.get_platforms()
     except cl.Error as error:
-        raise BackendError(f"no OpenCL platform was found ({error}); {INSTALL}") from error
+        raise BackendError(f"no OpenCL platform found ({error}); {INSTALL}") from error
     return tuple(device for platform in platforms for device in _devices_of(platform))
 
 
 def opencl_environment(device: cl.Device) -> Environment:
-    """Return the environment of *device*; warns where its times will not repeat."""
+    """Return the environment of *device*; warns if its times will not be reproducible."""
     threads = pocl_threads(device)
     if threads == "unset":
         warnings.warn(
-            f"{POCL_THREADS} is not set, so PoCL runs a thread on every core, and its times vary by a factor of two on "
-            f"a shared machine; set {POCL_THREADS}=1 before Python starts",
+            f"{POCL_THREADS} is not set: PoCL uses a thread per core, and times vary by a factor of two on a shared "
+            f"machine; set {POCL_THREADS}=1 before starting Python",
             LoopyperfWarning,
             stacklevel=3,
         )
@@ -116,8 +116,8 @@ def opencl_environment(device: cl.Device) -> Environment:
 def opencl_limits(device: cl.Device) -> DeviceLimits:
     """Return the limits of *device*.
 
-    All arguments together get a quarter of its memory: what OpenCL guarantees for a single buffer, and it leaves room
-    for NumPy's copies where the device is the processor.
+    All arguments together may take a quarter of its memory. OpenCL guarantees this much for a single buffer, and it
+    leaves room for NumPy's copies where the device is the processor.
     """
     return DeviceLimits(
         group_size=device.max_work_group_size,
@@ -133,7 +133,7 @@ def opencl_limits(device: cl.Device) -> DeviceLimits:
 
 
 def warp_size(device: cl.Device) -> int:
-    """Return how many work-items *device* says that it executes together; 1 if it says nothing."""
+    """Return the number of work-items that *device* executes together; 1 if its driver does not report it."""
     for extension, field in WARP_SIZES.items():
         if extension in device.extensions.split():
             with suppress(cl.Error):
@@ -142,29 +142,29 @@ def warp_size(device: cl.Device) -> int:
 
 
 def groups_at_once(device: cl.Device, kernel: cl.Kernel, work_items: int) -> int:
-    """Return how many groups of *work_items* of *kernel* the device runs at once, as far as OpenCL tells.
+    """Return how many groups of *work_items* of *kernel* the device runs at once, as far as OpenCL reports it.
 
-    A processor runs one on each core, by one thread each: PoCL with one thread runs one. Of others OpenCL tells how
-    large a group of the kernel may be, hence for how many of its own there are registers, and its local memory: so many
-    reside on a core at least.
+    A processor runs one group per core, each in one thread; PoCL with one thread runs one. For other devices OpenCL
+    reports the kernel's maximum group size, from which the number of groups that the registers allow follows, and the
+    kernel's local memory. The result is a lower bound on the resident groups.
     """
     cores = device.max_compute_units
     if device.type & cl.device_type.CPU:
         return cores
-    asked = cl.kernel_work_group_info
-    groups = kernel.get_work_group_info(asked.WORK_GROUP_SIZE, device) // work_items
-    local_memory = kernel.get_work_group_info(asked.LOCAL_MEM_SIZE, device)
+    query = cl.kernel_work_group_info
+    groups = kernel.get_work_group_info(query.WORK_GROUP_SIZE, device) // work_items
+    local_memory = kernel.get_work_group_info(query.LOCAL_MEM_SIZE, device)
     if local_memory:
         groups = min(groups, device.local_mem_size // local_memory)
     return cores * max(1, groups)
 
 
 def pocl_threads(device: cl.Device) -> Threads:
-    """Return how many threads PoCL was asked for, ``"unset"`` if it was not told, None if *device* is not PoCL's."""
+    """Return PoCL's number of threads, ``"unset"`` if not configured, None if *device* is not PoCL's."""
     if device.platform.name != POCL_PLATFORM:
         return None
-    asked = os.environ.get(POCL_THREADS, "")
-    return int(asked) if asked.isdecimal() else "unset"
+    threads = os.environ.get(POCL_THREADS, "")
+    return int(threads) if threads.isdecimal() else "unset"
 
 
 def _default_device() -> cl.Device:
@@ -172,14 +172,14 @@ def _default_device() -> cl.Device:
         return cl.choose_devices(interactive=False)[0]
     except (RuntimeError, cl.Error) as error:
         found = "; ".join(_full_name(device) for device in available_devices())
-        raise BackendError(f"pyopencl chose no device ({error}); name one of: {found}") from error
+        raise BackendError(f"pyopencl chose no device ({error}); pass the name of one of: {found}") from error
 
 
 def _devices_of(platform: cl.Platform) -> list[cl.Device]:
     try:
         return platform.get_devices()
     except cl.Error:
-        # A driver without a device says so by an error.
+        # A driver without devices raises an error.
         return []
 
 
@@ -194,7 +194,7 @@ def _full_name(device: cl.Device) -> str:
 
 
 class OpenCLBoundKernel:
-    """A kernel with its arguments on a device."""
+    """A kernel with its arguments on a device, ready to run in parts."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class OpenCLBoundKernel:
         naming: Callable[[], AbstractContextManager[None]],
         evict: Callable[[int], None],
     ) -> None:
-        """Take the *launches* of a run; *naming* says which case errors are of, *evict* touches so many other bytes."""
+        """Store the *launches* of a run; *naming* adds the case to errors, *evict* touches bytes of other memory."""
         self._launches, self._queue, self._naming, self._evict = launches, queue, naming, evict
 
     @property
@@ -229,24 +229,23 @@ class OpenCLBoundKernel:
 # }}}
 
 
-# {{{ opencl
+# {{{ the backend
 
 
 class OpenCLBackend:
-    """Compiles a configuration once, checks its results once, and times it at as many sizes as wanted.
+    """Backend that compiles and verifies each configuration once and times it at any number of sizes.
 
-    The programs of the latest two configurations are kept, each with the buffers of its latest size; the older one goes
-    when another one comes.
+    The programs of the latest two configurations are kept, each with the buffers of its latest size.
     """
 
     def __init__(self, device: str | None = None, dynamic_local_memory: int = 0) -> None:
-        """Use the first device whose name, or platform's name, contains *device*; without it, pyopencl's choice.
+        """Use the first device whose name or platform name contains *device*; without it, pyopencl's choice.
 
-        Each group takes *dynamic_local_memory* bytes beside its own, which nobody uses, so that fewer groups reside on
-        a core at once; on a processor, where one does anyhow, that is good for a rehearsal.
+        Each group allocates *dynamic_local_memory* additional bytes that it does not use, which reduces the number of
+        resident groups per core; a processor runs one group per core anyway, so there it only serves for testing.
 
-        Raises :class:`BackendError` if there is no such device, or if its driver compiles nothing; warns if PoCL was
-        not told how many threads to use.
+        Raises :class:`BackendError` if there is no such device or its driver cannot compile; warns if PoCL's number of
+        threads is not configured.
         """
         chosen = choose_opencl_device(device)
         self._dynamic_local_memory = dynamic_local_memory
@@ -262,27 +261,28 @@ class OpenCLBackend:
 
     @property
     def environment(self) -> Environment:
-        """Return the device, its driver and the versions that its code is generated by."""
+        """Return the device, its driver and the versions of the code generators."""
         return self._environment
 
     @property
     def limits(self) -> DeviceLimits:
-        """Return what the device allows a kernel to use."""
+        """Return the resource limits of the device."""
         return self._limits
 
     def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
-        """Return the seconds of each of *runs* runs of *case*, in order, by the wall clock and by the device's.
+        """Return the seconds of each of *runs* runs of *case*, in order, by the wall clock and by the device's clock.
 
-        A run is all launches of the kernel, from the first enqueue until the queue is empty; by the device's clock from
-        the start of the first launch to the end of the last. Before a configuration's first timing it is run once at
-        that size, and what it wrote is compared with its reference. Raises :class:`MeasurementError` naming the case if
-        it does not compile, cannot be launched or is wrong, and :class:`BackendError` if the device is lost.
+        A run consists of all launches of the kernel. The wall clock measures from the first enqueue until the queue is
+        empty, the device's clock from the start of the first launch to the end of the last. Before a configuration's
+        first timing, it is run once at that size and its results are verified. Raises :class:`MeasurementError` with
+        the case's name if it does not compile, cannot be launched or is wrong, and :class:`BackendError` if the device
+        is lost.
         """
         with self._naming(case):
             return self._programs.launches(case).time(self._queue, runs)
 
     def bound(self, case: BenchmarkCase, contents: Contents) -> OpenCLBoundKernel:
-        """Return *case* with its arguments on the device, of some arrays only the beginning; see :class:`RunsParts`."""
+        """Return *case* with its arguments on the device, some arrays only in part; see :class:`RunsParts`."""
         with self._naming(case):
             program = self._partial.get(case.configuration, self._compiled)
             memory, scalars = self._binding.uploaded(case, program, contents)
@@ -293,11 +293,11 @@ class OpenCLBackend:
         return OpenCLBoundKernel(launches, self._queue, partial(self._naming, case), self._evict)
 
     def empty_caches(self) -> None:
-        """Read and write more than the device's last cache holds; raises :class:`MeasurementError` if it cannot."""
+        """Read and write more than the device's last cache holds; raises :class:`MeasurementError` if that fails."""
         try:
             self._evict(None)
         except cl.Error as error:
-            raise MeasurementError(f"the caches of {self._environment.device} cannot be emptied: {error}") from error
+            raise MeasurementError(f"cannot flush the caches of {self._environment.device}: {error}") from error
 
     def _evict(self, nbytes: int | None) -> None:
         if self._flush is None:
@@ -328,15 +328,15 @@ class OpenCLBackend:
         except cl.Error as error:
             if not self._answers():
                 raise BackendError(
-                    f"{case}: {self._environment.device} does not answer any more ({error}); what was measured before "
-                    "is in the archive, and a new start goes on from there"
+                    f"{case}: {self._environment.device} no longer responds ({error}); start again to resume from the "
+                    "archive"
                 ) from error
             raise MeasurementError(f"{case}: {error}") from error
         except (LoopyError, MeasurementError) as error:
             raise MeasurementError(f"{case}: {error}") from error
 
     def _answers(self) -> bool:
-        """Return whether the device still does something, after an error: copy a byte."""
+        """Return whether the device still copies a byte after an error."""
         try:
             buffer = self._buffer(np.zeros(1, np.uint8))
             cl.enqueue_copy(self._queue, np.empty(1, np.uint8), buffer)

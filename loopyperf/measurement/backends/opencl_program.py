@@ -1,8 +1,8 @@
-"""A Loopy kernel as a fixed list of OpenCL launches, ready to be repeated with hardly any Python in between.
+"""A Loopy kernel as a fixed list of OpenCL launches, ready to be repeated with minimal Python overhead.
 
-Loopy generates a host program in Python that sets the arguments, computes the grids, runs the loops around launches
-and allocates global temporaries. It is run once against a recorder in place of pyopencl; what it would have launched,
-each launch on its own OpenCL kernel object with its arguments set, is then enqueued as often as wanted.
+Loopy generates a host program in Python that sets the arguments, computes the grids, executes the loops around launches
+and allocates global temporaries. It is executed once with a recorder instead of pyopencl. The recorded launches, each
+with its own OpenCL kernel object and arguments, can then be enqueued any number of times.
 """
 
 import re
@@ -25,22 +25,22 @@ from loopyperf.errors import MeasurementError
 from loopyperf.kernel.loopy_passes import without_dumps
 from loopyperf.measurement.backends.backend import MeasuredTimes, check_launches, no_garbage_collection
 
-# {{{ emptying the caches of an OpenCL device: more bytes than they hold are read and written
+# {{{ flushing the caches of an OpenCL device: read and write more bytes than they hold
 
 
 SOURCE = "kernel void touch(global int *bytes) { bytes[get_global_id(0)] += 1; }"
 TIMES_CACHE = 2
-"""how many times the reported cache is touched: not every cache replaces what was used longest ago"""
+"""flushed bytes as a multiple of the reported cache: not every cache evicts the least recently used lines"""
 LEAST_ON_GPU, LEAST = 2**29, 2**26
-"""bytes that are touched at least. GPUs' drivers report a cache nearer to the cores, AMD's the one of 16 KiB, and the
-largest last ones have 256 MiB"""
+"""minimum number of flushed bytes. GPU drivers report a cache closer to the cores (16 KiB on AMD), while the largest
+last-level caches have 256 MiB"""
 
 
 class CacheFlush:
-    """A buffer larger than the last cache, and a kernel that goes through it."""
+    """A buffer larger than the last cache, and a kernel that touches it."""
 
     def __init__(self, context: cl.Context) -> None:
-        """Allocate and compile on the first device of *context*."""
+        """Allocate and compile for the first device of *context*."""
         device = context.devices[0]
         least = LEAST_ON_GPU if device.type & cl.device_type.GPU else LEAST
         touched = min(max(least, TIMES_CACHE * device.global_mem_cache_size), device.max_mem_alloc_size)
@@ -50,7 +50,7 @@ class CacheFlush:
         self._kernel.set_args(self._buffer)
 
     def run(self, queue: cl.CommandQueue, nbytes: int | None = None) -> None:
-        """Touch every byte, or so many of them, and return when that is done."""
+        """Touch all bytes, or *nbytes* of them, and wait for completion."""
         integers = self._integers if nbytes is None else min(self._integers, max(1, nbytes // 4))
         cl.enqueue_nd_range_kernel(queue, self._kernel, (integers,), None)
         queue.finish()
@@ -59,32 +59,32 @@ class CacheFlush:
 # }}}
 
 
-# {{{ opencl program
+# {{{ the program
 
 
 HostProgram = Callable[..., object]
 HEADER = re.compile(r"^(__kernel .*)\)$", re.MULTILINE)
-"""of a device program in Loopy's code, which has it on one line"""
+"""header of a device program in Loopy's code, which is on one line"""
 UNUSED = "__local uchar *unused_local_memory"
-"""a parameter that takes local memory and is not looked at"""
+"""an unused parameter that allocates local memory"""
 
 
 class OpenCLProgram:
-    """A Loopy kernel, compiled for a context."""
+    """A Loopy kernel compiled for a context."""
 
     kernel: LoopKernel
 
     def __init__(self, context: cl.Context, unit: TranslationUnit, dynamic_local_memory: int = 0) -> None:
-        """Generate and compile the code of *unit*; a group takes *dynamic_local_memory* bytes beside its own.
+        """Generate and compile the code of *unit*; a group allocates *dynamic_local_memory* additional bytes.
 
-        Raises :class:`MeasurementError` if it is for another target.
+        Raises :class:`MeasurementError` if its target is not :class:`loopy.PyOpenCLTarget`.
         """
         if not isinstance(unit.target, lp.PyOpenCLTarget):
             raise MeasurementError(
-                f"the kernel is built for {type(unit.target).__name__}; build it with target=lp.PyOpenCLTarget()"
+                f"the kernel's target is {type(unit.target).__name__}; create it with target=lp.PyOpenCLTarget()"
             )
         self.kernel = unit.default_entrypoint
-        # Loopy's annotation names another class.
+        # Loopy's annotation is wrong.
         with without_dumps():
             code = cast("TranslationUnitCodeGenerationResult", cast("object", lp.generate_code_v2(unit)))
         self._context = context
@@ -95,9 +95,9 @@ class OpenCLProgram:
         self._host_name = code.host_programs[self.kernel.name].name
 
     def bind(self, arguments: Mapping[str, object]) -> "OpenCLLaunchSequence":
-        """Return what one run of the kernel launches, given buffers and scalars by argument name.
+        """Return the launches of one run of the kernel, given buffers and scalars by argument name.
 
-        Raises :class:`MeasurementError` if it launches more than 1000 times.
+        Raises :class:`MeasurementError` for more than 1000 launches.
         """
         recorder = _Recorder(self._context)
         host = self._host_program(recorder)
@@ -106,7 +106,7 @@ class OpenCLProgram:
         return OpenCLLaunchSequence(tuple(recorder.launches), tuple(arguments.values()), tuple(recorder.temporaries))
 
     def _host_program(self, recorder: "_Recorder") -> HostProgram:
-        # The names that Loopy's host programs use; `pack` without a prefix is for scalars that pyopencl cannot pack.
+        # The names in Loopy's host programs; `pack` without a prefix is for scalars that pyopencl cannot pack.
         namespace: dict[str, Any] = {"_lpy_cl": recorder, "_lpy_pack": pack, "pack": pack}
         exec(self._host_code, namespace)
         return namespace[self._host_name]
@@ -125,23 +125,23 @@ class OpenCLLaunch(NamedTuple):
         return tuple(every // each for every, each in zip(self.global_size, self.local_size, strict=True))
 
     def of_groups(self, groups: tuple[int, ...]) -> "OpenCLLaunch":
-        """Return the launch of so many *groups* along each axis in place of its own."""
+        """Return the launch with *groups* along each axis instead of its own."""
         sizes = tuple(count * size for count, size in zip(groups, self.local_size, strict=True))
         return self._replace(global_size=sizes)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCLLaunchSequence:
-    """Everything that one run of a kernel launches, in order."""
+    """All launches of one run of a kernel, in order."""
 
     launches: tuple[OpenCLLaunch, ...]
     arguments: tuple[object, ...]
-    """buffers that the launches use: OpenCL does not keep them alive"""
+    """buffers of the launches, kept here because OpenCL does not keep them alive"""
     temporaries: tuple[cl.Buffer, ...] = ()
-    """global ones, with any contents"""
+    """global temporaries, with undefined contents"""
 
     def run(self, queue: cl.CommandQueue) -> tuple[cl.Event, ...]:
-        """Run the kernel once on *queue*, an in-order one, to its end; returns its first and its last event, if any."""
+        """Run the kernel once on the in-order *queue*, wait for it, and return its first and last event, if any."""
         first = last = None
         for kernel, global_size, local_size in self.launches:
             last = cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
@@ -152,8 +152,8 @@ class OpenCLLaunchSequence:
     def time(self, queue: cl.CommandQueue, runs: int, before: Callable[[], None] | None = None) -> MeasuredTimes:
         """Return the seconds of each of *runs* runs, from the first enqueue to the end of the last launch.
 
-        Those by the device's clock are there if *queue* keeps them, and begin when the first launch does. What the
-        kernel overwrites is not restored between runs. What *before* does comes before each, and is not timed.
+        Device times require profiling in *queue*, and start with the first launch. Overwritten data are not restored
+        between runs. *before* is called before each run and is not timed.
         """
         wall: list[float] = []
         device: list[float | None] = []
@@ -165,30 +165,30 @@ class OpenCLLaunchSequence:
                 events = self.run(queue)
                 wall.append(perf_counter() - start)
                 device.append(_between(*events) if events else 0.0)
-        told = tuple(seconds for seconds in device if seconds is not None)
-        return MeasuredTimes(tuple(wall), told if len(told) == runs else None)
+        profiled = tuple(seconds for seconds in device if seconds is not None)
+        return MeasuredTimes(tuple(wall), profiled if len(profiled) == runs else None)
 
 
 def _between(first: cl.Event, last: cl.Event) -> float | None:
-    """Return the seconds from the start of *first* to the end of *last*, None if they were not kept."""
+    """Return the seconds from the start of *first* to the end of *last*, None without profiling information."""
     try:
         return (last.profile.end - first.profile.start) * 1e-9
     except cl.Error:
         return None
 
 
-# {{{ the host program's surroundings
+# {{{ environment of the host program
 
 
 class _KeptBuffer(cl.Buffer):
-    """A global temporary: the host program releases it after the last launch, but here the launches are repeated."""
+    """A global temporary whose release is ignored: the host program frees it, but the launches are repeated."""
 
     def release(self) -> None:
-        """Keep the memory; it is freed with the object."""
+        """Keep the memory until the object is deleted."""
 
 
 class _FreshKernels:
-    """Stands for the kernels of a program: every access is a new kernel object, whose arguments nobody else sets."""
+    """Stand-in for a program's kernels: each access creates a new kernel object, so that its arguments stay set."""
 
     def __init__(self, program: cl.Program, dynamic_local_memory: int) -> None:
         self._program, self._dynamic_local_memory = program, dynamic_local_memory
@@ -202,7 +202,7 @@ class _FreshKernels:
 
 
 class _KernelWithUnusedMemory(cl.Kernel):
-    """A kernel whose last parameter the host program, which asserts their number, does not know of."""
+    """A kernel that hides its last parameter from the host program, which asserts the number of parameters."""
 
     def __getattribute__(self, name: str) -> Any:
         value = super().__getattribute__(name)
@@ -214,7 +214,7 @@ def _with_unused_parameter(source: str) -> str:
 
 
 class _Recorder:
-    """Stands for the module pyopencl, and writes down what is enqueued."""
+    """Stand-in for the module pyopencl that records what is enqueued."""
 
     def __init__(self, context: cl.Context) -> None:
         self._context = context
@@ -230,10 +230,10 @@ class _Recorder:
         *_: object,
     ) -> None:
         check_launches(len(self.launches))
-        # A group may have other axes than the grid; pyopencl fills the missing ones with 1, as here.
+        # A group may have other axes than the grid; missing ones have length 1, as in pyopencl.
         counts, group = zip(*zip_longest(group_counts, group_sizes, fillvalue=1), strict=True)
         sizes = tuple(count * size for count, size in zip(counts, group, strict=True))
-        if all(sizes):  # OpenCL before 2.1 refuses to launch nothing
+        if all(sizes):  # OpenCL before 2.1 rejects empty launches
             self.launches.append(OpenCLLaunch(kernel, sizes, group))
 
     def allocate(self, size: int) -> cl.Buffer | None:

@@ -1,4 +1,4 @@
-"""A recorded archive in place of a device: measuring, calibrating and testing without one."""
+"""Backend that replays a recorded archive, for measuring, calibrating and testing without a device."""
 
 import os
 from collections import defaultdict
@@ -11,23 +11,23 @@ from loopyperf.measurement.environment import DeviceLimits, Environment
 from loopyperf.measurement.records import Key, Measurement
 
 Place = tuple[int, int]
-"""which take of a case comes next, and from which of its samples on"""
+"""index of the next repeat of a case, and of its next sample"""
 
 
 class ReplayBackend:
-    """Answers with the samples that *archive* holds, in order; its environment and limits are the recorded ones.
+    """Backend that returns the samples of *archive* in order, with the recorded environment and limits.
 
-    A campaign of the same kernels by the same protocol is repeated sample by sample.
+    It reproduces a campaign of the same kernels by the same protocol sample by sample.
 
     Raises :class:`ArchiveError` if the archive cannot be read or holds no run.
     """
 
     def __init__(self, archive: str | os.PathLike[str]) -> None:
-        """Read the archive, compressed or not."""
+        """Read the archive, which may be compressed."""
         self._path = Path(archive)
         recording = read_archive(self._path)
         if not recording.runs:
-            raise ArchiveError(f"{archive} holds no run: there is nothing to replay")
+            raise ArchiveError(f"archive {archive} has no run to replay; use another archive path")
         self._run = recording.runs[-1]
         self._recorded: dict[Key, list[Measurement]] = defaultdict(list)
         for measurement in recording.measurements:
@@ -36,27 +36,27 @@ class ReplayBackend:
 
     @property
     def environment(self) -> Environment:
-        """Return where the samples were taken."""
+        """Return the environment of the recorded run."""
         return self._run.environment
 
     @property
     def limits(self) -> DeviceLimits:
-        """Return the limits of the device that they were taken on."""
+        """Return the limits of the recorded device."""
         return self._run.limits
 
     def time(self, case: BenchmarkCase, runs: int) -> MeasuredTimes:
-        """Return the next *runs* recorded samples of *case*, of its probe first if that was taken first.
+        """Return the next *runs* recorded samples of *case*, in recording order, its probe included.
 
-        A take that has fewer left is passed over; after the last one comes the first one again. Raises
-        :class:`MeasurementError` if no take has so many samples.
+        A repeat with fewer remaining samples is skipped; the first repeat follows the last. Raises
+        :class:`MeasurementError` if no repeat has *runs* samples.
         """
         key = _of_any_kind(case.key("measurement"))
         takes = self._recorded[key]
         if not any(len(take.samples) >= runs for take in takes):
             held = " and ".join(str(len(take.samples)) for take in takes)
             raise MeasurementError(
-                f"{runs} runs of {case} were asked for, and {self._path} holds {held or 'none'}; "
-                "replay it with the protocol and the kernels that it was recorded with"
+                f"{runs} runs of {case} were requested, but {self._path} has {held or 'none'}; "
+                "replay it with the protocol and kernels of the recording"
             )
         number, begin = self._places.get(key, (0, 0))
         while len(takes[number].samples) < begin + runs:
@@ -65,7 +65,7 @@ class ReplayBackend:
         return _part(takes[number], slice(begin, begin + runs))
 
     def empty_caches(self) -> None:
-        """Do nothing: the samples of an archive are what they are."""
+        """Do nothing, since recorded samples do not depend on caches."""
 
 
 def _of_any_kind(key: Key) -> Key:

@@ -1,4 +1,4 @@
-"""What an archive tells of instructions: the two latencies of each, or why it does not tell them."""
+"""Instruction latencies from an archive of microbenchmarks, or the reasons why they are missing."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,11 +15,11 @@ from loopyperf.measurement.microbenchmarks.memory_benchmarks import BoatHull, bo
 from loopyperf.measurement.microbenchmarks.pace import Core, Estimated, Pace, Values, paces, robust_fit
 from loopyperf.units import in_percent
 
-# {{{ times that grow by the same with each warp, conflict or step
+# {{{ times that are linear in the number of warps, conflicts or steps
 
 
 ONE_SIGMA = 0.8413
-"""probability that a normal number is less than one standard deviation above its mean"""
+"""probability that a normal variable is less than one standard deviation above its mean"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,15 @@ class LinearFit:
 
 
 def straight_line(x: Sequence[float], y: Sequence[float]) -> LinearFit:
-    """Return the line that fits the *y*, all above 0, best in relative terms.
+    """Fit a line to *y*, all above 0, with minimal relative deviations.
 
-    Raises :class:`MeasurementError` for fewer than three values of *x*, or a *y* that is not above 0.
+    Raises :class:`MeasurementError` for fewer than three distinct values of *x*, or a *y* that is not above 0.
     """
     places, values = np.array(x, float), np.array(y, float)
     if len(set(places.tolist())) < 3 or places.shape != values.shape or not (values > 0).all():
-        raise MeasurementError(f"a line needs values above 0 at three places or more; received {list(y)} at {list(x)}")
+        raise MeasurementError(
+            f"a line fit needs values above 0 at three or more points; received {list(y)} at {list(x)}"
+        )
     weighted = np.stack([1 / values, places / values], axis=1)
     start = np.linalg.lstsq(weighted, np.ones(len(values)), rcond=None)[0].astype(np.float64)
 
@@ -50,7 +52,7 @@ def straight_line(x: Sequence[float], y: Sequence[float]) -> LinearFit:
     left = deviations(line)
     freedom = len(values) - 2
     variance = float(left @ left) / freedom
-    # Of few values the scatter is hardly known: two thirds of all lines are then within Student's factor, not within 1.
+    # With few values the variance is uncertain: Student's t quantile takes the place of one standard deviation.
     factor = float(cast("Any", stats.t).ppf(ONE_SIGMA, freedom))
     errors = factor * np.sqrt(np.diag(np.linalg.inv(weighted.T @ weighted)) * variance)
     intercept, slope = (Estimated(float(value), float(error)) for value, error in zip(line, errors, strict=True))
@@ -60,43 +62,43 @@ def straight_line(x: Sequence[float], y: Sequence[float]) -> LinearFit:
 # }}}
 
 
-# {{{ which pipelines execute two kinds of instructions, and how many a core issues in a cycle
+# {{{ which pipelines execute two kinds of instructions, and how many instructions a core issues per cycle
 #
-# Lemeire, section 4.2, with equations 44 and 45 corrected: β instructions of the first kind and one of the second, on a
-# full core, take each warp's share of a round
+# Lemeire, section 4.2, with equations 44 and 45 corrected: on a full core, β instructions of the first kind and one of
+# the second take, for each warp's share of a round,
 #
 #     one pipeline                    β·λ₁ + λ₂
 #     two pipelines                   max(β·λ₁, λ₂)
 #     two, and an issue limit IL      max(β·λ₁, λ₂, (β + 1)/IL)
 #
-# So over β there is a straight line, or a level stretch and then a line. What the compiler puts around the second kind
-# is of the first, and moves the line up; hence only its slope is compared: with λ₁, measured on its own, it tells that
-# pipeline and issue are equally fast, or which of them is slower.
+# As a function of β this is a line, or a plateau followed by a line. The compiler adds instructions of the first kind
+# to the second, which shifts the line up; hence only its slope is used. Compared with a separate measurement of λ₁, it
+# shows whether pipeline and issue are equally fast, or which of them is slower.
 
 
 BETTER = 0.5
-"""a level stretch is there if it makes the deviations smaller by this factor, and makes out two points or more"""
+"""a plateau is accepted if it reduces the deviations by this factor and contains two points or more"""
 STRAIGHT = 0.03
-"""largest relative deviation of a line"""
+"""maximum relative deviation from a line"""
 SLOWER = 1.05
-"""an issue limit is seen if the slope is so many times λ₁"""
+"""an issue limit is detected if the slope is this many times λ₁"""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredMix:
-    """What a mix tells."""
+    """Pipelines and throughput of a mix of two kinds of instructions."""
 
     slope: Estimated
-    """cycles of a core for one more instruction of the first kind"""
+    """core cycles per additional instruction of the first kind"""
     separate: bool | None
-    """whether two pipelines execute the two kinds; None where the times tell neither"""
+    """whether two pipelines execute the two kinds; None if the times are inconclusive"""
     residual: float
-    """largest relative deviation of a time"""
+    """maximum relative deviation of a time"""
 
     def issue_limit(self, issue: Estimated) -> Estimated | None:
-        """Return the instructions that a core issues in a cycle, where that slows them down more than their *issue* λ₁.
+        """Return the instructions that a core issues per cycle if this limits throughput more than *issue*, the λ₁.
 
-        None where it does not: then the limit is only known to be 1/λ₁ or more.
+        Otherwise return None: then the limit is only known to be at least 1/λ₁.
         """
         error = float(np.hypot(self.slope.error, issue.error))
         if not self.separate or self.slope.value < SLOWER * issue.value + 3 * error:
@@ -105,9 +107,9 @@ class MeasuredMix:
 
 
 def measured_mix(betas: Sequence[int], cycles: Sequence[float]) -> MeasuredMix:
-    """Return what the *cycles* of a core for a round of one warp tell, over *betas*.
+    """Evaluate the core *cycles* for a round of one warp as a function of *betas*.
 
-    Raises :class:`MeasurementError` for fewer than three of them, or a time that is not above 0.
+    Raises :class:`MeasurementError` for fewer than three values, or a time that is not above 0.
     """
     line = straight_line(betas, cycles)
     places, values = np.array(betas, float), np.array(cycles, float)
@@ -135,30 +137,30 @@ def measured_mix(betas: Sequence[int], cycles: Sequence[float]) -> MeasuredMix:
 CHAIN, LOCAL, BARRIER, LOOP = "dependent chain", "local memory", "barrier", "loop overhead"
 """names of the kernel files"""
 LOCAL_LOAD, PASS = "load local b32", "loop"
-"""instructions that are called otherwise than their kernel files"""
+"""instructions whose names differ from those of their kernel files"""
 
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """λ and Λ of an instruction in cycles, each None where it was not found, and how they were measured."""
+    """λ and Λ of an instruction in cycles, each None if it could not be determined, and the method."""
 
     name: str
     issue: Estimated | None
     completion: Estimated | None
     how: str
     at_most: bool = False
-    """the completion latency is an upper bound: only the fewest warps, or none, left the pipeline idle"""
+    """the completion latency is an upper bound: at most the smallest number of warps left the pipeline idle"""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What was not found, and why."""
+    """A quantity that could not be determined, and the reason."""
 
     name: str
     reason: str
 
     def __str__(self) -> str:
-        """Return both for a person."""
+        """Return name and reason."""
         return f"{self.name}: {self.reason}"
 
 
@@ -167,11 +169,11 @@ Measure = Callable[[str, Sequence[Pace], Core], Latencies]
 
 
 def instructions(recording: Recording, core: Core) -> tuple[Found, ...]:
-    """Return what is known of each instruction that *recording* has microbenchmarks of.
+    """Return the latencies of each instruction for which *recording* has microbenchmarks.
 
-    A chain's share of the cost of a loop's pass, one for each round, is not in its latencies, and that cost's error is
-    in theirs. It is taken off also where it cannot be told from nothing: taken off only where it happens to be large,
-    it would be too large, and otherwise missing from latency and error.
+    The loop overhead of a round is divided among the instructions of a chain and subtracted from their latencies; its
+    error is included in theirs. It is subtracted even where it is not significant: subtracting it only where it happens
+    to be large would overestimate it there, and omit it from latency and error elsewhere.
     """
     found = tuple(_all(recording, core))
     loop = next((each for each in found if isinstance(each, Latencies) and each.name == PASS), None)
@@ -197,7 +199,7 @@ def _less(number: Estimated | None, loop: Estimated | None, steps: int) -> Estim
         return number
     share = loop.times(1 / steps)
     less = Estimated(number.value - share.value, hypot(number.error, share.error))
-    # Where nothing credible is left, the share stays in, as a part of the error alone.
+    # If the difference is not credible, keep the share in the latency and count it as an error.
     return less.credible or Estimated(number.value, hypot(less.error, share.value))
 
 
@@ -215,7 +217,7 @@ def _all(recording: Recording, core: Core) -> Iterator[Found]:
 
 
 def by_kind(taken: Iterable[Pace]) -> dict[str, list[Pace]]:
-    """Return the paces by the kind of what was measured."""
+    """Return the paces by the kind of microbenchmark."""
     kinds: dict[str, list[Pace]] = defaultdict(list)
     for pace in taken:
         kinds[pace.kind].append(pace)
@@ -224,16 +226,14 @@ def by_kind(taken: Iterable[Pace]) -> dict[str, list[Pace]]:
 
 def _found(name: str, kernel_class: str, taken: Sequence[Pace], core: Core, measure: Measure) -> Found:
     if not taken:
-        return Refusal(
-            name, f"no two times of {kernel_class} differ by more than they scatter: it takes next to nothing"
-        )
+        return Refusal(name, f"all times of {kernel_class} differ by less than their scatter: its cost is close to 0")
     try:
         return measure(name, taken, core)
     except MeasurementError as error:
         return Refusal(name, str(error))
 
 
-# {{{ shapes of times
+# {{{ evaluation of each microbenchmark
 
 
 def _chain(name: str, taken: Sequence[Pace], core: Core) -> Latencies:
@@ -247,38 +247,38 @@ def _hull(name: str, how: str, taken: Sequence[Pace], core: Core) -> Latencies:
 
 
 def hull_of(taken: Sequence[Pace], core: Core) -> BoatHull:
-    """Return the boat's hull of chains; raises :class:`MeasurementError` where the times have no such shape."""
+    """Fit the latency-throughput curve to chains; raises :class:`MeasurementError` where the times do not follow it."""
     warps = [core.warps(pace) for pace in taken]
     return boat_hull(warps, [core.cycles(pace) for pace in taken], [pace.steps for pace in taken])
 
 
 def _described(how: str, hull: BoatHull) -> str:
     warps, worst = f"{hull.warps[0]} to {hull.warps[-1]} warps", in_percent(hull.residual, 1)
-    return f"{how} at {warps} on a core, worst residual {worst}"
+    return f"{how} at {warps} on a core, largest residual {worst}"
 
 
 def _local(name: str, taken: Sequence[Pace], core: Core) -> Latencies:
     plain = [pace for pace in taken if pace.sizes["degree"] == 1]
-    return _hull(name, "dependent loads, with their index arithmetic,", plain, core)
+    return _hull(name, "dependent loads, index arithmetic included,", plain, core)
 
 
 def _barrier(name: str, taken: Sequence[Pace], core: Core) -> Latencies:
-    """A barrier of W warps takes Λ + (W − 1)λ."""
+    """Use that a barrier of W warps takes Λ + (W − 1)λ."""
     line = straight_line([core.warps_of_group(pace) for pace in taken], [core.cycles_each(pace) for pace in taken])
     error = (line.intercept.error**2 + line.slope.error**2) ** 0.5
     completion = Estimated(line.intercept.value + line.slope.value, error)
-    how = f"barriers in a row, by warps of a group, worst residual {in_percent(line.residual, 1)}"
+    how = f"consecutive barriers, by warps of a group, largest residual {in_percent(line.residual, 1)}"
     return Latencies(name, line.slope.credible, completion.credible, how)
 
 
 def _loop(name: str, taken: Sequence[Pace], core: Core) -> Latencies:
-    """A pass of a loop takes c + s·steps: c of one warp is Λ, that of W warps on a core Wλ."""
+    """Use that an iteration of a loop takes c + s·steps, where c is Λ for one warp and Wλ for W warps on a core."""
     few, many = (
         straight_line([pace.sizes["steps"] for pace in part], [core.cycles(pace) / pace.rounds for pace in part])
         for part in _few_and_many(taken, core)
     )
     most = max(core.warps(pace) for pace in taken)
-    how = f"loops around chains of {min(pace.sizes['steps'] for pace in taken)} and more, at 1 and {most} warps"
+    how = f"loops around chains of {min(pace.sizes['steps'] for pace in taken)} or more steps, at 1 and {most} warps"
     return Latencies(name, many.intercept.times(1 / most), few.intercept, how)
 
 

@@ -1,6 +1,6 @@
-"""What an archive of microbenchmarks tells of a device, as a description: each number with how it was measured.
+"""A device's parameters from an archive of microbenchmarks, each number with its method of measurement.
 
-A number that was not found is absent, and :attr:`Described.refusals` says why.
+A number that could not be determined is absent; :attr:`MeasuredDescription.refusals` has the reason.
 """
 
 import os
@@ -51,39 +51,37 @@ from loopyperf.measurement.microbenchmarks.pace import (
 from loopyperf.measurement.records import Run
 from loopyperf.pipeline import Execution, simulate
 
-# {{{ how well the latencies that were found predict a kernel that they were not found from
+# {{{ validation of the latencies on a kernel that was not used to determine them: the iterative barrier kernel
 #
-# The iterative barrier kernel.
-#
-# Lemeire, section 6.2: multiply-adds of one chain with a barrier after each, at several divisions of a core's warps
-# into groups. The pipeline model simulates it with the two latencies of both instructions.
+# Lemeire, section 6.2: multiply-adds of one chain with a barrier after each, for several divisions of a core's warps
+# into groups. The pipeline model simulates it with the latencies of both instructions.
 
 
 KERNEL = "iterative barrier"
 KINDS = {"alu": "fma f32", "barrier": BARRIER}
-"""subsystems of the graph, and the instructions that they execute"""
+"""subsystems of the graph and the instructions that they execute"""
 PARTS = 100
-"""of a cycle, at most: the simulator is exact, and its clock has as many ticks as all latencies need"""
+"""maximum denominator of a latency in cycles: the simulator is exact and counts in a common denominator of all"""
 PASSES = 64
-"""that are simulated, and twice as many: their difference has no beginning and no end in it"""
+"""iterations of the shorter of two simulations; the longer has twice as many. The difference has no end effects"""
 
 
 @dataclass(frozen=True, slots=True)
 class BarrierCheck:
-    """Predicted and measured cycles of a multiply-add and its barrier, for each division of the warps."""
+    """Predicted and measured cycles of a multiply-add and its barrier, by division of the warps."""
 
     predicted: tuple[float, ...]
     measured: tuple[float, ...]
 
     @property
     def error(self) -> float:
-        """Return the mean of the absolute errors, as shares of what was measured."""
+        """Return the mean absolute error relative to the measurements."""
         errors = [abs(p - m) / m for p, m in zip(self.predicted, self.measured, strict=True)]
         return sum(errors) / len(errors)
 
 
 def iterative_barrier(recording: Recording, core: Core, found: Sequence[Latencies]) -> BarrierCheck | None:
-    """Return the prediction of the iterative barrier kernel; None where it or one of the latencies is missing."""
+    """Return the prediction of the iterative barrier kernel; None if its times or one of the latencies are missing."""
     known = {each.name: each for each in found}
     timing = {part: lambdas for part, name in KINDS.items() if (lambdas := _lambdas(known, name)) is not None}
     taken = paces(recording, KERNEL)
@@ -121,34 +119,34 @@ def _simulated(pace: Pace, core: Core, timing: Mapping[str, Lambdas]) -> float:
 # }}}
 
 
-# {{{ description
+# {{{ device parameters
 
 
 REPORTED = "reported by the driver"
 MIX = "instruction mix"
 MULTIPLY_ADD = "fma f32"
-"""the first kind of the mix; the second is the special function"""
+"""first kind of the mix; the second is the special function"""
 DIGITS = 4
-"""significant ones that are written of what was measured"""
+"""significant digits of written measurements"""
 
 Numbers = list[tuple[str, Quantity]]
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredDescription:
-    """A device as it was measured."""
+    """Measured device parameters."""
 
     device: Device
     refusals: tuple[Refusal, ...]
-    """what is absent, and why"""
+    """absent quantities and the reasons"""
     prediction: BarrierCheck | None
-    """of the iterative barrier kernel, simulated with what was found"""
+    """prediction of the iterative barrier kernel with the measured latencies"""
 
 
 def describe(recording: Recording, clock: float | None = None) -> MeasuredDescription:
-    """Return the device that *recording* was measured on, in cycles of *clock* Hz or of the clock that is reported.
+    """Return the parameters of the device of *recording*, in cycles of *clock* Hz or of the driver's clock.
 
-    Raises :class:`MeasurementError` where nothing was measured, or no clock is known.
+    Raises :class:`MeasurementError` if nothing was measured or no clock is known.
     """
     return _Description(recording, clock).described()
 
@@ -165,7 +163,7 @@ class _Description:
         self.refusals = [each for each in found if isinstance(each, Refusal)]
         self.memories = memories(recording, self.core)
         if not self.memories and paces(recording, CHASE):
-            self.refusals.append(Refusal("caches", "the pointer chase takes no steady time from the smallest sizes on"))
+            self.refusals.append(Refusal("caches", "the pointer chase has no constant time at the smallest sizes"))
         self.mix = self._mix()
 
     def described(self) -> MeasuredDescription:
@@ -174,7 +172,7 @@ class _Description:
             slug=self.slug,
             name=environment.device,
             vendor=environment.vendor,
-            architecture="not stated by the driver",
+            architecture="not reported by the driver",
             note=self._note(),
             lanes=Lanes.IN_TURN if environment.is_processor else Lanes.TOGETHER,
             pipelines=tuple(self._pipelines()),
@@ -190,16 +188,16 @@ class _Description:
 
     def _own(self) -> Iterator[tuple[str, Quantity]]:
         yield "cores", Quantity(self.core.cores, "cores", REPORTED)
-        yield "clock", Quantity(self.core.clock / 1e6, "MHz", "given by who measured" if self.given else REPORTED)
+        yield "clock", Quantity(self.core.clock / 1e6, "MHz", "given by the user" if self.given else REPORTED)
         if self.core.warp_size > 1:
             yield "warp_size", Quantity(self.core.warp_size, "work-items", REPORTED)
         if (limit := self._issue_limit()) is not None:
-            source = self._source(f"{MIX} of multiply-adds and 1/√x, slope over their number, {limit}")
+            source = self._source(f"{MIX} of multiply-adds and 1/√x, slope over the number of multiply-adds, {limit}")
             yield "issue_limit", Quantity(_rounded(limit.value), "warp instructions/cycle", source)
         empty = [m for m in self.recording.completed.values() if m.kernel_class == EMPTY_KERNEL]
         taken = [self.run.protocol.measured_time(m.samples) for m in empty if m.kind == "measurement"]
         if taken:
-            source = self._source("empty kernel, by the wall clock, the host's part included")
+            source = self._source("empty kernel, wall-clock time including the host's part")
             yield "launch_overhead", Quantity(_rounded(min(taken) * 1e6), "µs", source)
 
     def _pipelines(self) -> Iterator[tuple[str, SharedPipeline]]:
@@ -212,12 +210,12 @@ class _Description:
         yield "local_memory_per_group", _size(limits.local_memory, REPORTED)
 
     def _note(self) -> str:
-        words = "Measured by loopyperf microbenchmark; what could not be measured is absent."
+        words = "Measured by loopyperf microbenchmark; quantities that could not be measured are absent."
         if self.core.warp_size > 1:
             return words
         return (
-            f"{words} The driver states no warps, so a warp is one work-item here, as on a processor: what the "
-            "compiler makes of several work-items, by vector instructions or in turns, is in the times."
+            f"{words} The driver reports no warp size, so a warp is one work-item, as on a processor; the times depend "
+            "on how the compiler executes several work-items: by vector instructions or in turn."
         )
 
     # }}}
@@ -233,14 +231,14 @@ class _Description:
             if numbers:
                 yield InstructionTiming(slug=self.slug, place=f"instructions.{name}").stating(**numbers)
             else:
-                self.refusals.append(Refusal(name, f"neither latency is above its error ({found.how})"))
+                self.refusals.append(Refusal(name, f"both latencies are within their errors ({found.how})"))
 
     def _cycles(self, number: Estimated, found: Latencies, field: str) -> Quantity:
-        bound = "at most: by the fewest warps alone, " if found.at_most and field == "completion" else ""
+        bound = "upper bound from the smallest number of warps, " if found.at_most and field == "completion" else ""
         return Quantity(_rounded(number.value), "cycles", self._source(f"{found.how}, {bound}{number}"))
 
     def _global_loads(self) -> Iterator[tuple[str, Latencies]]:
-        """A load's λ is a core's share of the bandwidth (Lemeire, section 4.3)."""
+        """Yield loads from DRAM, whose λ follows from a core's share of the bandwidth (Lemeire, section 4.3)."""
         for memory in self.memories:
             if memory.name == DRAM and memory.bandwidth is not None:
                 moved = self.core.cores * self.core.warp_size * WORD * self.core.clock
@@ -283,7 +281,7 @@ class _Description:
         if found.completion is not None:
             yield "latency", self._cycles(found.completion, found, "completion")
         if has_banks(conflict_cost(self.recording, self.core)):
-            source = self._source("loads with 1 to 32 accesses of a bank take so many times as long")
+            source = self._source("the time of a load grows in proportion to its accesses of a bank, from 1 to 32")
             yield "banks", Quantity(BANKS, "banks", source)
             yield "bank_width", Quantity(WORD, "B", source)
 
@@ -292,9 +290,9 @@ class _Description:
         if memory.name == DRAM:
             yield from self._own_memory()
         elif level.holds_not is not None:
-            source = f"pointer chase, the most that takes no longer; {level.holds_not} B take longer"
+            source = f"pointer chase, largest size without a longer time; {level.holds_not} B take longer"
             yield "size", _size(level.holds, self._source(source))
-        how = f"pointer chase, random order, with its index arithmetic, {level.latency}"
+        how = f"pointer chase, random order, index arithmetic included, {level.latency}"
         yield "latency", Quantity(_rounded(level.latency.value), "cycles", self._source(how))
         if memory.bandwidth is not None:
             source = self._source(f"streaming, all cores reading at stride 1, {memory.bandwidth}")
@@ -305,7 +303,7 @@ class _Description:
             yield "size", _size(self.run.limits.memory, REPORTED)
 
     def _reported_memories(self) -> Iterator[MemoryLevel]:
-        """Yield what the driver reports beside what was measured: it does not say which level its cache is."""
+        """Yield memories that only the driver reports; it does not specify the level of its cache."""
         limits = self.run.limits
         if limits.cache is not None:
             numbers: Numbers = [("size", _size(limits.cache, REPORTED))]
@@ -329,7 +327,7 @@ def _rounded(value: float) -> float:
 
 
 def _size(nbytes: int, source: str) -> Quantity:
-    """Return the number of bytes in the largest unit of which they are a whole number."""
+    """Return *nbytes* in the largest unit that divides it."""
     unit, factor = next(
         (name, factor)
         for name, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1))
@@ -342,7 +340,7 @@ def _size(nbytes: int, source: str) -> Quantity:
 
 
 KERNELS = "measurement_kernels/microbenchmarks"
-"""the folder of the kernel files; not in the folder above, from which fits are made"""
+"""folder of the kernel files, separate from those used for fits"""
 
 
 def microbenchmark(
@@ -354,17 +352,17 @@ def microbenchmark(
     quick: bool = False,
     progress: ProgressReport | None = None,
 ) -> MeasuredDescription:
-    """Return the description of a device, from microbenchmarks that are run now.
+    """Measure a device with microbenchmarks and return its parameters.
 
-    Every raw sample goes into *archive* (by default in the user data folder, where an interrupted run is resumed and a
-    finished one is kept under its date). *clock* is in Hz, by default what the driver reports; *quick* takes fewer
-    runs and smaller arrays.
+    Every raw sample is stored in *archive*, by default in the user data folder, where an interrupted run is resumed and
+    a finished archive is kept under its date. *clock* is in Hz, by default the driver's; *quick* uses fewer runs and
+    smaller arrays.
 
-    A kernel that does not compile, as in double precision on some devices, or computes something wrong, is among what
-    is absent, with the reason.
+    A kernel that does not compile, as with double precision on some devices, or computes a wrong result is reported as
+    absent, with the reason.
 
-    Raises :class:`BackendError` without a device, :class:`MeasurementError` where no clock is known or not even the
-    empty kernel can be measured, :class:`IncompatibleRunsError` for an archive of another device or protocol.
+    Raises :class:`BackendError` without a device, :class:`MeasurementError` if no clock is known or even the empty
+    kernel cannot be measured, and :class:`IncompatibleRunsError` for an archive of another device or protocol.
     """
     machine = opened(backend, device)
     files = load_kernel_files(bundled_folder(KERNELS))
@@ -385,6 +383,6 @@ def microbenchmark(
 
 
 def described_by(archive: str | os.PathLike[str], clock: float | None = None) -> MeasuredDescription:
-    """Return the description of the device that *archive* was recorded on; no device is needed."""
+    """Return the parameters of the device of *archive*, without running anything."""
     recording: Recording = read_archive(archive)
     return describe(recording, clock)

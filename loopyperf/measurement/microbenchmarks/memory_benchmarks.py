@@ -1,4 +1,4 @@
-"""What an archive tells of memories: their latencies, what they hold, what they deliver, and conflicts of banks."""
+"""Latency, capacity and bandwidth of memories, and bank conflicts, from an archive of microbenchmarks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,37 +13,37 @@ from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.microbenchmarks.pace import Core, Estimated, Pace, Values, paces, robust_fit
 from loopyperf.units import in_percent
 
-# {{{ the staircase of a pointer chase: latencies of the levels of memory, and how much each holds
+# {{{ plateaus of a pointer chase: latency and capacity of the memory levels
 #
-# Over the bytes that are visited, the time of a load stays the same as long as they fit a level, and climbs to that of
-# the next one. A step is where it stays: three neighbouring points or more that differ little, one from the next. Two
-# are enough at the foot of the stairs; without it, nobody could tell which level the first step is.
+# As a function of the visited bytes, the time of a load is constant while they fit a memory level, and rises to that of
+# the next level. A plateau is a sequence of three or more neighboring points whose times differ little from one to the
+# next. For the first plateau two points suffice; if it is missing, the level of the others is unknown.
 
 
 ALIKE = 1.2
-"""ratio up to which neighbouring times are of one step"""
+"""maximum ratio of neighboring times on a plateau"""
 APART = 1.3
-"""ratio from which on two steps are two levels"""
+"""minimum ratio of the latencies of two levels"""
 POINTS, FEWEST = 3, 2
-"""that make a step, and the first one"""
+"""minimum number of points on a plateau, and on the first one"""
 
 
 @dataclass(frozen=True, slots=True)
 class Plateau:
-    """A step of the staircase."""
+    """A memory level in the times of a pointer chase."""
 
     latency: Estimated
-    """of a load, in the unit of the times"""
+    """latency of a load, in the unit of the times"""
     holds: int
-    """bytes that still take no longer"""
+    """capacity: largest number of bytes without a longer time"""
     holds_not: int | None
-    """the next larger number of bytes that was tried, which does take longer; None where there is none"""
+    """next larger measured number of bytes, which takes longer; None if there is none"""
 
 
 def memory_levels(times: Mapping[int, float]) -> tuple[Plateau, ...]:
-    """Return the levels, nearest first, from the *times* of a load by the bytes that were visited.
+    """Return the memory levels, nearest first, from the *times* of a load by visited bytes.
 
-    There are none if the times of the smallest sizes already differ.
+    The result is empty if the times of the smallest sizes differ.
     """
     points = sorted(times.items())
     first, *others = _steps(points)
@@ -57,7 +57,7 @@ Step = list[tuple[int, float]]
 
 
 def _steps(points: Step) -> list[Step]:
-    """Return the points in runs in which each is like the one before."""
+    """Divide the points into sequences in which each time is close to the previous one."""
     found: list[Step] = [points[:1]]
     for before, point in pairwise(points):
         if 1 / ALIKE <= point[1] / before[1] <= ALIKE:
@@ -68,7 +68,7 @@ def _steps(points: Step) -> list[Step]:
 
 
 def _merged(steps: Sequence[Step]) -> list[Step]:
-    """Return the steps with those put together that are hardly apart: a large page, a farther part of a cache."""
+    """Merge plateaus with similar latencies, caused by large pages or distant parts of a cache."""
     found: list[Step] = []
     for step in steps:
         if found and _typical(step) / _typical(found[-1]) < APART:
@@ -94,50 +94,50 @@ def _typical(step: Step) -> float:
 # }}}
 
 
-# {{{ the two latencies of an instruction from the times of dependent chains over the warps on a core
+# {{{ latencies of an instruction from the times of dependent chains, by warps on a core: the latency-throughput curve
 #
-# Cornelis and Lemeire, section III.B: W warps of N instructions, each waiting for the one before, take a pipeline
+# Cornelis and Lemeire, section III.B: W warps of N instructions, each dependent on the previous one, take a pipeline
 #
 #     t = NΛ + (W − 1)λ   if W < Λ/λ,   else   Λ + (NW − 1)λ                                      (equation 1)
 #
-# cycles: over W flat, then rising, like the hull of a boat. λ is the issue latency, Λ the completion latency. The first
-# expression is the greater one exactly where it holds, so that t is the greater of the two.
+# cycles: constant in W, then rising, like the hull of a boat. λ is the issue latency, Λ the completion latency. The
+# first expression is the greater one exactly where it applies, so that t is the maximum of the two.
 
 
 CLEARLY = 3
-"""standard deviations of a point"""
+"""distance from the kink beyond which a point counts as flat or rising, in its standard deviations"""
 FAR = 0.25
-"""relative deviation that one outlier may have, and no second time"""
+"""relative deviation that only one outlier may exceed"""
 
 
 @dataclass(frozen=True, slots=True)
 class BoatHull:
-    """What chains told of an instruction, in cycles."""
+    """Latency-throughput curve of an instruction, in cycles."""
 
     issue: Estimated | None
-    """λ; None where fewer than two numbers of warps kept the pipeline busy: one alone may be an outlier"""
+    """λ; None if fewer than two numbers of warps kept the pipeline busy, since a single one may be an outlier"""
     completion: Estimated | None
-    """Λ; None where fewer than two numbers of warps left it idle"""
+    """Λ; None if fewer than two numbers of warps left the pipeline idle"""
     at_most: Estimated
-    """an upper bound of Λ: what an instruction took with the fewest warps"""
+    """upper bound of Λ: the time of an instruction with the smallest number of warps"""
     residual: float
-    """largest relative deviation of a time from equation 1"""
+    """maximum relative deviation of a time from equation 1"""
     warps: tuple[int, ...]
-    """at which there are times"""
+    """measured numbers of warps"""
 
 
 def equation_1(warps: Values, instructions: Values, issue: float, completion: float) -> Values:
-    """Return the cycles that *warps* of so many dependent *instructions* take."""
+    """Return the cycles of *warps* warps that each execute *instructions* dependent instructions (equation 1)."""
     waiting = instructions * completion + (warps - 1) * issue
     busy = completion + (instructions * warps - 1) * issue
     return np.maximum(waiting, busy)
 
 
 def boat_hull(warps: Sequence[int], cycles: Sequence[float], instructions: int | Sequence[int]) -> BoatHull:
-    """Return λ and Λ of equation 1 that fit the *cycles* best in relative terms, each with its standard error.
+    """Fit λ and Λ of equation 1 to *cycles* with minimal relative deviations, each with its standard error.
 
-    *instructions* are those of each warp. Raises :class:`MeasurementError` for fewer than three numbers of warps, for
-    cycles that are not positive and finite, and where the times have another shape.
+    *instructions* are per warp. Raises :class:`MeasurementError` for fewer than three numbers of warps, for cycles that
+    are not positive and finite, and for times that do not follow the equation.
     """
     number, taken = np.array(warps, float), np.array(cycles, float)
     length = np.broadcast_to(np.array(instructions, float), taken.shape)
@@ -162,11 +162,12 @@ def boat_hull(warps: Sequence[int], cycles: Sequence[float], instructions: int |
 def _check(warps: Values, cycles: Values, instructions: Values) -> None:
     if warps.shape != cycles.shape or len(set(warps.tolist())) < 3:
         raise MeasurementError(
-            f"a boat's hull needs times at three numbers of warps or more; received {len(cycles)} at {warps.tolist()}"
+            f"a latency-throughput fit needs times at three or more numbers of warps; received {len(cycles)} at "
+            f"{warps.tolist()}"
         )
     if not (np.isfinite(cycles).all() and (cycles > 0).all() and (warps >= 1).all() and (instructions >= 1).all()):
         raise MeasurementError(
-            f"warps and instructions are 1 or more, and cycles more than 0; received {warps.tolist()}, "
+            f"warps and instructions must be >= 1, and cycles > 0; received {warps.tolist()}, "
             f"{instructions.tolist()}, {cycles.tolist()}"
         )
 
@@ -176,15 +177,14 @@ def _check_shape(warps: Values, each: Values, deviations: Values) -> None:
     if far > 1:
         times = ", ".join(f"{cycles:.3g} at {count:.0f}" for count, cycles in sorted(zip(warps, each, strict=True)))
         raise MeasurementError(
-            f"the times do not have the shape of a boat's hull, flat and then rising with the warps: {far} of them are "
-            f"more than {in_percent(FAR)} off. Cycles of an instruction at so many warps: {times}. Measure again on "
-            "a device that nothing else uses; on a processor, the compiler may treat large groups in another way than "
-            "small ones"
+            f"the times do not follow a latency-throughput curve, flat and then rising with the warps: {far} of them "
+            f"deviate by more than {in_percent(FAR)}; cycles per instruction by warps: {times}; measure again on an "
+            "idle device (on a processor, the compiler may treat large groups differently)"
         )
 
 
 def _fitted(warps: Values, cycles: Values, instructions: Values) -> tuple[float, float]:
-    """Return λ and Λ: the best of the fits that begin with the kink after each of the points."""
+    """Return λ and Λ of the best fit, starting with a kink after each of the points."""
 
     def deviations(logarithms: Values) -> Values:
         return np.log(equation_1(warps, instructions, *np.exp(logarithms)) / cycles)
@@ -195,7 +195,7 @@ def _fitted(warps: Values, cycles: Values, instructions: Values) -> tuple[float,
 
 
 def _start(warps: Values, each: Values, kink: float) -> Values:
-    """Return the logarithms of λ and Λ where the times are flat before *kink* and rise from there on."""
+    """Return the logarithms of λ and Λ for times that are flat before *kink* and rising from there on."""
     flat, rising = warps < kink, warps >= kink
     issue = np.exp(np.mean(np.log(each[rising] / warps[rising]))) if rising.any() else each.min() / warps.max()
     completion = np.exp(np.mean(np.log(each[flat]))) if flat.any() else issue * warps.min()
@@ -203,7 +203,7 @@ def _start(warps: Values, each: Values, kink: float) -> Values:
 
 
 def _spread(deviations: Values) -> float:
-    """Return the standard deviation of a point, which a few outliers do not change; two parameters are fitted."""
+    """Return a robust standard deviation of the points from a fit of two parameters."""
     return float(1.4826 * np.median(np.abs(deviations)) * (len(deviations) / (len(deviations) - 2)) ** 0.5)
 
 
@@ -216,21 +216,21 @@ def _spread(deviations: Values) -> float:
 CHASE, STREAM, LOCAL = "pointer chase", "streaming", "local memory"
 """names of the kernel files"""
 WORD = 4
-"""bytes of what is loaded"""
+"""bytes per load"""
 FOOT = 2**13
-"""bytes that fit the nearest cache of any device: from larger ones on, nobody can tell which level is L1"""
+"""bytes that fit the nearest cache of any device; with larger sizes only, the level of L1 is unknown"""
 BEYOND = {False: 4, True: 16}
-"""times the cache that the driver reports, on a processor and on a GPU: what is so large is in the device's own memory.
-NVIDIA's driver for OpenCL reports the first-level caches, which an A100 or H100 has a twelfth of the second level of"""
+"""multiple of the driver's cache size, on processors (False) and GPUs (True), beyond which an array is in the device's
+own memory. NVIDIA's OpenCL driver reports the L1 caches, which on A100 and H100 are a twelfth of the L2 cache"""
 CONFLICT = 0.2
-"""relative deviation up to which conflicts of 32 banks are recognised"""
+"""maximum relative deviation at which conflicts of 32 banks are recognized"""
 BANKS = 32
-"""of local memory, where all lanes of a warp conflict at a stride of as many words"""
+"""banks of local memory; all lanes of a warp conflict at a stride of as many words"""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryBenchmarks:
-    """A level of memory."""
+    """Latency, capacity and bandwidth of a memory level."""
 
     name: str
     level: Plateau
@@ -240,20 +240,20 @@ class MemoryBenchmarks:
 
 @dataclass(frozen=True, slots=True)
 class StreamBenchmark:
-    """How fast an array is read by all cores together."""
+    """Bandwidth at which all cores together read an array."""
 
     stride: int
     nbytes: int
-    """from the first to the last element"""
+    """bytes from the first to the last element"""
     bandwidth: Estimated
-    """B/s of what is used"""
+    """B/s of used data"""
 
 
 def memories(recording: Recording, core: Core) -> tuple[MemoryBenchmarks, ...]:
-    """Return the levels of global memory, nearest first, with latencies in cycles; none where nothing was measured.
+    """Return the levels of global memory, nearest first, with latencies in cycles; empty without measurements.
 
-    Caches are the steps of the staircase, called L1, L2, ... by their order. What is several times as large as the
-    cache that the driver reports is in the device's own memory, whose latency may grow on with misses of the TLB.
+    The plateaus are the caches L1, L2, ... in order. An array several times as large as the driver's cache size is in
+    the device's own memory, whose latency may rise further with TLB misses.
     """
     chased = paces(recording, CHASE)
     far = _own_memory(chased, recording.runs[-1].limits, core)
@@ -270,7 +270,7 @@ def memories(recording: Recording, core: Core) -> tuple[MemoryBenchmarks, ...]:
 
 
 def _own_memory(chased: Sequence[Pace], limits: DeviceLimits, core: Core) -> Plateau | None:
-    """Return the device's own memory, from the largest arrays; None where all of them may be in a cache."""
+    """Return the device's own memory from the largest arrays; None if all of them may fit a cache."""
     largest = max(map(_visited, chased), default=0)
     if limits.cache is None or largest < BEYOND[limits.warp_size > 1] * limits.cache:
         return None
@@ -282,12 +282,12 @@ def _own_memory(chased: Sequence[Pace], limits: DeviceLimits, core: Core) -> Pla
 
 
 def streams(recording: Recording) -> tuple[StreamBenchmark, ...]:
-    """Return how fast arrays were read, by stride and size."""
+    """Return the measured bandwidths by stride and size."""
     return tuple(_stream(pace) for pace in paces(recording, STREAM))
 
 
 def conflict_cost(recording: Recording, core: Core) -> dict[int, float]:
-    """Return the cycles of a core for a load from local memory by the degree of its conflicts, on a full core."""
+    """Return the core cycles of a load from local memory by degree of its bank conflicts, on a full core."""
     taken = paces(recording, LOCAL)
     most = max((core.warps(pace) for pace in taken), default=0)
     full = [pace for pace in taken if core.warps(pace) == most]
@@ -295,10 +295,10 @@ def conflict_cost(recording: Recording, core: Core) -> dict[int, float]:
 
 
 def has_banks(cost: dict[int, float]) -> bool:
-    """Return whether loads take so many times as long as there are accesses of a bank, up to 32."""
+    """Return whether the time of a load is proportional to its accesses of a bank, up to 32."""
     if not {1, 8, 16, BANKS} <= set(cost):
         return False
-    # Few conflicts may hide behind what else a load takes; many do not.
+    # The rest of a load's time may hide a few conflicts, but not many.
     growth = np.array([cost[16] / cost[8], cost[BANKS] / cost[16]])
     return bool((np.abs(growth / 2 - 1) < CONFLICT).all())
 
@@ -316,7 +316,8 @@ def _stream(pace: Pace) -> StreamBenchmark:
 
 
 def _bandwidth(streamed: tuple[StreamBenchmark, ...], below: int, name: str, level: Plateau) -> Estimated | None:
-    """Return the fastest of the arrays that fit a level and not the one below; of memory, the largest array."""
+    """Return the maximum bandwidth of arrays that fit this level but not a smaller one; of DRAM, the largest
+    array's."""
     plain = [stream for stream in streamed if stream.stride == 1 and stream.nbytes > below]
     if name == DRAM:
         largest = max(plain, key=lambda stream: stream.nbytes, default=None)

@@ -1,4 +1,4 @@
-"""What a round of a microbenchmark takes: the difference between two numbers of rounds, without the launch."""
+"""Time per round of a microbenchmark: the difference between two numbers of rounds, which excludes the launch."""
 
 import typing
 from collections import defaultdict
@@ -20,7 +20,7 @@ from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Measurement
 from loopyperf.units import in_percent
 
-# {{{ a number that was estimated, with its standard error
+# {{{ an estimate with its standard error
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,69 +32,65 @@ class Estimated:
 
     @property
     def relative_error(self) -> float:
-        """Return the error as a share of the value."""
+        """Return the error relative to the value."""
         return self.error / abs(self.value) if self.value else float("inf")
 
     @property
     def credible(self) -> "Estimated | None":
-        """Return the number if it is above 0 by twice its error, None otherwise."""
+        """Return the estimate if its value exceeds twice its error, None otherwise."""
         return self if self.value > 2 * self.error else None
 
     def times(self, factor: float) -> "Estimated":
-        """Return the number in another unit."""
+        """Return the estimate multiplied by *factor*."""
         return Estimated(self.value * factor, self.error * abs(factor))
 
     def __str__(self) -> str:
-        """Return the error for a source, e.g. ``"± 0.4 %"``."""
+        """Return the relative error in the form ``"± 0.4 %"``."""
         return f"± {in_percent(self.relative_error, 1)}"
 
 
 # }}}
 
 
-# {{{ least squares in which outliers count less
-#
-# A machine that did something else for a moment spoils no fit.
+# {{{ robust least squares, in which a momentary disturbance of the machine does not spoil the fit
 
 
 Values = NDArray[np.float64]
 
 OUTLIER = 0.02
-"""relative deviations beyond it count less than by their square"""
+"""relative deviation from which the loss grows more slowly than the square"""
 
 
 class _Fit(typing.Protocol):
-    """What scipy returns."""
+    """Result of scipy's solver."""
 
     x: Values
 
 
 def robust_fit(deviations: Callable[[Values], Values], starts: Iterable[Values]) -> Values:
-    """Return the parameters with the least *deviations*, which are relative ones, near the best of the *starts*."""
+    """Return parameters that minimize the relative *deviations*, starting from the best of *starts*."""
     start = min(starts, key=lambda start: _cost(deviations(start)))
     solver = cast("Callable[..., _Fit]", optimize.least_squares)
     return solver(deviations, start, loss="soft_l1", f_scale=OUTLIER).x
 
 
 def _cost(deviations: Values) -> float:
-    """Return what the solver makes small."""
+    """Return the solver's cost."""
     return float(np.sum(np.sqrt(1 + (deviations / OUTLIER) ** 2)))
 
 
 # }}}
 
 
-# {{{ how microbenchmarks are timed, and a shorter way for a first look
-#
-# Fewer runs, shorter ones, and smaller arrays.
+# {{{ protocols of microbenchmarks: full, and quick with fewer runs, shorter runs and smaller arrays
 
 
 FULL = Protocol(runs=20, dropped=4, fewest=16, probe_runs=3, overhead_factor=20, longest_run=0.2)
-"""a run takes twenty launches or more, so that the difference of two runs is far above the launch's scatter; all runs
-are made, as the error of that difference is read off them"""
+"""a run takes at least twenty launches, so that the difference of two runs is far above the launch's scatter; all runs
+are made, because they determine the error of that difference"""
 SHORT = Protocol(runs=12, dropped=4, fewest=8, probe_runs=3, overhead_factor=20, longest_run=0.03)
 MOST_MEMORY = 2**24
-"""bytes of the largest arrays"""
+"""maximum bytes of an array"""
 
 
 def with_smaller_arrays(files: Sequence[KernelFile]) -> tuple[KernelFile, ...]:
@@ -113,47 +109,47 @@ def _in_little_memory(file: KernelFile, limits: DeviceLimits) -> list[Configurat
 
 
 ROUNDS = "rounds"
-"""the size that is doubled"""
+"""name of the size that is doubled"""
 UNSTEADY = 0.2
-"""error from which on, as a share of the difference, the device was busy with something else"""
+"""relative error of a time difference from which the device was disturbed"""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a microbenchmark goes at one point."""
+    """Time of additional rounds of a microbenchmark at one combination of sizes."""
 
     label: str
-    """the configuration's"""
+    """label of the configuration"""
     sizes: Mapping[str, int]
-    """without the rounds"""
+    """sizes without the rounds"""
     rounds: int
-    """by which the longer run is longer"""
+    """additional rounds of the longer run"""
     seconds: float
-    """that it is longer"""
+    """additional time of the longer run"""
     error: float
-    """standard error of these seconds"""
+    """standard error of the additional time, in seconds"""
 
     @property
     def kind(self) -> str:
-        """Return what was measured: the label up to the first comma."""
+        """Return the kind of microbenchmark: the label up to the first comma."""
         return self.label.partition(",")[0]
 
     @property
     def steps(self) -> int:
-        """Return by how many steps the longer run is longer."""
+        """Return the additional steps of the longer run."""
         return self.rounds * self.sizes["steps"]
 
     @property
     def seconds_each(self) -> float:
-        """Return the seconds of a step."""
+        """Return the seconds per step."""
         return self.seconds / self.steps
 
 
 def paces(recording: Recording, kernel_class: str) -> tuple[Pace, ...]:
-    """Return how fast the microbenchmarks of one class go, at each point that has two numbers of rounds.
+    """Return the times of one class of microbenchmarks, at each combination of sizes with two numbers of rounds.
 
-    Where the longer run took no longer, or the runs differ among themselves as much, there is none: the device was busy
-    with something else.
+    Combinations where the longer run took no longer, or the difference is within the scatter, are omitted: the device
+    was disturbed.
     """
     points: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
     for measurement in recording.completed.values():
@@ -177,7 +173,7 @@ def _pace(taken: Sequence[Measurement], protocol: Protocol) -> Pace:
 
 
 def _error(measurement: Measurement, protocol: Protocol) -> float:
-    """Return how far the fastest quarter of the samples is apart: a minimum that is met again is a good one."""
+    """Return the width of the fastest quarter of the samples: a minimum that is reproduced is reliable."""
     kept = sorted(measurement.samples[protocol.dropped :])
     return kept[len(kept) // 4] - kept[0]
 
@@ -189,49 +185,49 @@ def _without_rounds(measurement: Measurement) -> dict[str, int]:
 # }}}
 
 
-# {{{ what times are turned into cycles of a core by
+# {{{ conversion of times to core cycles
 
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """A core of the device that was measured."""
+    """Properties of the measured device that convert times to core cycles."""
 
     cores: int
-    """that the device has"""
+    """number of cores of the device"""
     warp_size: int
     clock: float
     """Hz"""
 
     def warps(self, pace: Pace) -> int:
-        """Return the warps that were on a core."""
+        """Return the number of warps on a core."""
         return pace.sizes["groups"] // self.cores * self.warps_of_group(pace)
 
     def warps_of_group(self, pace: Pace) -> int:
-        """Return the warps that a group had."""
+        """Return the number of warps in a group."""
         return -(-pace.sizes["lanes"] // self.warp_size)
 
     def cycles(self, pace: Pace) -> float:
-        """Return the cycles by which the longer run was longer."""
+        """Return the additional core cycles of the longer run."""
         return pace.seconds * self.clock
 
     def cycles_each(self, pace: Pace) -> float:
-        """Return the cycles of a step."""
+        """Return the core cycles per step."""
         return pace.seconds_each * self.clock
 
 
 def core_of(recording: Recording, clock: float | None = None) -> Core:
-    """Return a core of the device of *recording*, at *clock* Hz or at the one that the driver reports.
+    """Return the core properties of *recording*'s device, at *clock* Hz or at the driver's clock.
 
-    Raises :class:`MeasurementError` where the recording has no run, or neither of them is known.
+    Raises :class:`MeasurementError` if the recording has no run or no clock is known.
     """
     if not recording.runs:
-        raise MeasurementError("the archive holds no run; measure first, with `loopyperf microbenchmark`")
+        raise MeasurementError("the archive has no run; measure first with `loopyperf microbenchmark`")
     limits = recording.runs[-1].limits
     hertz = clock or limits.clock
     if not hertz:
         raise MeasurementError(
-            f"the driver of {recording.runs[-1].environment.device} reports no clock, so that no time can be turned "
-            "into cycles; give it in MHz: loopyperf microbenchmark --clock 1410"
+            f"the driver of {recording.runs[-1].environment.device} reports no clock, which is needed to convert times "
+            "to cycles; pass it in MHz: loopyperf microbenchmark --clock 1410"
         )
     return Core(limits.cores, limits.warp_size, hertz)
 

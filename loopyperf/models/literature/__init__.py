@@ -1,4 +1,4 @@
-"""Models of the literature, each as its paper has it, on plain numbers and on a device's programs."""
+"""Models of the literature with the equations of their papers, on plain numbers and on timed programs."""
 
 from collections.abc import Callable
 from typing import Any, cast

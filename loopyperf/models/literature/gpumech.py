@@ -1,4 +1,4 @@
-"""GPUMech: intervals of instructions, each ended by a stall in which other warps issue theirs.
+"""GPUMech: intervals of instructions, each followed by a stall in which other warps issue their instructions.
 
     CPR = Σi (Ii + Si + nonoverlappedi)                     with the issue rate 1 (docs/errata.md)
     p = ΣI / (ΣI + ΣS)                                      the probability that a warp issues in a cycle
@@ -9,9 +9,9 @@ for interval i of Ii instructions and Si stall cycles, by the policy of the sche
     round-robin, corrected  nonoverlappedi = (ω − 1)·Ii − min(Si, ω − 1)                         (Lemeire, 2.5.1)
     greedy-then-oldest      nonoverlappedi = max(0, min(1, p·Si)·Ii·(ω − 1) − Si)                (12, 14, 16)
 
-Memory instructions end intervals and are not counted among their instructions; computations have no latency. In an
-interval without a stall, such as the last one may be, nothing overlaps: greedy-then-oldest's equation would have it
-that everything does. Where an interval has less than one instruction, as a mean may, no cycles are negative.
+Memory instructions end intervals and do not count as their instructions; computations have no latency. An interval
+without a stall, such as the last one may be, overlaps with nothing; the equation of greedy-then-oldest would overlap it
+completely. If an interval has less than one instruction, as a mean may, negative cycles are set to 0.
 
 J.-C. Huang, J. H. Lee, H. Kim and H.-H. Lee, GPUMech, 2014, with the corrections of Volkov (2016, p. 105); Lemeire,
 section 2.5.
@@ -38,13 +38,14 @@ Policy = Literal["rr", "gto"]
 def cycles(warp: WarpDemand, occupancy: Floats, policy: Policy = "rr", corrected: bool = False) -> Floats:
     """Return the cycles of a run of *occupancy* warps under a scheduling *policy*.
 
-    Only round-robin, ``"rr"``, has *corrected* equations. Raises :class:`ModelInputError` for another policy, and for
-    *corrected* with the other one.
+    *corrected* selects the corrected equations, which only round-robin (``"rr"``) has.
+
+    :raises ModelInputError: if *policy* is unknown, or is not ``"rr"`` with *corrected*.
     """
     if policy == "gto" and corrected:
-        raise ModelInputError("corrected is True: only the policy 'rr', round-robin, has corrected equations")
+        raise ModelInputError(f"corrected=True requires policy='rr', got policy={policy!r}")
     if policy not in ("rr", "gto"):
-        raise ModelInputError(f"policy is {policy!r}: it must be 'rr', round-robin, or 'gto', greedy-then-oldest")
+        raise ModelInputError(f"policy must be 'rr' (round-robin) or 'gto' (greedy-then-oldest), got {policy!r}")
     intervals = [(float(each.instructions), float(each.stall), float(each.number)) for each in warp.intervals]
     issued = sum(instructions * number for instructions, _, number in intervals)
     stalled = sum(stall * number for _, stall, number in intervals)
@@ -73,7 +74,7 @@ def cycles_per_run(
 ) -> float | Floats:
     """Return the cycles of a run of *occupancy* warps, in the shape of the occupancies.
 
-    Raises :class:`ModelInputError` for another *policy* than ``"rr"`` and ``"gto"``, and for an occupancy below 1 or
-    above the room of the core.
+    :raises ModelInputError: if *policy* is neither ``"rr"`` nor ``"gto"``, or if an occupancy is below 1 or above the
+        capacity of the core.
     """
     return on_plain_numbers(partial(cycles, policy=policy, corrected=corrected), workload, pipelines, occupancy)

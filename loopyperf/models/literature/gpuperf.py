@@ -1,4 +1,4 @@
-"""GPUPerf: the cost of computation and of memory, how much of them overlaps, and what removing each loss would give.
+"""GPUPerf: the cost of computation and memory, their overlap, and the potential benefit of removing each loss.
 
     Texec = Tcomp + Tmem − Toverlap                                                                        (1)
     Tcomp = Wparallel + Wserial                                                                            (2)
@@ -24,9 +24,9 @@
     MWPpeak_bw = mem_peak_bandwidth / (BW_per_warp·active_SMs)                                           (A.6)
     BW_per_warp = freq·transaction_size/avg_DRAM_lat                                                     (A.7)
 
-All times are cycles. Numbers of instructions are those of one warp and leave out those of special function units, but
-for SFU_insts. size_of_data is in requests of a warp per core, so that Tmem_min is in cycles. Bfp may be negative: then
-the floating-point instructions alone take longer than the model has it, by FP_lat above avg_inst_lat.
+All times are cycles. Instruction counts are those of one warp and exclude those of special function units, except
+SFU_insts. size_of_data is in requests of a warp per core, so that Tmem_min is in cycles. Bfp may be negative: then the
+floating-point instructions alone take longer than the model's computation, because FP_lat exceeds avg_inst_lat.
 
 J. Sim, A. Dasgupta, H. Kim and R. Vuduc, A performance analysis framework for identifying potential benefits in GPGPU
 applications, 2012, sections 4, 5 and appendix A.
@@ -42,47 +42,47 @@ from numpy.typing import NDArray
 from loopyperf.models.workload import check_range
 
 Number = float | NDArray[Any]
-"""one number, or an array of them: all that are given are broadcast together"""
+"""A number, or an array of numbers; arrays are broadcast together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What is known of a kernel (Sim, Table 2)."""
+    """Inputs of a kernel (Sim, Table 2)."""
 
     insts: Number
-    """#insts: instructions of a warp, without those of special function units, with those of memory"""
+    """#insts: instructions of a warp, including memory, excluding special function units."""
     mem_insts: Number
-    """#mem_insts: those that access memory"""
+    """#mem_insts: memory instructions."""
     sync_insts: Number
-    """#sync_insts: barriers"""
+    """#sync_insts: barriers."""
     sfu_insts: Number
-    """#SFU_insts"""
+    """#SFU_insts: instructions of special function units."""
     fp_insts: Number
-    """#FP_insts: floating-point instructions"""
+    """#FP_insts: floating-point instructions."""
     total_warps: Number
-    """#total_warps of the kernel"""
+    """#total_warps of the kernel."""
     active_sms: Number
-    """#active_SMs: cores that have work"""
+    """#active_SMs: number of cores that have work."""
     n: Number
-    """N: warps that reside on a core at once"""
+    """N: number of warps resident on a core."""
     avg_trans_warp: Number = 1.0
-    """transactions of a request of a warp, on average"""
+    """Mean number of transactions of a warp's request."""
     miss_ratio: Number = 1.0
-    """share of requests that the cache does not serve"""
+    """Share of requests that miss the cache."""
     size_of_data: Number = 0.0
-    """the data that the kernel has to read, in requests of a warp per core"""
+    """Data that the kernel must read, in requests of a warp per core."""
     ilp: Number = 1.0
-    """ILP in one warp"""
+    """ILP of one warp."""
     mlp: Number = 1.0
-    """MLP in one warp"""
+    """MLP of one warp."""
     avg_inst_lat: Number | None = None
-    """average latency of an instruction, in cycles; that of floating-point operations unless it is stated"""
+    """Mean latency of an instruction, in cycles; default: that of floating-point operations."""
     amat: Number | None = None
-    """average memory access time, in cycles, where more than one cache serves requests; equation 12 unless stated"""
+    """Mean memory access time, in cycles, if several caches serve requests; default: equation 12."""
     o_cfdiv: Number = 0.0
-    """OCFdiv: cycles that a core takes for divergent branches"""
+    """OCFdiv: cycles of a core for divergent branches."""
     o_bank: Number = 0.0
-    """Obank: cycles that a core takes for bank conflicts"""
+    """Obank: cycles of a core for bank conflicts."""
 
     def __post_init__(self) -> None:
         check_range("insts", self.insts, 0, above=True)
@@ -98,32 +98,32 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What is known of a device; unless stated, the numbers of the Tesla C2050 (Sim, Table 3)."""
+    """Inputs of a device; the defaults are those of the Tesla C2050 (Sim, Table 3)."""
 
     freq: float = 1.15e9
-    """clock of a core, Hz"""
+    """Clock of a core, in Hz."""
     mem_peak_bandwidth: float = 144e9
-    """bytes/s"""
+    """Peak bandwidth of device memory, in bytes/s."""
     simd_width: float = 32
-    """SIMD_width: scalar processors of a core"""
+    """SIMD_width: scalar processors of a core."""
     sfu_width: float = 4
-    """SFU_width: special function units of a core"""
+    """SFU_width: special function units of a core."""
     fp_lat: float = 18
-    """FP_lat, cycles"""
+    """FP_lat, in cycles."""
     dram_lat: float = 440
-    """DRAM_lat, cycles"""
+    """DRAM_lat, in cycles."""
     delta: float = 20
-    """Δ: departure delay of a transaction, cycles"""
+    """Δ: departure delay of a transaction, in cycles."""
     hit_lat: float = 18
-    """hit_lat: latency of the cache, cycles"""
+    """hit_lat: latency of the cache, in cycles."""
     gamma: float = 64
-    """Γ: what a barrier costs, a machine parameter"""
+    """Γ: cost of a barrier, a machine parameter."""
     warp_size: float = 32
-    """work-items of a warp"""
+    """Work-items of a warp."""
     transaction_size: float = 128
-    """bytes that a transaction of device memory moves"""
+    """Bytes of a transaction of device memory."""
     most_warps: float = np.inf
-    """N that a core has room for"""
+    """Maximum N of a core."""
 
     def __post_init__(self) -> None:
         positive = ("freq", "mem_peak_bandwidth", "simd_width", "sfu_width", "fp_lat", "dram_lat", "delta")
@@ -135,31 +135,31 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Analysis:
-    """Every quantity of the model; times are cycles of a core for the whole kernel, numbers in braces equations."""
+    """Every quantity of the model, with equation numbers in parentheses; times are cycles of a core for the kernel."""
 
     inputs: Inputs
-    """what was asked: the kernel's numbers"""
+    """Inputs of the kernel."""
     parameters: Parameters
-    """what was asked: the device's numbers"""
+    """Inputs of the device."""
 
     @property
     def o_cfdiv(self) -> Number:
-        """Return OCFdiv, what divergent branches cost."""
+        """Return OCFdiv, the cost of divergent branches."""
         return self.inputs.o_cfdiv
 
     @property
     def o_bank(self) -> Number:
-        """Return Obank, what bank conflicts cost."""
+        """Return Obank, the cost of bank conflicts."""
         return self.inputs.o_bank
 
     @cached_property
     def warps_per_core(self) -> Any:
-        """Return the warps that a core executes."""
+        """Return the number of warps that a core executes."""
         return self.inputs.total_warps / self.inputs.active_sms
 
     @cached_property
     def avg_inst_lat(self) -> Any:
-        """Return the average latency of an instruction."""
+        """Return avg_inst_lat, the mean latency of an instruction."""
         return self.parameters.fp_lat if self.inputs.avg_inst_lat is None else self.inputs.avg_inst_lat
 
     @cached_property
@@ -169,7 +169,7 @@ class Analysis:
 
     @cached_property
     def itilp(self) -> Any:
-        """Return ITILP, instructions of all warps that run side by side (4)."""
+        """Return ITILP, the instructions of all warps that execute in parallel (4)."""
         return np.minimum(self.inputs.ilp * self.inputs.n, self.itilp_max)
 
     @cached_property
@@ -184,18 +184,18 @@ class Analysis:
 
     @cached_property
     def o_sync(self) -> Any:
-        """Return Osync, what barriers cost (7)."""
+        """Return Osync, the cost of barriers (7)."""
         return self.inputs.sync_insts * self.warps_per_core * self.f_sync
 
     @cached_property
     def f_sfu(self) -> Any:
-        """Return FSFU, the share of special functions that is seen (10)."""
+        """Return FSFU, the visible share of special functions (10)."""
         units = self.parameters.sfu_width / self.parameters.simd_width
         return np.clip(self.inputs.sfu_insts / self.inputs.insts - units, 0.0, 1.0)
 
     @cached_property
     def o_sfu(self) -> Any:
-        """Return OSFU, what special functions cost (9)."""
+        """Return OSFU, the cost of special functions (9)."""
         throughput = self.parameters.warp_size / self.parameters.sfu_width
         return self.inputs.sfu_insts * self.warps_per_core * throughput * self.f_sfu
 
@@ -228,12 +228,12 @@ class Analysis:
 
     @cached_property
     def mwp_peak_bw(self) -> Any:
-        """Return MWPpeak_bw, warps that take the whole bandwidth (A.6)."""
+        """Return MWPpeak_bw, the number of warps that saturate the bandwidth (A.6)."""
         return self.parameters.mem_peak_bandwidth / (self.bw_per_warp * self.inputs.active_sms)
 
     @cached_property
     def mwp(self) -> Any:
-        """Return MWP, warps that memory serves at once (A.5)."""
+        """Return MWP, the number of warps that memory serves at once (A.5)."""
         return np.minimum(np.minimum(self.avg_dram_lat / self.parameters.delta, self.mwp_peak_bw), self.inputs.n)
 
     @cached_property
@@ -253,17 +253,17 @@ class Analysis:
 
     @cached_property
     def cwp(self) -> Any:
-        """Return CWP, warps that compute while one waits for memory, and that one (A.1)."""
+        """Return CWP, the number of warps that compute while one waits for memory, plus that one (A.1)."""
         return np.minimum(self.cwp_full, self.inputs.n)
 
     @cached_property
     def mwp_cp(self) -> Any:
-        """Return MWPcp, warps whose requests overlap in a period of computation (15)."""
+        """Return MWPcp, the number of warps whose requests overlap in a period of computation (15)."""
         return np.minimum(np.maximum(1.0, self.cwp - 1), self.mwp)
 
     @cached_property
     def itmlp(self) -> Any:
-        """Return ITMLP, requests of all warps that are served at once (14)."""
+        """Return ITMLP, the requests of all warps that are served at once (14)."""
         return np.minimum(self.inputs.mlp * self.mwp_cp, self.mwp_peak_bw)
 
     @cached_property
@@ -273,7 +273,7 @@ class Analysis:
 
     @cached_property
     def zeta(self) -> Any:
-        """Return ζ, 1 where computation is the limit, else 0 (17)."""
+        """Return ζ, 1 if computation is the limit, else 0 (17)."""
         return 1.0 * (self.cwp <= self.mwp)
 
     @cached_property
@@ -288,7 +288,7 @@ class Analysis:
 
     @cached_property
     def t_mem_visible(self) -> Any:
-        """Return T'mem, the cost of memory that nothing hides."""
+        """Return T'mem, the visible cost of memory."""
         return self.t_mem - self.t_overlap
 
     @cached_property
@@ -308,7 +308,7 @@ class Analysis:
 
     @cached_property
     def b_itilp(self) -> Any:
-        """Return Bitilp, the benefit of more parallelism of instructions (20)."""
+        """Return Bitilp, the benefit of more instruction parallelism (20)."""
         ideal = self.inputs.insts * self.warps_per_core * self.avg_inst_lat / self.itilp_max
         return self.w_parallel - ideal
 
@@ -319,19 +319,19 @@ class Analysis:
 
     @cached_property
     def b_fp(self) -> Any:
-        """Return Bfp, the benefit of nothing but floating-point instructions (22)."""
+        """Return Bfp, the benefit of executing only floating-point instructions (22)."""
         return self.t_comp - self.t_fp - self.b_itilp - self.b_serial
 
     @cached_property
     def b_memlp(self) -> Any:
-        """Return Bmemlp, the benefit of more parallelism of requests (23)."""
+        """Return Bmemlp, the benefit of more memory parallelism (23)."""
         return np.maximum(self.t_mem_visible - self.t_mem_min, 0.0)
 
 
 def analyse(inputs: Inputs, parameters: Parameters) -> Analysis:
-    """Return all quantities of the model, in cycles; arrays where *inputs* has arrays.
+    """Return all quantities of the model, in cycles; arrays if *inputs* has arrays.
 
-    Raises :class:`ModelInputError` for more warps on a core than it has room for.
+    :raises ModelInputError: if more warps reside on a core than its capacity.
     """
     check_range("n", inputs.n, 1, parameters.most_warps)
     return Analysis(inputs, parameters)

@@ -1,7 +1,7 @@
-"""GPUPerf's advisor: what removing each loss would give, and what to try, by the kernel's own instructions.
+"""GPUPerf's advisor: the potential benefit of removing each loss, the instructions concerned, and techniques to try.
 
-The four potential benefits are those of Sim, section 3. What to try are the techniques of sections 6.2.1, 6.3.1 and
-table 5, which the paper ties to the benefits that they act on.
+The four potential benefits are those of Sim, section 3. The techniques are those of sections 6.2.1, 6.3.1 and table 5,
+which the paper associates with the benefits.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,63 +19,87 @@ from loopyperf.pipeline.timed_program import TimedLaunch
 from loopyperf.units import amount, duration, in_percent, number_of
 
 NAMED = 3
-"""instructions that are named for each benefit, those that cost most"""
+"""Maximum number of instructions named per benefit, the costliest first."""
 TIE = 1e-3
-"""of the time: no difference that the three digits of a time show"""
+"""Relative tolerance: three digits of a time do not show smaller differences."""
 DIVISIONS = (Opcode.DIV, Opcode.MOD, Opcode.POW, Opcode.POWI, Opcode.SPECIAL, SPECIAL)
-"""kinds of machine instructions of which special function units may do the work"""
+"""Machine opcodes whose work special function units may do."""
 SMALL = 0.01
-"""of the time: benefits below are not worth a word"""
-IN_NO_LANE = " in no lane"
-"""of an instruction that a warp issues although a condition turns all its lanes off"""
+"""Share of the time below which a benefit is not shown."""
+IN_NO_LANE = " without active lanes"
+"""Suffix of an instruction that a warp issues although a condition turns off all its lanes."""
 WASTEFUL = 1.25
-"""times the sectors that a request needs, from which on it is worth a word; shifted neighbours touch one sector more"""
+"""Ratio of requested to needed sectors from which an access is reported; a shifted access touches one sector more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Benefit:
-    """What removing a loss would give."""
+    """Benefit of removing a loss."""
 
     name: str
-    """as in the paper, e.g. ``"B_memlp"``"""
+    """Name in the paper, e.g. ``"B_memlp"``."""
     meaning: str
-    """in words"""
+    """Description of the change."""
     seconds: float
-    """at most"""
+    """Maximum benefit, in seconds."""
     evidence: tuple[str, ...]
-    """where the loss is: instructions with their numbers, those that cost most first"""
+    """Location of the loss: instructions with their numbers, costliest first."""
     techniques: tuple[str, ...]
-    """what to try"""
+    """Techniques to try."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Advice(Shown):
-    """Where a launch's time goes by GPUPerf, and what may be gained."""
+    """GPUPerf's analysis of one launch: its time, its bound, and the potential benefits.
+
+    Printing an advice shows the time, the benefits, and techniques to try. :func:`loopyperf.advise` returns one for
+    each launch.
+
+    Examples
+    --------
+    >>> import loopy as lp
+    >>> import loopyperf as lpp
+    >>> import numpy as np
+    >>> scaled = lp.make_kernel(
+    ...     "{[i]: 0 <= i < n}",
+    ...     "b[i] = 2*a[i]",
+    ...     [lp.GlobalArg("a, b", np.float32, shape="n"), ...],
+    ...     name="scaled",
+    ...     assumptions="n >= 1",
+    ...     lang_version=(2018, 2),
+    ... )
+    >>> scaled = lp.split_iname(scaled, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    >>> (advice,) = lpp.advise(scaled, n=2**24, device="nvidia-titan-v")
+    >>> advice.bound
+    'memory'
+    >>> sorted(each.name for each in advice.benefits)
+    ['B_fp', 'B_itilp', 'B_memlp', 'B_serial']
+    """
 
     launch: str
-    """name of the device program"""
+    """Name of the device program."""
     clock: float
-    """Hz"""
+    """Clock of a core, in Hz."""
     analysis: Analysis
-    """every intermediate result of GPUPerf, by name"""
+    """Every intermediate result of GPUPerf."""
     benefits: tuple[Benefit, ...]
-    """the largest first"""
+    """Potential benefits, largest first."""
     scattered: tuple[str, ...] = ()
-    """accesses whose requests take more sectors than they need, those that cost most first, in sentences
+    """Accesses that request more sectors than needed, costliest first.
 
-    They keep pipelines busy that GPUPerf does not model, whatever it says of memory."""
+    They occupy pipelines that GPUPerf does not model, and are listed even if GPUPerf finds no benefit for memory."""
 
     @property
     def seconds(self) -> float:
-        """Return Texec in seconds."""
+        """Return Texec, in seconds."""
         return float(self.analysis.t_exec) / self.clock
 
     @property
     def bound(self) -> str:
-        """Return what limits the launch: ``"computation"``, ``"memory"``, or both where neither does more.
+        """Return the bound of the launch: ``"computation"``, ``"memory"``, or ``"computation and memory alike"``.
 
-        It is the larger of Tcomp and Tmem, what would be left if the other were gone, on whichever side of the diagonal
-        point A of Fig. 4 is. What Toverlap hides does not matter: if all computation is hidden, memory takes Texec.
+        It is the larger of Tcomp and Tmem, the time that would remain without the other, on whichever side of the
+        diagonal point A of Fig. 4 is. Toverlap does not matter: if all computation is hidden, memory takes Texec.
         """
         computation, memory = float(self.analysis.t_comp), float(self.analysis.t_mem)
         if isclose(computation, memory, rel_tol=TIE):
@@ -84,11 +108,11 @@ class Advice(Shown):
 
     @property
     def worth(self) -> tuple[Benefit, ...]:
-        """Return the benefits that are more than a hundredth of the time."""
+        """Return the benefits of at least one hundredth of the time."""
         return tuple(each for each in self.benefits if each.seconds >= SMALL * self.seconds)
 
     def report_text(self) -> ReportText:
-        """Return what may be gained, where it is and what to try."""
+        """Return the report: time, benefits, their locations and techniques to try."""
         found, clock = self.analysis, self.clock
         parts = {"Tcomp": found.t_comp, "Tmem": found.t_mem, "Toverlap": found.t_overlap}
         times = ", ".join(f"{name} {duration(float(cycles) / clock)}" for name, cycles in parts.items())
@@ -100,12 +124,12 @@ class Advice(Shown):
         )
 
     def gains(self) -> list[tuple[str, str, str]]:
-        """Return the meaning of each benefit that is worth a word, its name, and the time; a row says if none is."""
+        """Return table rows (meaning, name, time) of the benefits in :attr:`worth`, or a row that there are none."""
         rows = [(each.meaning, each.name, duration(each.seconds)) for each in self.worth]
-        return rows or [(f"nothing that GPUPerf knows of saves {in_percent(SMALL)} of the time", "", "")]
+        return rows or [(f"no change known to GPUPerf saves {in_percent(SMALL)} of the time", "", "")]
 
     def what_to_try(self) -> list[str]:
-        """Return sentences on where these benefits are and what to try, below the name of each."""
+        """Return lines with the name, the locations and the techniques of each benefit in :attr:`worth`."""
         found: list[str] = []
         for each in self.worth:
             found += [each.name, *(f"  {sentence}" for sentence in each.evidence)]
@@ -117,12 +141,12 @@ class Advice(Shown):
 
     @property
     def beside_benefits(self) -> tuple[str, ...]:
-        """Return the scattered accesses that no benefit that is worth a word names."""
+        """Return the scattered accesses that no benefit in :attr:`worth` names."""
         named = {sentence for each in self.worth for sentence in each.evidence}
         return tuple(each for each in self.scattered if each not in named)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the advice as plain values that JSON can hold."""
+        """Return the advice as plain values for JSON."""
         names = ("t_exec", "t_comp", "t_mem", "t_overlap", "t_mem_visible", "t_fp", "t_mem_min")
         return {
             "launch": self.launch,
@@ -144,25 +168,25 @@ class Advice(Shown):
 
 
 def advice_on(launch: TimedLaunch) -> Advice:
-    """Return where the time of *launch* goes and what may be gained.
+    """Return GPUPerf's advice on *launch*.
 
-    Raises :class:`MissingNumberError` for what the device's description does not state.
+    :raises MissingNumberError: if a device parameter is unknown.
     """
     seen = cached_for_launch(launch, LaunchInputs)
     found = seen.analysis
     clock = launch.device.needed("clock")
-    # Whatever computation is saved, memory takes its time: what it hides of computation already is not gained.
+    # Saving computation cannot reduce the time below that of memory: hidden computation gives no benefit.
     seen_of_computation = max(0.0, float(found.t_exec) - float(found.t_mem))
 
     def of_computation(cycles: Any) -> float:
         return _seconds(min(float(cycles), seen_of_computation), clock)
 
     benefits = [
-        Benefit("B_itilp", "more parallelism of instructions", of_computation(found.b_itilp),
+        Benefit("B_itilp", "more instruction parallelism", of_computation(found.b_itilp),
                 tuple(_parallelism(launch, found)), _OF_PARALLELISM),
-        Benefit("B_memlp", "more parallelism of requests", _seconds(found.b_memlp, clock),
+        Benefit("B_memlp", "more memory parallelism", _seconds(found.b_memlp, clock),
                 tuple(_requests(seen)), tuple(_with_fewer_requests(seen))),
-        Benefit("B_fp", "fewer instructions beside floating-point ones", of_computation(found.b_fp),
+        Benefit("B_fp", "fewer non-floating-point instructions", of_computation(found.b_fp),
                 tuple(_instructions(seen)), tuple(_with_fewer_instructions(seen))),
         Benefit("B_serial", "less serialization", of_computation(found.b_serial),
                 tuple(_serialization(seen, found)), _OF_SERIALIZATION),
@@ -172,38 +196,38 @@ def advice_on(launch: TimedLaunch) -> Advice:
 
 
 _OF_PARALLELISM = (
-    "more work-items on a core, by fewer registers or less local memory of each",
-    "unroll and jam: several independent results in each work-item",
-    "prefetch into registers before the use",
-    "tiles in local memory, which shorten what is waited for",
+    "higher occupancy: fewer registers or less local memory per work-item",
+    "unroll and jam: several independent results per work-item",
+    "prefetching into registers ahead of use",
+    "tiling in local memory, which shortens latencies",
 )
 UNMODELLED = {
-    START: "fewer groups that do more each: larger ones, or several elements for each work-item",
-    LAUNCHES: "fewer launches that do more each: larger sizes, or kernels that are fused",
+    START: "fewer groups that do more each: larger groups, or several elements per work-item",
+    LAUNCHES: "fewer launches that do more each: larger sizes, or fused kernels",
 }
-"""what most of a time may be for that GPUPerf does not model -> what helps"""
-SCATTERED = "requests of more sectors than they need"
-_NEIGHBOURS = "neighbouring elements to neighbouring work-items (the layout of the array, or the order of its axes)"
-OF_SCATTERED = (_NEIGHBOURS, "tiles in local memory, which are read and written along the lines of memory")
-_TILES = "tiles in local memory, so that what several work-items read is fetched once"
+"""Bound that GPUPerf does not model -> remedy."""
+SCATTERED = "uncoalesced accesses (more sectors than needed)"
+_NEIGHBOURS = "coalescing: adjacent work-items access adjacent elements (another array layout or order of its axes)"
+OF_SCATTERED = (_NEIGHBOURS, "tiling in local memory, with tiles that are read and written along cache lines")
+_TILES = "tiling in local memory, so that data shared by work-items is fetched once"
 _OF_REQUESTS = (
-    "vector packing: one wide access in place of several narrow ones",
-    "prefetch, so that more requests are under way at once",
+    "vector packing: one wide access instead of several narrow ones",
+    "prefetching, so that more requests are in flight",
 )
 _OF_INSTRUCTIONS = (
     "loop unrolling, which saves tests and index arithmetic",
-    "coarsening: more elements in each work-item, which share what is computed for them",
+    "coarsening: more elements per work-item, which share computed values",
     "vector packing: fewer loads and stores",
 )
-_OF_DIVISIONS = "special function units, where single precision allows: rsqrt in place of a division and a root"
+_OF_DIVISIONS = "special function units, if single precision suffices: rsqrt instead of a division and a root"
 _OF_SERIALIZATION = (
-    "another layout of the tile, e.g. padded by an element, against bank conflicts",
-    "fewer barriers: private results, which are put together at the end",
-    "fewer special functions beside other instructions",
+    "another layout of the tile, e.g. padding by one element, against bank conflicts",
+    "fewer barriers: private results that are combined at the end",
+    "fewer special functions relative to other instructions",
 )
 
 
-# {{{ where it is
+# {{{ locations of the losses
 
 
 def _seconds(cycles: Any, clock: float) -> float:
@@ -213,15 +237,15 @@ def _seconds(cycles: Any, clock: float) -> float:
 def _parallelism(launch: TimedLaunch, found: Analysis) -> Iterator[str]:
     inputs = found.inputs
     yield (
-        f"{number_of(float(inputs.n), 'warp')} on a core with {inputs.ilp:.2g} independent instructions each: "
-        f"{float(found.itilp):.3g} under way, {float(found.itilp_max):.3g} would hide latencies of "
+        f"{number_of(float(inputs.n), 'warp')} per core with {inputs.ilp:.2g} independent instructions each: "
+        f"{float(found.itilp):.3g} in flight, {float(found.itilp_max):.3g} needed to hide latencies of "
         f"{number_of(float(found.avg_inst_lat), 'cycle')}"
     )
-    yield f"no more groups fit for {' and '.join(launch.bound_by)}"
+    yield f"occupancy is limited by {' and '.join(launch.bound_by)}"
 
 
 def _requests(seen: LaunchInputs, least: float = 0.0) -> Iterator[str]:
-    """Yield what the costliest accesses ask for, of those of *least* times the sectors that they need."""
+    """Yield the requests of the costliest accesses, of those with at least *least* times the sectors that they need."""
     costs: dict[str, list[MemoryRequest]] = {}
     for each in (each for each in seen.requests if each.sectors >= least * each.fewest_sectors):
         costs.setdefault(each.instruction.label, []).append(each)
@@ -233,9 +257,9 @@ def _requests(seen: LaunchInputs, least: float = 0.0) -> Iterator[str]:
                 of_array[key] = each
         for (kind, array), each in of_array.items():
             reached = [f"{name} {in_percent(share)}" for name, share in each.served.asked.items() if share > 0]
-            fewest = f" where {amount(each.fewest_sectors)} would do" if each.is_spread else ""
+            fewest = f" (minimum {amount(each.fewest_sectors)})" if each.is_spread else ""
             yield (
-                f"{source}: {kind} {array}, {number_of(each.sectors, 'sector')} per request{fewest}; of these go to "
+                f"{source}: {kind} {array}, {number_of(each.sectors, 'sector')} per request{fewest}; share by level: "
                 f"{', '.join(reached)}"
             )
 
@@ -254,7 +278,7 @@ def _with_fewer_instructions(seen: LaunchInputs) -> Iterator[str]:
 
 
 def _instructions(seen: LaunchInputs) -> Iterator[str]:
-    """Yield which instructions are no floating-point arithmetic."""
+    """Yield the costliest sources of instructions other than floating-point arithmetic."""
     others: dict[str, dict[str, float]] = {}
     floating: dict[str, float] = {}
     for executions, each in seen.every:
@@ -275,9 +299,9 @@ def _instructions(seen: LaunchInputs) -> Iterator[str]:
         number = f"{amount(few)} of {of_all}" if useful else of_all
         listed = "".join(f", {amount(kinds[kind])} {kind}" for kind in _costliest(kinds) if kind != source)
         whole = not few % 1 and not useful % 1
-        yield f"{source}: {number} of a warp{'' if whole else ' on average'}{listed}"
+        yield f"{source}: {number} per warp{'' if whole else ' on average'}{listed}"
     if as_many := sum(costs[name] == costs[named[-1]] for name in costs if name not in named):
-        yield f"and {as_many} more, of as many each"
+        yield f"and {as_many} more with the same count"
 
 
 def _serialization(seen: LaunchInputs, found: Analysis) -> Iterator[str]:
@@ -287,10 +311,10 @@ def _serialization(seen: LaunchInputs, found: Analysis) -> Iterator[str]:
             source = each.instruction.source
             conflicts[source] = max(conflicts.get(source, 0.0), 1 + each.conflicts / each.issue)
     for source in _costliest(conflicts):
-        yield f"{source}: {conflicts[source]:.3g} times the passes through the banks that it takes without conflicts"
+        yield f"{source}: {conflicts[source]:.3g} times as many wavefronts as without bank conflicts"
     if float(found.o_sfu) > 0:
         number = sum(each.executions for each in seen.others if each.instruction.kind == SPECIAL)
-        yield f"{number:,.4g} special functions of a warp to {float(found.inputs.insts):,.4g} other instructions"
+        yield f"{number:,.4g} special functions and {float(found.inputs.insts):,.4g} other instructions per warp"
 
 
 def _costliest(costs: dict[str, float]) -> Sequence[str]:

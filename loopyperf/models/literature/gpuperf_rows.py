@@ -1,4 +1,4 @@
-"""GPUPerf's time of a launch: Texec = Wparallel + Wserial + T'mem, each told apart by the instructions that cost it."""
+"""GPUPerf's time of a launch, Texec = Wparallel + Wserial + T'mem, attributed to the instructions that cause it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,18 +19,18 @@ from loopyperf.models.timing import InstructionTimes
 from loopyperf.pipeline.timed_graph import Timed
 from loopyperf.pipeline.timed_program import Served, TimedLaunch
 
-# {{{ what GPUPerf is told of a launch and of its device
+# {{{ inputs of GPUPerf for a launch and its device
 #
-# The inputs of Sim, Table 2, from machine graphs and the catalog.
+# The inputs of Sim, Table 2, from machine graphs and device parameters.
 #
-# Of what the paper took from profilers, an emulator and disassembly: instructions, ILP and MLP come from the machine
-# graphs, transactions from the addresses of the lanes, how far accesses go from the layer conditions.
+# The paper used profilers, an emulator and disassembly. Here, instructions, ILP and MLP come from the machine graphs,
+# transactions from the addresses of the lanes, and the levels that serve accesses from the layer conditions.
 
 
 ROUNDING = 1e-9
-"""share by which numbers of sectors differ that are the same"""
+"""Relative tolerance for equal numbers of sectors."""
 SPECIAL = Opcode.MUFU
-"""the kind of instructions that special function units execute"""
+"""Opcode of the instructions that special function units execute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,48 +38,48 @@ class MemoryRequest:
     """An access of global or private memory."""
 
     executions: float
-    """of a warp, on average"""
+    """Mean executions per warp."""
     instruction: Instruction
     array: str
     transactions: float
-    """lines that it asks for"""
+    """Requested lines."""
     sectors: float
-    """that it asks for"""
+    """Requested sectors."""
     served: Served
     lanes: int
-    """of a full warp"""
+    """Lanes of a full warp."""
 
     @property
     def fewest_sectors(self) -> float:
-        """Return the sectors that a full warp asks for of neighbouring elements."""
+        """Return the sectors that a full warp requests for adjacent elements."""
         return self.lanes * self.instruction.bits / 8 / SECTOR
 
     @property
     def is_spread(self) -> bool:
-        """Return whether it asks for more sectors than that."""
+        """Return whether it requests more sectors than that."""
         return self.sectors > self.fewest_sectors * (1 + ROUNDING)
 
 
 @dataclass(frozen=True, slots=True)
 class OtherInstruction:
-    """An instruction other than such an access."""
+    """Any other instruction."""
 
     executions: float
-    """of a warp, on average"""
+    """Mean executions per warp."""
     instruction: Instruction
     issue: float
-    """λ, in cycles, without bank conflicts"""
+    """λ, in cycles, without bank conflicts."""
     completion: float
-    """Λ, in cycles, without bank conflicts"""
+    """Λ, in cycles, without bank conflicts."""
     conflicts: float
-    """cycles that its bank conflicts take of local memory"""
+    """Additional cycles of local memory due to bank conflicts."""
 
 
 class LaunchInputs:
-    """A launch as GPUPerf sees it."""
+    """GPUPerf's inputs of a launch."""
 
     def __init__(self, launch: TimedLaunch) -> None:
-        """Take the launch; what is asked for is found then."""
+        """Use *launch*; quantities are computed on first use."""
         self.launch, self.timing = launch, InstructionTimes(launch.device)
 
     @cached_property
@@ -109,7 +109,7 @@ class LaunchInputs:
         ]
 
     def _executed(self, executions: float, instruction: Instruction, time: Timed) -> OtherInstruction:
-        """Return the instruction, with what its bank conflicts take told apart: beyond a pass for each 32 bits."""
+        """Return the instruction with its bank conflicts: the accesses of the banks beyond one for each 32 bits."""
         issue, completion = float(time.issue), float(time.completion)
         conflicts = 0.0
         if instruction.subsystem == MemorySpace.LOCAL and not instruction.is_idle:
@@ -120,17 +120,17 @@ class LaunchInputs:
 
     @property
     def every(self) -> Iterator[tuple[float, Instruction]]:
-        """Yield how often a warp executes each instruction, and it."""
+        """Yield (mean executions per warp, instruction) for each instruction."""
         yield from ((executions, instruction) for executions, instruction, _ in self.launch.executed())
 
     @cached_property
     def computing(self) -> Sequence[OtherInstruction]:
-        """Return the arithmetic that the SIMD units execute: neither barriers, special functions, nor local memory."""
+        """Return the arithmetic of the SIMD units: all but barriers, special functions and local memory accesses."""
         elsewhere = (Opcode.BARRIER, SPECIAL, Opcode.LOAD, Opcode.STORE)
         return [each for each in self.others if each.instruction.kind not in elsewhere]
 
     def _mean(self, values: Sequence[tuple[float, float]], otherwise: float) -> float:
-        """Return the mean of values by how often they occur."""
+        """Return the mean of (executions, value) pairs, weighted by the executions; *otherwise* if there are none."""
         number = sum(executions for executions, _ in values)
         return sum(executions * value for executions, value in values) / number if number else otherwise
 
@@ -138,10 +138,11 @@ class LaunchInputs:
 
     @cached_property
     def parameters(self) -> Parameters:
-        """Return what GPUPerf is told of the device.
+        """Return GPUPerf's inputs of the device.
 
-        SIMD_width is the one at which the instructions of the launch issue on average. Raises
-        :class:`MissingNumberError` for what the device's description does not state.
+        SIMD_width corresponds to the mean issue rate of the launch's instructions.
+
+        :raises MissingNumberError: if a device parameter is unknown.
         """
         device = self.launch.device
         issue = self._mean([(each.executions, each.issue) for each in self.computing], 1.0)
@@ -166,16 +167,16 @@ class LaunchInputs:
 
     @cached_property
     def _moved(self) -> float:
-        """Return the bytes of device memory that a request moves, on average, and 1 at least.
+        """Return the mean number of bytes that a request moves from or to device memory, at least 1.
 
-        The paper's transaction of 128 bytes is the whole request of a warp for neighbouring words of 32 bits.
+        The paper's transaction of 128 bytes is the whole request of a warp for adjacent 32-bit words.
         """
         moved = [(each.executions, each.sectors * SECTOR * each.served.asked.get(DRAM, 0.0)) for each in self.requests]
         return max(1.0, self._mean(moved, 1.0))
 
     @property
     def delta(self) -> float:
-        """Return Δ, in cycles; where nobody has measured it, the time that what a core has of DRAM takes for a line."""
+        """Return Δ, in cycles; if it was not measured, the time of a line at a core's share of the DRAM bandwidth."""
         level = self.launch.device.level(DRAM)
         if level.departure_delay is not None:
             return level.departure_delay
@@ -183,7 +184,7 @@ class LaunchInputs:
 
     @cached_property
     def inputs(self) -> Inputs:
-        """Return what GPUPerf is told of the launch."""
+        """Return GPUPerf's inputs of the kernel."""
         launch = self.launch
         requests = sum(each.executions for each in self.requests)
         special = self._number(lambda each: each.kind == SPECIAL)
@@ -216,13 +217,13 @@ class LaunchInputs:
         return self._mean([(each.executions, self.latency(each)) for each in self.requests], 1.0)
 
     def latency(self, request: MemoryRequest) -> float:
-        """Return the average cycles of a request, by equations 12 and 13: hit_lat, and the latency of what serves it.
+        """Return the mean cycles of a request, by equations 12 and 13: hit_lat, and the latency of the serving levels.
 
-        A request that the nearest cache does not serve waits for one of the farther levels, whose latencies are those
-        from a load to the use of what it loads: they have the way through the caches before in them.
+        A request that misses the nearest cache waits for a farther level. The latency of that level is from a load to
+        the use of its result, and includes the path through the nearer caches.
         """
         farther = list(request.served.waited.items())[1:]
-        if not farther:  # nothing is between the core and the memory
+        if not farther:  # no cache between the core and memory
             return self._hit + self._queued
         reached = [share for _, share in farther]
         served = [here - beyond for here, beyond in zip(reached, [*reached[1:], 0.0], strict=True)]
@@ -233,20 +234,20 @@ class LaunchInputs:
 
     @cached_property
     def _hit(self) -> float:
-        """Return hit_lat, in cycles: of the nearest level whose latency is stated."""
+        """Return hit_lat, in cycles: the latency of the nearest level whose latency is known."""
         levels = global_levels(self.launch.device)
         return self.timing.latency(next((each.name for each in levels if each.latency is not None), DRAM))
 
     @cached_property
     def _queued(self) -> float:
-        """Return the cycles that the transactions of a request wait for each other, on average (equation 13)."""
+        """Return the mean cycles that the transactions of a request wait for each other (equation 13)."""
         return (self._mean([(each.executions, each.transactions) for each in self.requests], 1.0) - 1) * self.delta
 
     def cost(self, request: MemoryRequest) -> float:
         """Return the cycles of all executions of a request in a warp."""
         return request.executions * self.latency(request)
 
-    # {{{ over programs of warps
+    # {{{ sums and means over warp programs
 
     def _number(self, is_counted: Callable[[Instruction], bool]) -> float:
         return sum(each.executions for each in self.others if is_counted(each.instruction))
@@ -259,7 +260,7 @@ class LaunchInputs:
 
 
 def _peak_bandwidth(device: Device) -> float:
-    """Return the published bandwidth of device memory in bytes/s; the measured one where none is."""
+    """Return the published bandwidth of device memory, in bytes/s, or the measured one if none is published."""
     level = device.level(DRAM)
     if level.bandwidth is not None:
         return level.bandwidth
@@ -269,25 +270,25 @@ def _peak_bandwidth(device: Device) -> float:
 # }}}
 
 
-# {{{ gpuperf rows
+# {{{ breakdown
 
 
 Costs = dict[tuple[str, str], tuple[float, float]]
-"""property and source -> how often a core executes it, and the cycles that it costs"""
+"""(Property, source) -> (executions on a core, cycles)."""
 
 
 def gpuperf_rows(launch: TimedLaunch) -> Iterator[BreakdownRow]:
-    """Yield what *launch* costs by GPUPerf, in seconds: computation, serialization, memory that nothing hides."""
+    """Yield the cost of *launch* by GPUPerf, in seconds: computation, serialization, visible memory time."""
     clock = launch.device.needed("clock")
     for (name, source), (number, cycles) in _costs(launch).items():
-        seconds = float(cycles / clock)  # GPUPerf's are NumPy's
+        seconds = float(cycles / clock)  # GPUPerf's numbers are NumPy scalars
         yield BreakdownRow(name, source, number, seconds / number, seconds)
 
 
 def gpuperf_notes(launch: TimedLaunch) -> Iterator[str]:
-    """Yield what GPUPerf assumes of *launch*."""
+    """Yield GPUPerf's assumptions about *launch*."""
     if cached_for_launch(launch, LaunchInputs).inputs.sync_insts:
-        yield "what warps wait for each other at barriers is left out of GPUPerf: see docs/models.md"
+        yield "GPUPerf excludes the waiting of warps at barriers: see docs/models.md"
 
 
 def _costs(launch: TimedLaunch) -> Costs:

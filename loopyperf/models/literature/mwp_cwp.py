@@ -1,4 +1,4 @@
-"""The MWP-CWP model: periods of computation, each with a request to memory, in one of three cases.
+"""The MWP-CWP model: periods of computation, each with a memory request, in one of three cases.
 
     MWP = Λmem / λmem                     warps whose requests memory serves at once        (Lemeire, equation 15)
     CWP = Λmem / (CI·λcomp) + 1           warps that compute while one waits, and that one  (equation 16)
@@ -7,10 +7,10 @@
     else MWP ≤ CWP:      CPR = αmem·λmem·ω + CI·λcomp·MWP                                   (equation 26)
     else:                CPR = αcomp·λcomp·ω + Λmem                                         (equation 27)
 
-with CI = αcomp/αmem: to a roofline it adds that the pipelines fill and drain. The corrected model, MWP-CWP*, begins
-equation 28 with Λapp, in which computations have a latency too, and takes the greatest of the three (Lemeire,
-section 5.1), with MWP ≤ ω as Hong and Kim have it: few warps that have all of memory are fewer than MWP. Each barrier
-of each group adds λmem·(MWP − 1), in which the group's requests drain (Hong and Kim, Fig. 11, with MWP ≤ ω).
+with CI = αcomp/αmem. It adds filling and draining of the pipelines to a roofline. The corrected model, MWP-CWP*, starts
+equation 28 with Λapp, in which computations have a latency too, and takes the maximum of the three (Lemeire, section
+5.1), with MWP ≤ ω as in Hong and Kim: a few warps that use the whole memory are fewer than MWP. Each barrier of each
+group adds λmem·(MWP − 1), in which the group's requests drain (Hong and Kim, Fig. 11, with MWP ≤ ω).
 
 S. Hong and H. Kim, An analytical model for a GPU architecture with memory-level and thread-level parallelism awareness,
 2009; Lemeire, section 2.3.
@@ -31,7 +31,7 @@ from loopyperf.models.workload import (
 
 
 def cycles(warp: WarpDemand, occupancy: Floats, corrected: bool = False) -> Floats:
-    """Return the cycles of a run of *occupancy* warps, by the original equations or the *corrected* ones."""
+    """Return the cycles of a run of *occupancy* warps by the original or the *corrected* equations."""
     if not warp.memory.instructions:
         computing = occupancy * warp.compute.issue
         return np.maximum(computing, warp.latency) if corrected else computing
@@ -56,14 +56,15 @@ def cycles_per_run(
 ) -> float | Floats:
     """Return the cycles of a run of *occupancy* warps, in the shape of the occupancies.
 
-    By the original equations, or with *corrected* by those of MWP-CWP*. Raises :class:`ModelInputError` for an
-    occupancy below 1 or above the room of the core.
+    *corrected* selects the equations of MWP-CWP* instead of the original ones.
+
+    :raises ModelInputError: if an occupancy is below 1 or above the capacity of the core.
     """
     return on_plain_numbers(partial(cycles, corrected=corrected), workload, pipelines, occupancy)
 
 
 def _drained(warp: WarpDemand, occupancy: Floats, mwp: float) -> Floats:
-    """Return the cycles in which memory drains before the barriers of all groups of a run."""
+    """Return the cycles in which memory drains before the barriers of all groups in a run."""
     departure = warp.memory.issue / warp.memory.instructions
     at_once = np.minimum(mwp, occupancy)
     return warp.barriers * occupancy / warp.warps_per_group * departure * np.maximum(at_once - 1, 0.0)

@@ -1,11 +1,11 @@
-"""The Transit model: of ω warps, some compute and the others wait for memory; demand and supply settle how many.
+"""The Transit model: of ω warps, some compute and the others wait for memory; demand and supply balance the numbers.
 
     WPCcomp(x) = min(1 / Σλcomp, x / ΣΛcomp)       the demand of memory service by x computing warps (Lemeire, 4 and 6)
     WPCmem(k) = min(1 / Σλmem, k / ΣΛmem)          its supply to k waiting ones (equations 5 and 7)
     WPC = WPCmem(k) = WPCcomp(ω − k)               where the two curves cross (equation 8)
 
-with sums over the instructions of one warp. Without ILP that is Volkov's model (Lemeire, Theorem 1; equations 9 and 10
-are misprinted, 11 to 14 are right). Of more than two subsystems, the busiest one on each side has the roof.
+with sums over the instructions of one warp. Without ILP this is Volkov's model (Lemeire, Theorem 1; equations 9 and 10
+are misprinted, 11 to 14 are right). With more than two subsystems, the busiest one on each side sets the roof.
 
 A. Li, Y. C. Tay, A. Kumar and H. Corporaal, Transit, 2015; Lemeire, section 2.2.1.
 """
@@ -27,28 +27,28 @@ from loopyperf.models.workload import (
 
 @dataclass(frozen=True, slots=True)
 class OccupancyRoofline:
-    """The throughput of one side of the core, in warps per cycle, over the warps that are there."""
+    """Throughput of one side of the core, in warps per cycle, as a function of the number of warps there."""
 
     busy: float
-    """Σλ of one warp on the busiest subsystem of that side, in cycles"""
+    """Σλ of one warp on the busiest subsystem of that side, in cycles."""
     latency: float
-    """ΣΛ of one warp, in cycles"""
+    """ΣΛ of one warp, in cycles."""
 
     @property
     def ridge(self) -> float:
-        """Return how many warps reach the roof."""
+        """Return the number of warps that reach the roof."""
         return self.latency / self.busy
 
     def throughput(self, warps: Floats) -> Floats:
-        """Return the warps per cycle that so many *warps* get through."""
+        """Return the throughput of *warps* warps, in warps per cycle."""
         return np.minimum(1 / self.busy, warps / self.latency)
 
 
 def crossing(demand: OccupancyRoofline, supply: OccupancyRoofline, occupancy: float) -> float:
-    """Return the throughput, in warps per cycle, at which *occupancy* warps' demand meets the supply.
+    """Return the throughput, in warps per cycle, at which the demand of *occupancy* warps meets the supply.
 
-    Over the number of warps that wait for memory, both curves are lines between their ends and their ridges, so that
-    the place between two of these is exact.
+    As functions of the number of waiting warps, both curves are linear between their ends and their ridges, so that
+    interpolation is exact.
     """
     ridges = np.array([supply.ridge, occupancy - demand.ridge])
     waiting = np.sort(np.concatenate([[0.0, occupancy], ridges.clip(0.0, occupancy)]))
@@ -67,20 +67,20 @@ def cycles(warp: WarpDemand, occupancy: Floats) -> Floats:
 
 
 def sides(warp: WarpDemand) -> dict[str, tuple[float, float]]:
-    """Return the sides that :func:`cycles` is the greatest of: each subsystem, and ΣΛ (Lemeire, Theorem 1)."""
+    """Return the sides whose maximum is :func:`cycles`: each subsystem, and ΣΛ (Lemeire, Theorem 1)."""
     return {**busy_sides(warp), "latency": (0.0, sum(curve.latency for curve in _curves(warp)))}
 
 
 def cycles_per_run(workload: Workload, pipelines: TwoPipelines, occupancy: Occupancy) -> float | Floats:
     """Return the cycles of a run of *occupancy* warps, in the shape of the occupancies.
 
-    Raises :class:`ModelInputError` for an occupancy below 1 or above the room of the core.
+    :raises ModelInputError: if an occupancy is below 1 or above the capacity of the core.
     """
     return on_plain_numbers(cycles, workload, pipelines, occupancy)
 
 
 def _curves(warp: WarpDemand) -> list[OccupancyRoofline]:
-    """Return the curves of demand and supply; one alone where the warp has nothing for the other side."""
+    """Return the curves of demand and supply; a single one if the warp does not use the other side."""
     sides = ((False, warp.compute), (True, warp.memory))
     busy = [
         max((cycles for name, cycles in warp.busy.items() if (name in warp.memory_subsystems) is side), default=0.0)

@@ -1,4 +1,4 @@
-"""Volkov's model: a roofline over the occupancy, on whose left one warp's latency hides all others.
+"""Volkov's model: a roofline over the occupancy; at low occupancy, the latency of one warp hides all others.
 
     Λapp = Σ(i in I) Λi + Σ(j in J) λj                                    (Lemeire, equation 2)
     WPC = min(1 / max_s Σ(i on s) λi, ω / Λapp)                           (equation 3; CPR = ω / WPC)
@@ -26,13 +26,13 @@ def cycles(warp: WarpDemand, occupancy: Floats) -> Floats:
 
 
 def sides(warp: WarpDemand) -> dict[str, tuple[float, float]]:
-    """Return the sides that :func:`cycles` is the greatest of: each subsystem, and the latency."""
+    """Return the sides whose maximum is :func:`cycles`: each subsystem, and the latency."""
     return {**busy_sides(warp), "latency": (0.0, warp.latency)}
 
 
 def cycles_per_run(workload: Workload, pipelines: TwoPipelines, occupancy: Occupancy) -> float | Floats:
     """Return the cycles of a run of *occupancy* warps, in the shape of the occupancies.
 
-    Raises :class:`ModelInputError` for an occupancy below 1 or above the room of the core.
+    :raises ModelInputError: if an occupancy is below 1 or above the capacity of the core.
     """
     return on_plain_numbers(cycles, workload, pipelines, occupancy)

@@ -69,9 +69,9 @@ def test_of_several_candidates_each_fit_takes_one():
 
 
 def test_too_few_classes_are_refused():
-    with pytest.raises(CalibrationError, match="on 4 kernel classes in 5 folds"):
+    with pytest.raises(CalibrationError, match="got 4 classes and 5 folds"):
         interval_coverage(observations(4), LINEAR)
-    with pytest.raises(CalibrationError, match="on 2 kernel classes in 2 folds: there must be at least three"):
+    with pytest.raises(CalibrationError, match=r"at least three .* got 2 classes and 2 folds"):
         interval_coverage(observations(2), LINEAR, folds=2)
 
 
@@ -87,7 +87,7 @@ def test_a_row_without_pipelines_takes_that_way_to_fit_away_and_is_named():
     rows = [described(number, pipelines=number != 2) for number in range(5)]
     with pytest.warns(
         LoopyperfWarning,
-        match=r"nothing is fitted to pipelines, because 1 of 5 measurements have none: 'class 2' \(x\); complete the",
+        match=r"no fit of pipelines: 1 of 5 measurements have none: 'class 2' \(x\); add the missing",
     ):
         found = possible(rows)
     assert {each.basis for each in found} == {"counts"}

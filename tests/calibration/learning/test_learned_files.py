@@ -47,7 +47,7 @@ def test_what_is_saved_is_loaded(learned: ResidualModel, tmp_path: Path):
 
 
 def test_a_persons_own_model_is_found_by_its_device(learned: ResidualModel):
-    with pytest.raises(FitFileError, match="no learned model of the device 'made-up'; give the path of"):
+    with pytest.raises(FitFileError, match="no residual model for device 'made-up'; pass the path of"):
         find_residual_model("Made Up")
     save_residual_model(learned, own_residual_models("Made Up"))
     assert find_residual_model("made-up") == learned
@@ -65,10 +65,10 @@ def test_of_several_backends_the_one_that_is_asked_for_is_found(learned: Residua
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"recipe": "guessing"}, "nothing learns by 'guessing'"),
-        ({"parameters": {"C": 1.0, "depth": 2}}, "'svr' takes C, gamma, epsilon, up to 10 times what is tried"),
+        ({"recipe": "guessing"}, "unknown recipe 'guessing'"),
+        ({"parameters": {"C": 1.0, "depth": 2}}, "'svr' must be C, gamma, epsilon, within a factor of 10"),
         ({"parameters": {"C": -1.0, "gamma": 0.1, "epsilon": 0.1}}, r"`float` >= 0.0 - at `\$\.parameters"),
-        ({"scores": {}}, "no score of base and svr"),
+        ({"scores": {}}, "scores of base and svr are missing"),
     ],
 )
 def test_a_damaged_model_is_refused_as_it_is_loaded(
@@ -83,13 +83,13 @@ def test_a_damaged_model_is_refused_as_it_is_loaded(
 
 def test_files_of_something_else_are_refused(learned: ResidualModel, tmp_path: Path):
     path = tmp_path / "model.json"
-    with pytest.raises(FitFileError, match="cannot read the learned model file"):
+    with pytest.raises(FitFileError, match="cannot read the residual model file"):
         load_residual_model(path)
     for text, problem in (
         ("{", "is corrupt"),
-        ("[]", "does not hold a learned model"),
-        ('{"schema": 2}', "reads schemas up to 1; install a later one"),
-        ('{"schema": 1, "model": "linear"}', "does not hold a learned model"),
+        ("[]", "is not a valid residual model"),
+        ('{"schema": 2}', "reads schemas up to 1; upgrade: pip install"),
+        ('{"schema": 1, "model": "linear"}', "is not a valid residual model"),
     ):
         path.write_text(text)
         with pytest.raises(FitFileError, match=problem):
@@ -104,12 +104,12 @@ def test_a_table_with_a_number_missing_is_refused(learned: ResidualModel, tmp_pa
     document = json.loads((tmp_path / "model.json").read_text())
     document["rows"][1]["features"] = [0.7]
     (tmp_path / "model.json").write_text(json.dumps(document))
-    with pytest.raises(FitFileError, match="'b' has 1 features, but 2 are named"):
+    with pytest.raises(FitFileError, match="'b' has 1 features, expected 2"):
         load_residual_model(tmp_path / "model.json")
 
 
 def test_a_number_that_is_none_is_not_saved(learned: ResidualModel, tmp_path: Path):
     record = learned.record
     fields = {name: getattr(record, name) for name in record.__struct_fields__} | {"errors": (float("inf"),)}
-    with pytest.raises(FitFileError, match=r"the learned model for .* holds a number that is not finite"):
+    with pytest.raises(FitFileError, match=r"the residual model for .* contains a number that is not finite"):
         save_residual_model(ResidualModel(Record(**fields)), tmp_path / "model.json")

@@ -178,9 +178,9 @@ def test_the_same_is_learned_again(learned: ResidualModel):
 
 def test_features_beyond_the_training_set_are_named(learned: ResidualModel):
     (note,) = learned.doubts(Features({"u": 7.0, "idle": 0.0}))
-    assert note == "beyond the kernels of the training set in u"
+    assert note == "outside the training set's range: u"
     (note,) = learned.doubts(Features({"u": 0.0, "idle": 0.0}, {"f32 special in a group": 1.0, "none": 0.0}))
-    assert note == "no kernel of the training set has any f32 special in a group: not seen by the correction"
+    assert note == "f32 special in a group not in the training set: ignored by the correction"
 
 
 def test_where_nothing_was_gained_it_is_said(learned: ResidualModel):
@@ -189,38 +189,38 @@ def test_where_nothing_was_gained_it_is_said(learned: ResidualModel):
     doubts = ResidualModel(
         type(record)(**{**{f: getattr(record, f) for f in record.__struct_fields__}, "scores": poor})
     )
-    assert "predicted no better than by made up alone" in doubts.doubts(Features({"u": 0.0, "idle": 0.0}))[0]
+    assert "no better than made up alone on held-out kernels" in doubts.doubts(Features({"u": 0.0, "idle": 0.0}))[0]
 
 
 def test_a_missing_feature_is_named(learned: ResidualModel):
-    with pytest.raises(ModelInputError, match=r"asks for the features idle, which the kernel comes without"):
+    with pytest.raises(ModelInputError, match=r"lacks the features idle of the learned model"):
         learned.correction(Features({"u": 0.0}))
 
 
 def test_a_feature_is_a_number():
-    with pytest.raises(ModelInputError, match="'u' is nan"):
+    with pytest.raises(ModelInputError, match="'u' must be finite, got nan"):
         Features({"u": float("nan")})
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_fewer_than_three_classes_are_refused(number: int):
     rows = [row for row in examples() if int(row.observation.kernel_class[-1]) < number]
-    with pytest.raises(CalibrationError, match=f"needs 3 classes of kernels or more, but got {number}: "):
+    with pytest.raises(CalibrationError, match=f"needs 3 kernel classes or more for cross-validation, got {number}: "):
         learn(MADE_UP, STATED, rows)
 
 
 def test_an_unknown_recipe_is_refused_naming_those_there_are():
-    with pytest.raises(CalibrationError, match="nothing learns by 'network'; there are: svr, trees"):
+    with pytest.raises(CalibrationError, match="unknown recipe 'network'; choose from svr, trees"):
         learn(MADE_UP, STATED, examples(), "network")
 
 
 def test_without_scikit_learn_it_is_said_how_to_install_it(learned: ResidualModel, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "sklearn.svm", None)
-    with pytest.raises(LoopyperfError, match=r"learned models need scikit-learn .* pip install 'loopyperf\[learn\]'"):
+    with pytest.raises(LoopyperfError, match=r"residual models need scikit-learn .* pip install 'loopyperf\[learn\]'"):
         _ = ResidualModel(learned.record).regressor
 
 
 def test_a_base_that_says_nothing_is_refused():
     rows = examples()
-    with pytest.raises(CalibrationError, match=r"what the base says of 'class 3' \(3; \) is not known"):
+    with pytest.raises(CalibrationError, match=r"the base model's prediction of 'class 3' \(3; \) is missing"):
         learn(MADE_UP, STATED, [*rows[:3], replace(rows[3], base=None), *rows[4:]])

@@ -124,7 +124,7 @@ def test_numbers_are_those_of_the_properties(counts: KernelCounts) -> None:
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ({"n": 0, "m": 16}, "outside what the kernel assumes"),
+        ({"n": 0, "m": 16}, "violates the kernel's assumptions"),
         ({"n": 1}, "missing size m"),
         ({"n": 1, "m": 16, "k": 1}, "superfluous size k"),
         ({"n": 1.0, "m": 16}, "must be integers"),

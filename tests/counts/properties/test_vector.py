@@ -84,9 +84,9 @@ def test_sizes_of_the_kernel_that_no_count_depends_on_may_be_given(properties: P
 
 
 def test_sizes_that_no_count_depends_on_are_checked_too(properties: PropertyVector) -> None:
-    with pytest.raises(ParameterError, match=r"^k=5, m=33, n=40 is outside what the kernel assumes: .*k mod 2 = 0"):
+    with pytest.raises(ParameterError, match=r"^k=5, m=33, n=40 violates the kernel's assumptions: .*k mod 2 = 0"):
         properties.evaluate(n=40, m=33, k=5)
-    with pytest.raises(ParameterError, match=r"^k=5, m=33, n=40 is outside what the kernel assumes"):
+    with pytest.raises(ParameterError, match=r"^k=5, m=33, n=40 violates the kernel's assumptions"):
         properties.evaluate(n=40, m=33, k=np.array([2, 4, 5]))
 
 

@@ -52,7 +52,7 @@ def test_the_first_model_is_the_one_asked_for_else_the_fits_else_pipeline():
 def test_who_has_no_answer_is_listed_with_the_reason(own_data: Path):
     found = lpp.explain(doubled(), n=4096, device=DEVICES)
     assert [on.device for on in found.devices] == list(DEVICES[:3])
-    assert "no device called 'nobodys-device' is described" in found.refusals["nobodys-device"]
+    assert "no device called 'nobodys-device'; nearest" in found.refusals["nobodys-device"]
     save_fit(
         Fit(model="linear", device="Mine", slug="mine", counting="paper", weights={**FREE, "launches": 1.0}),
         own_data / "fits" / "mine" / "linear.json",
@@ -62,7 +62,7 @@ def test_who_has_no_answer_is_listed_with_the_reason(own_data: Path):
     (own_data / "devices" / "mine.toml").write_text(text.replace("\nf32 = ", "\n# "), encoding="utf-8")
     (mine,) = lpp.explain(doubled(), n=4096, device="mine").devices
     assert list(mine.estimates) == ["linear"]
-    assert "does not state throughput.f32" in mine.refusals["roofline"]
+    assert "lacks throughput.f32" in mine.refusals["roofline"]
     assert (mine.advice, mine.roofline, set(mine.gaps)) == ((), None, {"advice", "diagnosis", "roofline"})
 
 
@@ -91,7 +91,7 @@ def test_what_data_decides_is_refused_with_the_keyword_that_settles_it():
         lang_version=(2018, 2),
     )
     for device in ("nvidia-v100", "amd-r9-fury"):
-        with pytest.raises(LoopyperfError, match=rf"no model has an answer on '{device}'.* row_length typically is"):
+        with pytest.raises(LoopyperfError, match=rf"no model can predict .* on '{device}'.* row_length typically is"):
             lpp.explain(rows, n=4096, device=device)
     (on,) = lpp.explain(rows, n=4096, device="nvidia-v100", models=["roofline"], typical={"row_length": 27}).devices
     assert on.estimate.seconds > 0
@@ -100,14 +100,14 @@ def test_what_data_decides_is_refused_with_the_keyword_that_settles_it():
 def test_questions_that_make_no_sense_are_refused():
     for options, error, words in (
         ({"device": "nobodys-device"}, UnknownDeviceError, "no device called 'nobodys-device'"),
-        ({"device": []}, ParameterError, "received an empty list"),
+        ({"device": []}, ParameterError, "the list of devices is empty"),
         ({"device": "nvidia-v100", "model": "best"}, UnknownModelError, "unknown model 'best'"),
-        ({"device": "nvidia-v100", "models": ["linear"]}, LoopyperfError, "no model has an answer on 'nvidia-v100'"),
+        ({"device": "nvidia-v100", "models": ["linear"]}, LoopyperfError, "no model can predict .* on 'nvidia-v100'"),
         ({"device": "nvidia-v100", "parameters": {"k": 1}}, ParameterError, "superfluous|no size k"),
     ):
         with pytest.raises(error, match=words):
             lpp.explain(doubled(), n=4096, **options)
-    with pytest.raises(ParameterError, match="one size at a time, got an array for n"):
+    with pytest.raises(ParameterError, match="got an array for size 'n'; pass one size at a time"):
         lpp.explain(doubled(), n=np.array([16, 32]), device="nvidia-v100")
 
 

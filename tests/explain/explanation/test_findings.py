@@ -27,10 +27,10 @@ CAUSES = {
     "product": ("pad", "bound by shared memory bandwidth: 8-way bank conflicts of b_fetch"),
     "contraction": (
         "fewer values",
-        "short of registers: 120 values of a work-item take 255 registers: 8 of 64 warps reside",
+        "limited by registers: 120 values per work-item take 255 registers: 8 of 64 warps are resident",
     ),
-    "reduction": ("reduce once", "held up by barriers: 9 barriers in each iteration of k"),
-    "tail": ("smaller groups", "limited by the tail: 84 groups on 80 SMs: some have 2"),
+    "reduction": ("reduce once", "limited by barriers: 9 barriers per iteration of k"),
+    "tail": ("smaller groups", "limited by the tail effect: 84 groups on 80 SMs: some execute 2"),
 }
 """the kind of the finding that helps most, and how the sentence on the cause begins"""
 
@@ -110,7 +110,7 @@ def test_devices_have_their_own_words():
     build, sizes = PLANTED["product"]
     (amd,) = lpp.explain(build(), device="amd-mi250x", models=["pipeline"], parameters=sizes).devices
     said = " ".join(str(amd).split())
-    assert all(word in said for word in ("LDS", "wavefronts wait", "4 times the bank passes"))
+    assert all(word in said for word in ("LDS", "wavefront stall reasons", "4 times the bank passes"))
     assert not any(word in said for word in ("shared memory", "warp", "SM "))
 
 
@@ -138,7 +138,7 @@ def test_what_a_fit_of_counts_cannot_simulate_is_said_to_be_by_the_simulator():
     build, sizes = PLANTED["product"]
     (on,) = lpp.explain(build(), device="amd-r9-fury", parameters=sizes).devices
     assert (on.first, on.diagnosis.model) == ("linear", "pipeline")
-    assert "shares and changes are those of pipeline, by which it takes " in str(on)
+    assert "utilization and changes are from 'pipeline' (" in str(on)
 
 
 def test_of_two_fits_that_of_pipelines_is_shown():

@@ -35,7 +35,7 @@ def test_what_else_another_model_says_is_among_its_notes():
         ("without f32 pow", ("roofline",)),
         ("80 % interval: 1 ms to 3 ms", ("roofline",)),
         (f"or: {OTHER}", ("roofline",)),
-        ("it is unsure whether the compiler keeps the private array acc in registers", ("roofline",)),
+        ("unknown whether the compiler keeps the private array acc in registers", ("roofline",)),
     ]
 
 

@@ -102,7 +102,7 @@ def test_no_script_runs_but_the_pages_own(html: str):
 
 def test_a_page_shows_every_estimate_and_every_reason(html: str):
     text = " ".join(" ".join(Page(html).texts).split())
-    for words in ("chain", "b, then c", "no device called 'nobodys-device' is described"):
+    for words in ("chain", "b, then c", "no device called 'nobodys-device'; nearest"):
         assert words in text
     found = lpp.explain(two_launches(), n=2**20, device=DEVICES, models=MODELS)
     for each in (each for on in found.devices for each in on.estimates.values()):
@@ -171,7 +171,7 @@ def test_an_interval_and_what_is_unsure_are_on_the_page():
     text = " ".join(Page(replace(plain, explanation=replace(plain.explanation, devices=devices)).html()).texts)
     assert "80 % interval: 1 ms to 3 ms" in text.replace("\N{NO-BREAK SPACE}", " ")
     assert str(other) in text
-    assert "unsure whether the compiler keeps the private array acc in registers" in text
+    assert "Unknown whether the compiler keeps the private array acc in registers" in text
 
 
 def test_a_dollar_in_a_name_is_a_dollar_and_what_is_black_takes_the_colour_of_the_text():
@@ -229,7 +229,7 @@ def test_every_roof_and_every_launch_of_a_roofline_says_its_values():
         f"{duration(each.predicted)} by pipeline, {prefixed(each.performance, 'flop/s')}, {each.share_in_words}"
         for each in on.roofline.launches
     ]
-    assert all("% of what its roof allows (DRAM)" in each for each in by_model)
+    assert all("% of its roof (DRAM)" in each for each in by_model)
     reads = {memory: f"0.0833 flop/B by {memory}" for memory in ("L1", "L2", "DRAM")}
     second = f"42.6 Gflop/s at most, 24.6 µs at least; {by_model[1]}; {', '.join(reads.values())}; bound: DRAM"
     nearer = ", ".join(reads.values()).replace("0.0833", "0.125")

@@ -92,7 +92,7 @@ def test_a_property_that_costs_nothing_has_a_panel_over_how_much_of_it_there_is(
     found = Fit(model="linear", device="D", slug="d", counting="executed", weights=weights)
     weighted, unweighted = plot_residual_panels(rows, found).axes
     assert weighted.get_xlabel() == "share of f32 add"
-    assert " ".join(unweighted.get_xlabel().split()) == "f32 div in a second, of the most (no weight)"
+    assert " ".join(unweighted.get_xlabel().split()) == "f32 div per second, relative to the maximum (no weight)"
     # 2 in 4 s are half of 8 in 8 s.
     assert [x for line in unweighted.lines[:-1] for x in line.get_xdata()] == [0.5, 1.0]
 
@@ -104,11 +104,12 @@ def test_times_below_0_are_left_out_and_told() -> None:
         Observation("b", "x", {}, {"f32 mul": 2}, 3.0),
     ]
     (ax,) = plot_residuals(rows, below, "f32 add").axes
-    assert ax.get_legend_handles_labels()[1][-1] == "without 1 predicted below 0"
+    assert ax.get_legend_handles_labels()[1][-1] == "not shown: 1 predicted below 0"
     assert [line.get_label() for line in ax.lines[:1]] == ["a"]
     pairs = [Prediction("a", {}, predicted=1.0, measured=1.0), Prediction("b", {}, predicted=-2.0, measured=3.0)]
     (ax,) = plot_predictions(pairs).axes
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "20 % off", "without 1 predicted below 0"]
+    shown = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert shown == ["a", "20 % off", "not shown: 1 predicted below 0"]
     never = structs.replace(below, weights={"f32 add": -1.0, "f32 mul": -1.0})
     with pytest.raises(CalibrationError, match="above 0"):
         plot_residual_panels(rows, never)
@@ -119,11 +120,14 @@ PIPELINES = Fit(
     model="overlap", device="D", slug="d", counting="executed", basis="pipelines", weights={"DRAM": 1.0, "L2": 1.0}
 )
 REFUSED = {
-    "no predictions": (lambda: plot_predictions([]), "of 0 predictions none is above 0 s; predict at least one"),
+    "no predictions": (lambda: plot_predictions([]), "none of 0 predictions is above 0 s; pass at least one"),
     "no observations": (lambda: plot_residuals([], WEIGHTED, "f32 add"), "none of 0 observations has the columns"),
-    "other columns": (lambda: plot_residuals(ROWS, PIPELINES, "DRAM"), "columns of the fit, which are of pipelines"),
-    "no weight": (lambda: plot_residuals(ROWS, WEIGHTED, "f32 div"), "'f32 div', which has no weight .* f32 add, f32"),
-    "no panels": (lambda: plot_residual_panels(ROWS, WEIGHTED, at_most=0), "at least one chart .* at most 0"),
+    "other columns": (lambda: plot_residuals(ROWS, PIPELINES, "DRAM"), r"columns of the fit \(pipelines\)"),
+    "no weight": (
+        lambda: plot_residuals(ROWS, WEIGHTED, "f32 div"),
+        "no weight for 'f32 div'; choose one of f32 add, f32",
+    ),
+    "no panels": (lambda: plot_residual_panels(ROWS, WEIGHTED, at_most=0), "at_most must be >= 1, got 0"),
 }
 
 

@@ -37,13 +37,13 @@ def bars(figure) -> dict[str, float]:
 def test_properties_are_bars_from_the_largest_to_what_is_below_nothing() -> None:
     figure = plot_breakdown(ESTIMATE)
     found = bars(figure)
-    assert found == pytest.approx({"all, 6.5 ms": 6.5, "barriers": 4.0, "adds": 3.0, "loads": -0.5})
+    assert found == pytest.approx({"total, 6.5 ms": 6.5, "barriers": 4.0, "adds": 3.0, "loads": -0.5})
     (ax,) = figure.axes
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["all, 6.5 ms", "barriers", "adds", "loads"]
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["total, 6.5 ms", "barriers", "adds", "loads"]
     assert ax.get_xlabel() == "time (ms)"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [
         "if the private array acc is in registers",
-        "below 0: a negative weight",
+        "negative cost (negative weight)",
         "interval",
     ]
 
@@ -81,12 +81,12 @@ def test_no_time_beside_a_bar_leaves_the_axes(width: float) -> None:
 
 def test_sources_are_bars_too() -> None:
     found = bars(plot_breakdown(ESTIMATE, by="source"))
-    assert found == pytest.approx({"all, 6.5 ms": 6.5, "(no source)": 4.0, "s2": 1.5, "s1": 1.0})
+    assert found == pytest.approx({"total, 6.5 ms": 6.5, "(no source)": 4.0, "s2": 1.5, "s1": 1.0})
 
 
 def test_all_but_the_largest_are_one_bar() -> None:
     found = bars(plot_breakdown(ESTIMATE, most=1))
-    assert found == pytest.approx({"all, 6.5 ms": 6.5, "barriers": 4.0, "2 others": 2.5})
+    assert found == pytest.approx({"total, 6.5 ms": 6.5, "barriers": 4.0, "2 others": 2.5})
 
 
 def test_long_names_are_parted_where_a_reader_would() -> None:
@@ -98,12 +98,12 @@ def test_long_names_are_parted_where_a_reader_would() -> None:
 
 def test_an_estimate_of_nothing_is_one_empty_bar() -> None:
     nothing = Estimate("k", {}, "d", "m", "executed", 0.0, Breakdown(()))
-    assert bars(plot_breakdown(nothing)) == {"all, 0 s": 0.0}
+    assert bars(plot_breakdown(nothing)) == {"total, 0 s": 0.0}
 
 
 def test_a_time_that_lacks_something_is_drawn_as_at_least_that() -> None:
     part = replace(ESTIMATE, left_out=("f32 pow",), interval=None)
-    assert "all, at least 6.5 ms" in bars(plot_breakdown(part))
+    assert "total, at least 6.5 ms" in bars(plot_breakdown(part))
     batch = replace(BATCH, left_out=("f32 pow",))
     labels = [line.get_label() for line in plot_sizes(batch, "n").axes[0].lines]
     assert any(str(label).endswith(" (without f32 pow)") for label in labels)
@@ -196,7 +196,7 @@ def test_sizes_and_times_that_are_not_above_0_have_no_place_and_the_legend_says_
         warnings.simplefilter("error")
         (ax,) = plot_sizes(replace(some, interval=None), "n", measured=[(0, 1e-3), (2, np.nan), (4, 5e-3)]).axes
     assert [list(line.get_xdata()) for line in ax.lines if len(line.get_xdata())] == [[4], [4]]
-    assert "without 4 points" in " ".join(text.get_text() for text in ax.get_legend().get_texts())
+    assert "not shown: 4 points" in " ".join(text.get_text() for text in ax.get_legend().get_texts())
 
 
 def test_no_size_of_an_empty_estimate_is_drawn() -> None:
@@ -210,13 +210,13 @@ def test_no_size_of_an_empty_estimate_is_drawn() -> None:
 def test_what_cannot_be_drawn_is_refused_with_what_to_do() -> None:
     twice = Estimate("k", {"n": np.array([1, 1]), "m": np.array([1, 2])}, "d", "m", "e", np.ones(2), Breakdown(()))
     for draw, message in (
-        (lambda: plot_breakdown(BATCH), "is of 3: estimate one"),
-        (lambda: plot_breakdown("knl"), "drawn is Estimate, from loopyperf.estimate; received str"),  # type: ignore[arg-type]
-        (lambda: plot_sizes(FIT, "n"), "drawn is Estimate, from loopyperf.estimate; received Fit"),  # type: ignore[arg-type]
-        (lambda: plot_breakdown(ESTIMATE, by="line"), "received 'line'"),  # type: ignore[arg-type]
-        (lambda: plot_sizes(ESTIMATE, "n"), "give it as an array"),
-        (lambda: plot_sizes(BATCH, "m"), "no size 'm', only n"),
-        (lambda: plot_sizes(twice, "n"), "have the same n"),
+        (lambda: plot_breakdown(BATCH), "got one of 3 sizes"),
+        (lambda: plot_breakdown("knl"), "expected Estimate from loopyperf.estimate, got str"),  # type: ignore[arg-type]
+        (lambda: plot_sizes(FIT, "n"), "expected Estimate from loopyperf.estimate, got Fit"),  # type: ignore[arg-type]
+        (lambda: plot_breakdown(ESTIMATE, by="line"), "got 'line'"),  # type: ignore[arg-type]
+        (lambda: plot_sizes(ESTIMATE, "n"), "estimate the kernel with an array for 'n'"),
+        (lambda: plot_sizes(BATCH, "m"), "no size 'm'; sizes: n"),
+        (lambda: plot_sizes(twice, "n"), "have the same 'n'"),
     ):
         with pytest.raises(ParameterError, match=message):
             draw()

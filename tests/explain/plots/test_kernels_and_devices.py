@@ -53,7 +53,7 @@ def test_a_kernel_of_no_instructions_has_no_bar() -> None:
 
 @pytest.mark.parametrize("mixes", [{("fma", "f32"): 3}, InstructionMix(computation=6, memory=3, synchronization=1)])
 def test_a_mix_without_the_name_of_its_kernel_is_refused(mixes: object) -> None:
-    with pytest.raises(ParameterError, match=r"of each kernel, by its name; received (int|InstructionMix)"):
+    with pytest.raises(ParameterError, match=r"results of loopyperf.idg.Idg.mix, got (int|InstructionMix)"):
         plot_mix(mixes)  # type: ignore[arg-type]
 
 
@@ -78,8 +78,8 @@ def test_weights_stand_by_devices_with_bars_of_what_the_covariance_says() -> Non
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [
         "A",
         "B",
-        "below 0: its magnitude",
-        "may be off so far (80 %)",
+        "negative (magnitude shown)",
+        "80 % interval",
     ]
     assert [text.get_text() for text in ax.get_yticklabels()] == ["adds", "loads"]
     assert (ax.get_xlabel(), ax.get_xscale()) == ("weight (s per unit)", "log")
@@ -91,14 +91,14 @@ def test_a_weight_of_nothing_is_its_devices_mark_on_the_frame() -> None:
     assert nothing.get_xdata()[0] == ax.get_xlim()[0]
     assert nothing.get_marker() == named.get_marker()
     assert named.get_label() == "B"
-    assert "on the frame: 0" in [text.get_text() for text in ax.get_legend().get_texts()]
+    assert "on the frame: weight 0" in [text.get_text() for text in ax.get_legend().get_texts()]
 
 
 def test_weights_that_do_not_compare_are_refused() -> None:
     pipelines = Fit(model="overlap", basis="pipelines", device="", slug="", counting="executed", weights={"adds": 1.0})
     with pytest.raises(IncompatibleRunsError, match="B: overlap, pipelines, executed"):
         plot_weights({"A": fit(adds=1.0), "B": pipelines}, ["adds"])
-    with pytest.raises(ParameterError, match="no fit has a weight of 'barriers'; there are adds"):
+    with pytest.raises(ParameterError, match="no fit has a weight for 'barriers'; choose from adds"):
         plot_weights({"A": fit(adds=1.0)}, ["barriers"])
 
 

@@ -53,7 +53,7 @@ def test_lines_are_drawn_by_warps_and_measurements_as_points_of_their_colour() -
     assert list(ax.get_xticks())[-1] <= bound.get_xdata()[1] < ax.get_xlim()[1]
     assert [text.get_text() for text in ax.texts] == ["alu"]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b", "measured"]
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("concurrent warps of a core", "Gflop/s")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("resident warps per core", "Gflop/s")
 
 
 def test_measured_points_of_the_same_marker_are_told_apart_without_colours() -> None:
@@ -128,7 +128,7 @@ def test_a_kernel_is_a_solid_point_and_its_ideal_a_hollow_one() -> None:
     (ax,) = plot_benefits({"k": advice}).axes
     (alone,) = plot_benefits(advice).axes
     assert [line.get_xydata().tolist() for line in alone.lines] == [line.get_xydata().tolist() for line in ax.lines]
-    with pytest.raises(ParameterError, match=r"drawn is Advice, from loopyperf.advise; received str"):
+    with pytest.raises(ParameterError, match=r"expected Advice from loopyperf.advise, got str"):
         plot_benefits({"k": "advice"})  # type: ignore[dict-item]
     between, hidden, whole, solid, hollow, diagonal, *_ = ax.lines
     assert (list(whole.get_xdata()), list(whole.get_ydata())) == ([0.0], [1.0])
@@ -138,7 +138,7 @@ def test_a_kernel_is_a_solid_point_and_its_ideal_a_hollow_one() -> None:
     assert list(between.get_ydata()) == [1.0, 0.5]
     assert list(diagonal.get_ydata()) == [0, 1.0]
     assert (solid.get_fillstyle(), hollow.get_fillstyle()) == ("full", "none")
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["k", "without overlap", "ideally"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["k", "without overlap", "ideal"]
     # The words above the diagonal and below it stand where no point is.
     figure = ax.figure
     figure.draw_without_rendering()

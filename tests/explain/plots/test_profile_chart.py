@@ -42,7 +42,7 @@ def test_rows_are_warps_with_what_they_wait_for_and_subsystems_with_what_takes_t
     assert areas(ax) == {
         "dependency": [(0, 0, 4), (1, 1, 5)],
         "subsystem busy": [(1, 0, 1), (1, 5, 6)],
-        "subsystem taken": [(2, 0, 1), (3, 4, 6)],
+        "subsystem in use": [(2, 0, 1), (3, 4, 6)],
         "by the next instruction": [(2, 1, 2), (3, 6, 8)],
     }
     issues, named = (line for line in ax.lines if line.get_marker() == "|")
@@ -50,7 +50,7 @@ def test_rows_are_warps_with_what_they_wait_for_and_subsystems_with_what_takes_t
     assert sorted(zip(issues.get_xdata(), issues.get_ydata(), strict=True)) == [(0, 0), (1, 1), (4, 0), (6, 1)]
     names = [text.get_text() for text in ax.get_yticklabels()]
     # Complete after 6 + 6 cycles: 2 of 12 taken of the alu, 4 of the memory.
-    assert names == ["warp 0", "warp 1", "alu, 17 % full", "mem, 33 % full"]
+    assert names == ["warp 0", "warp 1", "alu, 17 % busy", "mem, 33 % busy"]
     assert ax.get_xlabel() == "time (cycles)"
     assert ax.get_xlim() == (0, 12)
 

@@ -80,8 +80,8 @@ def test_markers_are_at_flop_over_predicted_seconds_and_that_of_the_memory_that_
         "L2, 1 TB/s",
         "DRAM, 200 GB/s",
         "k, bound: DRAM, 25 % of attainable",
-        "by other memories",
-        "to what is attainable",
+        "at other memories",
+        "to attainable performance",
     ]
     (ax,) = plot_roofline(replace(DATA, launches=(replace(LAUNCH, bound="L2", roof="L2", memory="L2"),))).axes
     assert markers(ax, "full") == [([0.25], [2.5e10])]
@@ -97,7 +97,7 @@ def test_an_arrow_leads_from_the_filled_marker_to_the_roof() -> None:
 def test_where_the_distance_cannot_be_seen_there_is_no_arrow() -> None:
     (ax,) = plot_roofline(replace(DATA, launches=(replace(LAUNCH, predicted=1.05e-2),))).axes
     assert arrows(ax) == []
-    assert "to what is attainable" not in in_legend(ax)
+    assert "to attainable performance" not in in_legend(ax)
 
 
 def test_a_bar_ends_the_arrow_of_what_no_roof_is_of() -> None:
@@ -143,7 +143,7 @@ def test_variants_on_one_device_have_its_roofs_in_common() -> None:
     (ax,) = plot_roofline({"slow": DATA, "fast": faster}, measured=measured).axes
     (cross,) = [line for line in ax.lines if line.get_marker() == "x"]
     assert list(cross.get_ydata()) == [1e9]
-    with pytest.raises(ParameterError, match="has seconds by launch, by slow, fast; received 'k'"):
+    with pytest.raises(ParameterError, match="must map each of slow, fast to seconds by launch, got 'k'"):
         plot_roofline({"slow": DATA, "fast": faster}, measured={"k": 1.0})
 
 
@@ -187,21 +187,21 @@ def test_a_sequence_is_named_by_what_tells_its_rooflines_apart(others: list[dict
 
 
 def test_a_time_of_what_is_no_launch_is_refused() -> None:
-    with pytest.raises(ParameterError, match="no launch called 'another' to draw the time of, only k"):
+    with pytest.raises(ParameterError, match="unknown launch 'another' in measured; launches: k"):
         plot_roofline(DATA, measured={"k": 2e-2, "another": 1.0})
 
 
 @pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf")])
 def test_a_launch_cannot_have_taken_no_time(seconds: float) -> None:
-    with pytest.raises(ParameterError, match=r"'k' cannot have taken .* s: give seconds above 0"):
+    with pytest.raises(ParameterError, match=r"time of launch 'k' must be above 0 s, got "):
         plot_roofline(DATA, measured={"k": seconds})
 
 
 def test_what_is_no_roofline_is_refused() -> None:
     for wrong in ("knl", ["knl"], {"a": "knl"}):
-        with pytest.raises(ParameterError, match=r"drawn is Roofline, from loopyperf.roofline; received str"):
+        with pytest.raises(ParameterError, match=r"expected Roofline from loopyperf.roofline, got str"):
             plot_roofline(wrong)  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="no roofline to draw"):
+    with pytest.raises(ParameterError, match="no roofline to plot"):
         plot_roofline([])
 
 
@@ -209,11 +209,11 @@ def test_a_launch_without_flop_has_no_place_and_roofs_have() -> None:
     copy = LaunchUnderRoofs("copy", flops=0, moved={"DRAM": 2e9}, seconds=1e-2, bound="DRAM")
     (ax,) = plot_roofline(Roofline("k", {}, "d", DATA.bandwidths, DATA.peaks, (copy,), ())).axes
     assert [line.get_label() for line in ax.lines if len(line.get_xdata()) == 0] == [
-        "no launch does floating-point operations"
+        "no launch with floating-point operations"
     ]
     assert len(ax.lines) == 4
     (ax,) = plot_roofline(Roofline("k", {}, "d", DATA.bandwidths, DATA.peaks, (copy, LAUNCH), ())).axes
-    assert ax.get_legend_handles_labels()[1][-1] == "without 1 launch of no such operations"
+    assert ax.get_legend_handles_labels()[1][-1] == "not shown: 1 launch without floating-point operations"
 
 
 def test_in_a_narrow_column_levels_have_no_numbers() -> None:

@@ -6,9 +6,9 @@ from itertools import cycle
 import pytest
 from hypothesis import note, reject
 
-from loopyperf.compiler.accesses import with_gathered_addresses
+from loopyperf.compiler.accesses import with_indirect_addresses
 from loopyperf.compiler.entry import with_entry
-from loopyperf.compiler.folding import with_tested_copies, without_index_arithmetic, without_moves, without_unused
+from loopyperf.compiler.folding import with_guarded_copies, without_index_arithmetic, without_moves, without_unused
 from loopyperf.compiler.identities import with_fused_multiply_adds
 from loopyperf.compiler.loop_control import with_loop_control, with_loop_guards
 from loopyperf.compiler.value_numbering import without_common_subexpressions, without_invariants
@@ -38,8 +38,8 @@ PASSES = (
     without_common_subexpressions,
     with_fused_multiply_adds,
     without_unused,
-    with_tested_copies,
-    with_gathered_addresses,
+    with_guarded_copies,
+    with_indirect_addresses,
     with_loop_guards,
     with_loop_control,
     with_entry,

@@ -82,7 +82,7 @@ def test_a_private_array_of_vectors_is_as_many_chains_as_one_of_their_members(wi
 def test_in_memory_a_vector_is_loaded_and_stored_as_one_element() -> None:
     graph = sums(4, "r", np.float32)
     (array,) = private_arrays(graph)
-    assert (array.home, array.elements, array.nbytes) == ("private memory", 8, 8 * 16)
+    assert (array.home, array.elements, array.nbytes) == ("stack memory", 8, 8 * 16)
     private = [each for each in lowered(graph).instructions if each.subsystem == "private"]
     assert {each.dtype for each in private} == {"b128"}
     accesses = {kind: sum(each.executions for each in private if each.kind == kind) for kind in ("load", "store")}

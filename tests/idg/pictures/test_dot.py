@@ -23,7 +23,7 @@ def test_dot_of_a_loop() -> None:
         '    edge [fontname="monospace"];\n'
         '    0 [label="0: move ×1\\nacc", fillcolor="#cfe2f3"];\n'
         "    subgraph cluster_1 {\n"
-        '        label="for k in 64 passes";\n'
+        '        label="for k in 64 iterations";\n'
         '        1 [label="1: load b32 ×32\\nif k % 2 == 0\\na[i, k + 1]", fillcolor="#f9cb9c"];\n'
         '        2 [label="2: barrier ×64\\nbarrier", fillcolor="#f4b6b6"];\n'
         '        3 [label="3: add f32 ×64\\nacc + a[i, k]", fillcolor="#cfe2f3"];\n'

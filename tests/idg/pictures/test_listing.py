@@ -31,7 +31,7 @@ def row_sums() -> Idg:
 def test_listing_of_a_loop_reads_like_the_kernel() -> None:
     assert listing(row_sums()) == (
         "0  acc                             move       alu      ×1\n"
-        "   for k in 64 passes:\n"
+        "   for k in 64 iterations:\n"
         "1      if k % 2 == 0: a[i, k + 1]  load b32   global   ×32\n"
         "2      barrier                     barrier    barrier  ×64\n"
         "3      acc + a[i, k]               add f32    alu      ×64"
@@ -72,9 +72,9 @@ def test_unrolled_loops_and_pass_counts_of_other_loops_are_told() -> None:
     inner = Loop("j", parse("i + 1"), (0,), is_unrolled=True)
     text = listing(Idg((Instruction("add", "f64", "fp64", "sum", executions=6),), (), (Loop("i", 3, (inner,)),)))
     assert text == (
-        "   for i in 3 passes:\n"
-        "       for j in i + 1 passes, unrolled:\n"
-        "0          sum                           add f64  fp64  ×6\n"
+        "   for i in 3 iterations:\n"
+        "       for j in i + 1 iterations, unrolled:\n"
+        "0          sum                               add f64  fp64  ×6\n"
     )
 
 

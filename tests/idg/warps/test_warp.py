@@ -73,7 +73,7 @@ def test_the_first_point_may_depend_on_a_size() -> None:
     kernel = mapped("[m] -> {[g,i]: m<=g<m+8 and 0<=i<16}", {"g": "g.0", "i": "l.0"})
     warp = Warp({0: 2}, {0: 16})
     assert iname_values(kernel, warp, ["g"], {"m": 100})["g"].tolist() == [102] * 16
-    with pytest.raises(ParameterError, match="state m"):
+    with pytest.raises(ParameterError, match="give size 'm'"):
         iname_values(kernel, warp, ["g"])
 
 
@@ -89,7 +89,7 @@ def test_the_shape_of_a_group_is_that_of_the_launch() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
-    [({"number": 2}, "warps 0 to 1, received 2"), ({"number": -1}, "received -1"), ({"size": 0}, "at least one lane")],
+    [({"number": 2}, "warps 0 to 1, got 2"), ({"number": -1}, "got -1"), ({"size": 0}, "at least one lane")],
 )
 def test_a_warp_that_the_group_does_not_have_is_refused(wrong: dict[str, int], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
@@ -98,5 +98,5 @@ def test_a_warp_that_the_group_does_not_have_is_refused(wrong: dict[str, int], m
 
 def test_a_warp_without_an_index_of_its_group_is_refused() -> None:
     kernel = mapped("{[g,i]: 0<=g<8 and 0<=i<16}", {"g": "g.0", "i": "l.0"})
-    with pytest.raises(ParameterError, match=r"g numbers the groups along g\.0"):
+    with pytest.raises(ParameterError, match=r"iname .g. needs the group index along g\.0"):
         iname_values(kernel, Warp(shape={0: 16}), ["g"])

@@ -220,7 +220,7 @@ def test_a_run_that_was_not_queued_in_time_is_held_longer(
 
 def test_a_host_that_is_always_too_slow_is_refused(backend: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_program, "perf_counter", SlowHost(1e-6, 0.5))
-    with pytest.raises(MeasurementError, match=r"n=16: the host took 0\.5 s to queue one run"):
+    with pytest.raises(MeasurementError, match=r"n=16: .* queuing one run took the host 0\.5 s"):
         backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 1)
 
 
@@ -232,7 +232,7 @@ def test_a_host_that_is_always_too_slow_is_refused(backend: CudaBackend, monkeyp
 
 def test_a_wrong_result_is_refused(backend: CudaBackend, machine: FakeCuPy) -> None:
     machine.effects["scale"] = wrong
-    with pytest.raises(MeasurementError, match='scale, "group 16", n=64: array b is wrong: its largest error is'):
+    with pytest.raises(MeasurementError, match='scale, "group 16", n=64: array b is wrong: maximum error'):
         backend.time(BenchmarkCase("scale", configuration(), {"n": 64}), 2)
     machine.effects["scale"] = scale
     assert len(backend.time(BenchmarkCase("scale", configuration(), {"n": 64}), 2).wall) == 2
@@ -281,7 +281,7 @@ def test_where_a_kernel_leaves_the_device_unusable_nothing_more_is_measured(
         machine.is_lost = True
 
     machine.effects["scale"] = astray
-    with pytest.raises(BackendError, match=r"n=16: CUDA_ERROR_ILLEGAL_ADDRESS.* an archive goes on where it ended"):
+    with pytest.raises(BackendError, match=r"n=16: CUDA_ERROR_ILLEGAL_ADDRESS.* the archive is resumed"):
         backend.time(BenchmarkCase("scale", configuration(), {"n": 16}), 2)
 
 

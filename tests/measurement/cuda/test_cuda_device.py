@@ -21,13 +21,13 @@ def test_a_device_is_found_by_part_of_its_name(machine: FakeCuPy) -> None:
 
 
 def test_a_missing_device_is_answered_with_those_there_are(machine: FakeCuPy) -> None:
-    with pytest.raises(BackendError, match="'Voodoo 2'; there are: NVIDIA A100-SXM4-80GB; NVIDIA H100 80GB HBM3"):
+    with pytest.raises(BackendError, match="'Voodoo 2'; available: NVIDIA A100-SXM4-80GB; NVIDIA H100 80GB HBM3"):
         open_backend("cuda", device="Voodoo 2")
 
 
 def test_a_machine_without_devices_says_so(machine: FakeCuPy) -> None:
     machine.names = ()
-    with pytest.raises(BackendError, match="CUDA has no device; look at what nvidia-smi says"):
+    with pytest.raises(BackendError, match="CUDA found no device; check nvidia-smi"):
         open_backend("cuda")
 
 
@@ -36,7 +36,7 @@ def test_a_driver_that_does_not_work_is_reported(machine: FakeCuPy) -> None:
         raise CUDARuntimeError("cudaErrorInsufficientDriver: CUDA driver version is insufficient")
 
     machine.cuda.runtime.getDeviceCount = refused
-    with pytest.raises(BackendError, match=r"cudaErrorInsufficientDriver.*; look at what nvidia-smi says"):
+    with pytest.raises(BackendError, match=r"cudaErrorInsufficientDriver.*; check nvidia-smi"):
         open_backend("cuda")
 
 

@@ -134,7 +134,7 @@ def test_a_grid_that_cuda_does_not_have_is_refused() -> None:
 
 
 def test_a_missing_argument_is_named() -> None:
-    with pytest.raises(MeasurementError, match="kernel reversal also takes b, s; give arrays their offset"):
+    with pytest.raises(MeasurementError, match="kernel reversal also requires b, s; specify the offset"):
         CudaProgram(reversal()).launches({"a": "a", "n": 16}, lambda nbytes: None)
 
 
@@ -150,12 +150,12 @@ def test_volatile_accesses_stay_volatile() -> None:
 
 def test_a_kernel_for_another_target_is_refused() -> None:
     data = [lp.GlobalArg("a", np.float32, shape="n"), lp.ValueArg("n", np.int32)]
-    with pytest.raises(MeasurementError, match=r"built for CTarget; build it with target=lp\.PyOpenCLTarget"):
+    with pytest.raises(MeasurementError, match=r"target is CTarget; create it with target=lp\.PyOpenCLTarget"):
         CudaProgram(make("{[i]: 0 <= i < n}", "a[i] = i", data, target=lp.CTarget()))
 
 
 def test_what_loopy_has_no_cuda_for_is_refused() -> None:
     image = lp.ImageArg("a", np.float32, shape="n, n")
     data = [image, lp.GlobalArg("b", np.float32, shape="n"), lp.ValueArg("n", np.int32)]
-    with pytest.raises(MeasurementError, match="Loopy has no CUDA code for this kernel: not yet: texture"):
+    with pytest.raises(MeasurementError, match="Loopy cannot generate CUDA code for this kernel: not yet: texture"):
         CudaProgram(make("{[i]: 0 <= i < n}", "b[i] = a[i, i]", data))

@@ -135,7 +135,7 @@ def test_the_iterative_barrier_kernel_is_predicted(described: MeasuredDescriptio
 def test_a_clock_that_is_given_beats_the_reported_one(archive: Path, device: Device) -> None:
     faster = described_by(archive, clock=2e9).device
     assert faster.clock == 2e9
-    assert faster.source("clock").source == "given by who measured"
+    assert faster.source("clock").source == "given by the user"
     assert faster.completion_latency("add", "f32") == pytest.approx(
         2 * device.completion_latency("add", "f32"), rel=1e-3
     )
@@ -154,7 +154,7 @@ def test_a_replayed_archive_tells_the_same(archive: Path, described: MeasuredDes
 
 
 def test_an_archive_without_runs_is_refused() -> None:
-    with pytest.raises(MeasurementError, match="holds no run"):
+    with pytest.raises(MeasurementError, match="has no run"):
         describe(Recording((), ()))
 
 

@@ -63,5 +63,5 @@ def test_times_that_tell_neither_are_said_to_tell_neither() -> None:
 
 
 def test_too_few_mixes_are_refused() -> None:
-    with pytest.raises(MeasurementError, match="three places"):
+    with pytest.raises(MeasurementError, match="three or more points"):
         measured_mix((1, 2), (3, 4))

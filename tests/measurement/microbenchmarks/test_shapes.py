@@ -31,7 +31,7 @@ def test_an_outlier_does_not_bend_a_line() -> None:
 
 
 def test_two_points_are_no_line() -> None:
-    with pytest.raises(MeasurementError, match="three places"):
+    with pytest.raises(MeasurementError, match="three or more points"):
         straight_line([1, 2, 2], [1, 2, 2])
     with pytest.raises(MeasurementError, match="above 0"):
         straight_line([1, 2, 3], [1, 0, 2])

@@ -125,7 +125,7 @@ def test_a_fit_of_pipelines_predicts_launches_too_and_the_cost_of_launching_is_n
 
 
 def test_a_predictor_that_is_of_no_device_is_refused() -> None:
-    with pytest.raises(ParameterError, match=r"give a predictor of a model of a device.*received one of 'linear'"):
+    with pytest.raises(ParameterError, match=r"needs the time of each launch, which 'linear' does not predict"):
         lpp.roofline(doubled(), n=N, predictor=lpp.predictor(device="amd-r9-fury", model="linear"))
 
 
@@ -138,8 +138,8 @@ def test_a_launch_that_the_model_cannot_predict_lies_on_its_roof_and_a_note_says
     (launch,) = found.launches
     assert (launch.predicted, launch.share, launch.share_in_words) == (None, None, "")
     assert launch.performance == launch.attainable > 0
-    assert "doubled lies on its roof, as pipeline has no answer: latency of DRAM is unknown" in found.notes
-    assert "at least beside what launching takes" in found.report_text().answer
+    assert "doubled is drawn on its roof: 'pipeline' cannot predict it: latency of DRAM is unknown" in found.notes
+    assert "without launch overhead" in found.report_text().answer
     assert "pipeline" not in found.report_text().answer
 
 
@@ -147,7 +147,7 @@ def test_a_time_that_is_not_above_zero_is_no_answer() -> None:
     kernel = lpp.timed_program(doubled(), n=N, device=V100)
     found = roofline_of(kernel, "linear", lambda _: (-1e-3, ()))
     assert found.launches[0].predicted is None
-    assert "doubled lies on its roof, as linear predicts -1 ms" in found.notes
+    assert "doubled is drawn on its roof: 'linear' predicts -1 ms" in found.notes
 
 
 def test_plain_values_have_what_follows_from_the_fields_and_json_holds_them() -> None:
@@ -163,10 +163,10 @@ def test_plain_values_have_what_follows_from_the_fields_and_json_holds_them() ->
 def test_the_sheet_says_predicted_times_shares_and_roofs() -> None:
     found = lpp.roofline(doubled(group=256), n=N, device=V100)
     (launch,) = found.launches
-    assert launch.share_in_words == f"{100 * launch.share:.0f} % of what its roof allows (DRAM)"
+    assert launch.share_in_words == f"{100 * launch.share:.0f} % of its roof (DRAM)"
     read = str(found)
     predicted, least = (duration(each) for each in (launch.predicted, launch.seconds))
-    assert f"{predicted} by pipeline, {least} at least beside what launching takes" in " ".join(read.split())
+    assert f"{predicted} by pipeline, at least {least} without launch overhead" in " ".join(read.split())
     row = next(line.split() for line in read.splitlines() if line.startswith("  doubled"))
     assert row == ["doubled", "DRAM", "DRAM", *predicted.split(), *least.split(), *in_percent(launch.share).split()]
 
@@ -184,7 +184,7 @@ def test_what_no_roof_is_of_is_said_to_lie_below_all_of_them() -> None:
     found = lpp.roofline(lp.split_iname(rows, "j", 16, outer_tag="g.0", inner_tag="l.1"), n=2048, device=V100)
     (launch,) = found.launches
     assert (launch.bound, launch.roof, launch.memory) == ("load/store", "", "local and L1")
-    assert found.below_all_roofs == "load/store has no roof: what rows can attain lies below all of them"
+    assert found.below_all_roofs == "load/store has no roof; the attainable performance of rows is below all roofs"
     slopes = [launch.intensities[memory] * each for memory, each in found.bandwidths.items()]
     assert launch.attainable < 0.9 * min(slopes)
     assert found.below_all_roofs in str(found).replace("\n    ", " ")

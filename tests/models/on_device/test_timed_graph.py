@@ -176,7 +176,7 @@ def test_arithmetic_that_nobody_timed_takes_as_long_as_additions_and_is_recorded
     assert addition.lambdas == Lambdas(1, device.completion_latency("mul", "f32"))
     assert product.lambdas == Lambdas(2, 18)
     assert (addition.assumed_latency, product.assumed_latency) == (1, 0)
-    assert [(each.number, each.as_what) for each in timing.substituted] == [("add i32 18 cycles", "as 'add f32' here")]
+    assert [(each.number, each.as_what) for each in timing.substituted] == [("add i32 18 cycles", "as 'add f32'")]
 
 
 def test_the_reciprocal_and_the_conversions_in_a_division_of_integers_are_those_of_floats() -> None:

@@ -71,16 +71,16 @@ def test_a_size_of_the_kernel_that_does_not_matter_may_be_given(tiles: QuasiPoly
 
 @pytest.mark.parametrize("sizes", [{"n": 0}, {"n": 17}, {"n": -16}, {"n": 32, "m": 31}])
 def test_sizes_outside_of_the_assumptions_are_refused(tiles: QuasiPolynomial, sizes: dict[str, int]) -> None:
-    with pytest.raises(ParameterError, match="is outside what the kernel assumes: "):
+    with pytest.raises(ParameterError, match="violates the kernel's assumptions: "):
         tiles(**sizes)
-    with pytest.raises(ParameterError, match="is outside what the kernel assumes: "):
+    with pytest.raises(ParameterError, match="violates the kernel's assumptions: "):
         tiles.evaluate(**{name: np.array([size]) for name, size in sizes.items()})
 
 
 def test_a_refusal_says_which_size_and_what_is_assumed(tiles: QuasiPolynomial) -> None:
-    with pytest.raises(ParameterError, match=r"^n=17 is outside what the kernel assumes: n mod 16 = 0 and n >= 16$"):
+    with pytest.raises(ParameterError, match=r"^n=17 violates the kernel's assumptions: n mod 16 = 0 and n >= 16$"):
         tiles(n=17)
-    with pytest.raises(ParameterError, match=r"^n=40 is outside"):
+    with pytest.raises(ParameterError, match=r"^n=40 violates"):
         tiles.evaluate(n=np.array([16, 32, 40, 48, 50]))
 
 

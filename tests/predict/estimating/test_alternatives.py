@@ -24,7 +24,7 @@ from tests.private_array_kernels import F64
 
 V100 = lpp.load_device("nvidia-v100")
 N = 4096
-REASON = "the loop over p makes 8 or 16 passes; some of such loops are written out"
+REASON = "the loop over p has 8 or 16 iterations; nvcc unrolls some such loops"
 
 
 def unsure() -> lp.TranslationUnit:
@@ -79,13 +79,13 @@ def test_the_other_time_is_that_of_the_array_in_the_other_place(name: str) -> No
     time = DEVICE_MODELS[name].time
     assert found.is_unsure
     assert found.seconds == time(stages(unsure(), placement="registers").timed).seconds
-    assert other.seconds == time(stages(unsure(), placement="private memory").timed).seconds
-    assert (other.arrays, other.assumption) == (("a",), "the private array a is in private memory")
+    assert other.seconds == time(stages(unsure(), placement="stack memory").timed).seconds
+    assert (other.arrays, other.assumption) == (("a",), "the private array a is in stack memory")
     assert other.reason == REASON
 
 
 def test_a_kernel_of_whose_arrays_it_is_sure_has_one_time() -> None:
-    builds = {**kernels.REGISTERS, **kernels.PRIVATE_MEMORY}
+    builds = {**kernels.REGISTERS, **kernels.STACK_MEMORY}
     too_large = builds.pop("more than all registers")  # before Turing, it is unsure where such an array is
     assert stages(too_large()).machine.alternatives
     for build in builds.values():
@@ -107,7 +107,7 @@ def test_where_likelier_places_differ_all_arrays_are_taken_to_be_in_either() -> 
     found = lpp.estimate(unsure_of_two(), device=V100, model="roofline")
     assert [(each.arrays, each.assumption) for each in found.alternatives] == [
         (("b",), "the private array b is in registers"),
-        (("a",), "the private array a is in private memory"),
+        (("a",), "the private array a is in stack memory"),
     ]
     none, both = otherwise(unsure_of_two())
     assert private_accesses(none) == 0 < private_accesses(stages(unsure_of_two())) < private_accesses(both)
@@ -168,7 +168,7 @@ def test_a_search_that_asks_for_one_time_is_still_told_of_the_risk(fit: Fit) -> 
 
 
 def test_a_size_that_is_called_alternatives_goes_through_parameters() -> None:
-    with pytest.raises(ParameterError, match="alternatives is True or False, received 3; pass a kernel's size called"):
+    with pytest.raises(ParameterError, match="alternatives must be True or False, got 3; pass a kernel size of that"):
         lpp.estimate(unsure(), n=N, device=V100, model="roofline", alternatives=3)  # pyright: ignore[reportArgumentType]
 
 
@@ -181,7 +181,7 @@ def test_what_has_no_answer_otherwise_is_said() -> None:
     known = stages(unsure())
     found = with_alternatives(only_in_registers(known.timed), known, only_in_registers)
     assert found.alternatives == ()
-    assert found.notes[-1] == "no time if the private array a is in private memory: no local memory"
+    assert found.notes[-1] == "no time if the private array a is in stack memory: no local memory"
 
 
 def test_printed_and_as_json_it_has_both_times(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_registers_that_were_found_decide_how_many_groups_reside() -> None:
         assert launch.room == occupancy(V100, launch.work_items, registers, launch.local_memory)
 
 
-@pytest.mark.parametrize(("is_on_stack", "place"), [(True, "private memory"), (False, "registers")])
+@pytest.mark.parametrize(("is_on_stack", "place"), [(True, "stack memory"), (False, "registers")])
 def test_the_stack_decides_where_an_array_lives_of_which_the_model_is_unsure(is_on_stack: bool, place: Any) -> None:
     unit = unsure()
     (array,) = staged(profile(unit), V100).machine.unsure.values()

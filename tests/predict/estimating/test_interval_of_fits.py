@@ -80,7 +80,7 @@ def test_the_interval_of_an_extrapolated_kernel_is_wider(counted: Fit):
 def test_without_a_weight_for_what_it_does_there_is_no_interval(counted: Fit):
     found, notes = prediction_interval(counted, {"f32 add": {"": 1e6}, "f64 div": {"": 1e5}}, 1.0)
     assert found is None
-    assert notes == ("no prediction interval: nothing is known of what f64 div cost",)
+    assert notes == ("no prediction interval: the fit has no weight for f64 div",)
     assert prediction_interval(counted, {"f32 add": {"": 1e6}, "f64 div": {"": 1.0}}, 1.0)[0] is not None
 
 
@@ -94,8 +94,8 @@ def test_more_and_less_than_was_measured_is_said(counted: Fit):
     least, most = counted.ranges["f32 add"]
     told = list(extrapolations(counted, {"f32 add": {"": np.array([least / 2, most * 4])}, "launches": {"": 0}}))
     assert told == [
-        "extrapolated: more than was ever measured of f32 add (4 times)",
-        "extrapolated: less than was ever measured of f32 add (2 times)",
+        "extrapolated: more than in any measured kernel: f32 add (4 times)",
+        "extrapolated: less than in any measured kernel: f32 add (2 times)",
     ]
 
 

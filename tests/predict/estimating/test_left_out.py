@@ -70,7 +70,7 @@ def below_zero(make_fit):
 
 LONG_AND_SHORT = {"long": doubled("m"), "short": doubled("n")}
 SIZES = {"n": 8, "m": 64}
-NO_TIME = "behind all others, since the fit does not apply where a run time is below 0: "
+NO_TIME = "ranked last, since their times are negative and the fit does not apply: "
 
 
 def test_a_ranking_has_times_below_zero_behind_all_others_and_says_so(make_fit, below_zero):
@@ -86,7 +86,7 @@ def test_a_time_below_zero_that_is_not_among_the_fastest_is_no_bound(below_zero)
     ranking = lpp.rank(variants, fit=below_zero, top=1, **SIZES)
     assert [each.name for each in ranking.beaten] == ["alike", "long"]
     assert ranking.ties == (("short", "alike"), ("long",))
-    assert list(ranking.remarks()) == [f"{NO_TIME}long", "no place in the order: 1 variant of 12 ns or more"]
+    assert list(ranking.remarks()) == [f"{NO_TIME}long", "not ranked: 1 variant of 12 ns or more"]
     with pytest.raises(ParameterError, match="no intervals"):
         ranking.shortlist()
 
@@ -124,7 +124,7 @@ def test_a_time_below_zero_is_said_to_be_none(make_fit):
     estimate = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=weights))
     assert (estimate.seconds < 0, BELOW_ZERO in estimate.notes) == (True, True)
     judged = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=weights, uncertainty=KNOWN))
-    assert (judged.interval, judged.why_no_interval) == (None, "the fit does not apply to such a kernel")
+    assert (judged.interval, judged.why_no_interval) == (None, "the fit does not apply to this kernel")
     several = lpp.estimate(KERNEL, n=np.array([16, 32]), fit=make_fit(weights=weights, uncertainty=KNOWN))
     assert several.interval is None
     assert BELOW_ZERO not in lpp.estimate(KERNEL, n=16, fit=make_fit()).notes

@@ -133,14 +133,14 @@ class Dead:
 
     def answer(self, variant: Variant) -> Unanswered:
         self.asked += 1
-        return Unanswered("it cannot be built")
+        return Unanswered("building failed")
 
 
 def test_what_nobody_can_build_is_asked_about_once():
     predictors = [Dead("bound"), Dead("model")]
     cascade = answered(predictors, ["a", "b"], top=1)
     assert [each.asked for each in predictors] == [2, 0]
-    assert cascade.failures == {"a": "it cannot be built", "b": "it cannot be built"}
+    assert cascade.failures == {"a": "building failed", "b": "building failed"}
 
 
 def test_variants_from_all_over_the_list_are_asked_first():
@@ -155,7 +155,7 @@ def test_what_contradicts_a_bound_is_said():
     cascade = answered([bound, Stated("model", {"a": 4.0, "b": 1.0})], ["a", "b"], top=1)
     assert list(cascade.fastest) == ["a"]  # and b is faster
     assert cascade.notes == (
-        "'bound' is not a bound of 'model', which says less for 1 variant, and may for some that were left out",
+        "'bound' is not a lower bound of 'model', which predicts less for 1 variant; skipped variants may be faster",
     )
 
 
@@ -164,7 +164,7 @@ def test_a_bound_that_is_contradicted_is_named_by_its_own_model():
     dear = Stated("dear", {"a": None, "b": 11.0})
     cascade = answered([cheap, dear, Stated("model", {"a": 5.0, "b": 6.0})], ["a", "b"], top=1)
     (note,) = cascade.notes
-    assert note.startswith("'cheap' is not a bound of 'model'")
+    assert note.startswith("'cheap' is not a lower bound of 'model'")
     assert cascade.beaten == (Beaten("b", 20.0, "cheap"),)
 
 

@@ -62,7 +62,7 @@ def test_a_variant_that_cannot_be_measured_is_a_row(ranking):
     found = ranking.measure(SyntheticBackend(lost), top=4)
     assert found.failures == {"groups of 64": "out of resources"}
     assert len(found.seconds) == 3
-    assert "  no measurement: groups of 64: out of resources" in str(found)
+    assert "  not measured: groups of 64: out of resources" in str(found)
     assert repr(found).startswith("<MeasuredRanking 3 variants (n=")
     assert found.best in found._repr_html_()
 

@@ -101,8 +101,8 @@ def test_a_variant_that_kills_every_worker_is_a_row_and_its_neighbours_are_ranke
     client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
     ranking = lpp.rank(variants("a", "b") | {"deadly": deadly}, n=4096, fit=fit, executor=client.get_executor())
     assert same(ranking, lpp.rank(variants("a", "b"), n=4096, fit=fit))
-    assert ranking.failures == {"deadly": "the process that worked it out died (exit status -9)"}
-    assert ranking.notes == ("the executor lost some of its work (KilledWorker): that was asked in other processes",)
+    assert ranking.failures == {"deadly": "the worker process died (exit status -9)"}
+    assert ranking.notes == ("the executor lost tasks (KilledWorker); they ran in other processes",)
     client.wait_for_workers(WORKERS, timeout=30)
 
 
@@ -110,7 +110,7 @@ def test_a_builder_that_never_returns_is_a_row_and_leaves_its_worker_free(client
     builders: Builders = {f"endless {number}": endless for number in range(2 * WORKERS)} | variants("a")
     client.run(lpp.rank, variants("a"), n=4096, fit=fit)  # a first answer takes longer
     ranking = lpp.rank(builders, n=4096, fit=fit, executor=client.get_executor(), time_limit=4)
-    assert ranking.failures == {f"endless {number}": "no answer within 4 s" for number in range(2 * WORKERS)}
+    assert ranking.failures == {f"endless {number}": "timed out after 4 s" for number in range(2 * WORKERS)}
     assert same(ranking, lpp.rank(variants("a"), n=4096, fit=fit))
     assert ranking.notes == ()
 
@@ -130,7 +130,7 @@ def test_what_cannot_be_sent_to_a_worker_is_a_row(client, fit):
         variants("a") | {"locked": partial(locked, Lock())}, n=4096, fit=fit, executor=client.get_executor()
     )
     assert same(ranking, lpp.rank(variants("a"), n=4096, fit=fit))
-    reason = "it cannot be sent to a worker: TypeError: cannot pickle '_thread.lock' object"
+    reason = "cannot be sent to a worker: TypeError: cannot pickle '_thread.lock' object"
     assert ranking.failures == {"locked": reason}
 
 
@@ -159,7 +159,7 @@ def test_a_cluster_that_is_closed_meanwhile_is_done_without(fit, tmp_path):
     closing.join()
     assert same(ranking, lpp.rank(builders, n=4096, fit=fit))
     assert ranking.notes
-    assert all("was asked in other processes" in note for note in ranking.notes)
+    assert all("ran in other processes" in note for note in ranking.notes)
 
 
 def test_what_a_closed_cluster_leaves_unanswered_is_asked_elsewhere(fit):
@@ -171,4 +171,4 @@ def test_what_a_closed_cluster_leaves_unanswered_is_asked_elsewhere(fit):
 
     ranking = lpp.rank(variants("a"), n=4096, fit=fit, executor=Silent())
     assert same(ranking, lpp.rank(variants("a"), n=4096, fit=fit))
-    assert ranking.notes == ("the executor was closed: what it had left was asked in other processes",)
+    assert ranking.notes == ("the executor was closed; its remaining tasks ran in other processes",)

@@ -32,35 +32,35 @@ class Client:
 
 
 OPTIONS = {
-    "executor, a number": ({"executor": 4}, "an executor is one of concurrent.futures, .* received 4"),
-    "executor, a name": ({"executor": "processes"}, "an executor is one of concurrent.futures"),
-    "executor, a class": ({"executor": ProcessPoolExecutor}, "an executor is one of concurrent.futures"),
-    "executor, a client of dask's": ({"executor": Client()}, r"give its get_executor\(\)"),
-    "time limit, a text": ({"time_limit": "10"}, "a time limit is a number of seconds above 0, .* received '10'"),
-    "time limit, infinite": ({"time_limit": float("inf")}, "received inf; leave it out for no limit"),
-    "time limit, ages": ({"time_limit": 1e12}, "leave it out for no limit"),
-    "time limit, no number": ({"time_limit": float("nan")}, "seconds above 0"),
-    "time limit, True": ({"time_limit": True}, "seconds above 0"),
-    "parameters, a number": ({"parameters": 5}, "parameters is a mapping"),
-    "bounds, None": ({"bounds": None, "top": 1}, "bounds is a list of names"),
-    "bounds, a number": ({"bounds": 5, "top": 1}, "bounds is a list of names"),
-    "bounds, of numbers": ({"bounds": [5], "top": 1}, "one of these is 5"),
+    "executor, a number": ({"executor": 4}, "executor must be a concurrent.futures executor, .* received 4"),
+    "executor, a name": ({"executor": "processes"}, "executor must be a concurrent.futures executor"),
+    "executor, a class": ({"executor": ProcessPoolExecutor}, "executor must be a concurrent.futures executor"),
+    "executor, a client of dask's": ({"executor": Client()}, r"pass its get_executor\(\)"),
+    "time limit, a text": ({"time_limit": "10"}, "the time limit must be above 0 .* received '10'"),
+    "time limit, infinite": ({"time_limit": float("inf")}, "received inf; omit it for no limit"),
+    "time limit, ages": ({"time_limit": 1e12}, "omit it for no limit"),
+    "time limit, no number": ({"time_limit": float("nan")}, "the time limit must be above 0"),
+    "time limit, True": ({"time_limit": True}, "the time limit must be above 0"),
+    "parameters, a number": ({"parameters": 5}, "parameters must be a mapping"),
+    "bounds, None": ({"bounds": None, "top": 1}, "bounds must be a list of names"),
+    "bounds, a number": ({"bounds": 5, "top": 1}, "bounds must be a list of names"),
+    "bounds, of numbers": ({"bounds": [5], "top": 1}, "got the item 5"),
     "bounds, another model": (
         {"bounds": ["mwp-cwp"], "top": 1},
-        "no bound 'mwp-cwp', which is a model, but not a bound",
+        "bound 'mwp-cwp' is a model, but not a lower bound",
     ),
-    "top, a fraction": ({"top": 2.5}, "1 or more; received 2.5"),
-    "top, True": ({"top": True}, "1 or more; received True"),
-    "typical, a number": ({"typical": 5}, "typical is a mapping"),
+    "top, a fraction": ({"top": 2.5}, "top must be an integer >= 1, got 2.5"),
+    "top, True": ({"top": True}, "top must be an integer >= 1, got True"),
+    "typical, a number": ({"typical": 5}, "typical must map keywords to values"),
     "typical, of numbers": ({"typical": {5: 5}}, "the keyword 5"),
     "size, a text": ({"n": "abc"}, "size n must be an integer, received 'abc'"),
     "size, a fraction": ({"n": 1.5}, "size n must be an integer, received 1.5"),
     "size, True": ({"n": True}, "size n must be an integer"),
     "size, an array": ({"n": np.array([64, 128])}, "one size at a time"),
-    "size, a list": ({"extents": [64]}, "one size at a time, received extents="),
-    "model, a number": ({"model": 5}, "model is a name"),
-    "device, a number": ({"device": 5}, "device is a name"),
-    "fit, a number": ({"fit": 5}, "fit is a fit"),
+    "size, a list": ({"extents": [64]}, "one size at a time, got extents="),
+    "model, a number": ({"model": 5}, "model must be a name"),
+    "device, a number": ({"device": 5}, "device must be a name"),
+    "fit, a number": ({"fit": 5}, "fit must be a fit"),
 }
 
 
@@ -76,14 +76,14 @@ def test_rank_refuses_before_anything_is_built(mistake):
 def test_search_refuses_before_anything_is_built(mistake, optimizer):
     options, message = OPTIONS[mistake]
     if optimizer == "tpe" and "bounds" in options:
-        message += "|leave bounds and top out"
+        message += "|bounds= and top= require an exhaustive search"
     with pytest.raises(ParameterError, match=message):
         lpp.search(untouched, {"group": (16, 32)}, optimizer=optimizer, **ON_TITAN | options)
 
 
 @pytest.mark.parametrize("variants", [5, None, 2.5])
 def test_what_is_no_set_of_variants_is_refused(variants):
-    with pytest.raises(ParameterError, match="variants are programs, or pairs"):
+    with pytest.raises(ParameterError, match="variants must be programs, or pairs"):
         lpp.rank(variants, **ON_TITAN)
 
 
@@ -112,17 +112,17 @@ def ranking() -> lpp.Ranking:
 
 
 MEASURING = {
-    "a fraction": ({"top": 2.5}, "1 or more, or a list of names; received 2.5"),
-    "None": ({"top": None}, "1 or more, or a list of names; received None"),
-    "nothing": ({"top": 0}, "1 or more, or a list of names; received 0"),
-    "all but one": ({"top": -1}, "1 or more, or a list of names; received -1"),
-    "True": ({"top": True}, "1 or more, or a list of names; received True"),
-    "a name": ({"top": "g16"}, "a list of names; received 'g16'"),
-    "an empty list": ({"top": []}, "nothing to measure"),
+    "a fraction": ({"top": 2.5}, ">= 1 or a list of names, got 2.5"),
+    "None": ({"top": None}, ">= 1 or a list of names, got None"),
+    "nothing": ({"top": 0}, ">= 1 or a list of names, got 0"),
+    "all but one": ({"top": -1}, ">= 1 or a list of names, got -1"),
+    "True": ({"top": True}, ">= 1 or a list of names, got True"),
+    "a name": ({"top": "g16"}, "a list of names, got 'g16'"),
+    "an empty list": ({"top": []}, "top is an empty list"),
     "a stranger": ({"top": ["g5"]}, "no estimate of 'g5'"),
-    "a backend that is none": ({"backend": 5}, "a backend is 'opencl', 'cuda' or an open one, received 5"),
-    "arguments that are none": ({"arguments": 5}, "arguments is a mapping"),
-    "a protocol that is none": ({"protocol": 5}, "protocol is a .*Protocol, received 5"),
+    "a backend that is none": ({"backend": 5}, "backend must be 'opencl', 'cuda' or an open backend, got 5"),
+    "arguments that are none": ({"arguments": 5}, "arguments must be a mapping"),
+    "a protocol that is none": ({"protocol": 5}, "protocol must be a .*Protocol, got 5"),
 }
 
 
@@ -143,5 +143,5 @@ def test_what_is_named_twice_is_measured_once(ranking):
 
 @pytest.mark.parametrize("options", [("a",), (0.1, "b"), (None,), (-0.1,), (float("inf"),), (0.1, 1.0)])
 def test_a_shortlist_of_no_share_is_refused(options, ranking):
-    with pytest.raises(ParameterError, match="regret is not negative and probability between 0 and 1"):
+    with pytest.raises(ParameterError, match="regret must be >= 0 and probability between 0 and 1"):
         ranking.shortlist(*options)

@@ -80,7 +80,7 @@ def test_a_worker_that_dies_in_any_way_is_an_answer(number):
     found = told(TaskRunner(dying, Processes(number)), list(range(8)))
     assert found[0] == 0
     assert found[7] == 7
-    assert all(found[each].reason.startswith("the process that worked it out died") for each in ENDINGS)
+    assert all(found[each].reason.startswith("the worker process died") for each in ENDINGS)
 
 
 @pytest.mark.parametrize("executor", [lambda: None, lambda: Processes(2), lambda: ThreadPoolExecutor(2)])
@@ -140,7 +140,7 @@ def test_what_takes_too_long_is_stopped_and_the_rest_goes_on(is_parallel):
             found = told(TaskRunner(tenth, executor, limit=0.5), things)
     else:
         found = told(TaskRunner(tenth, limit=0.5), things)
-    assert found == {1: 0.1, 2: 0.2, 3: Unanswered("no answer within 0.5 s")}
+    assert found == {1: 0.1, 2: 0.2, 3: Unanswered("timed out after 0.5 s")}
 
 
 def test_what_swallows_the_alarm_is_stopped_at_the_next(monkeypatch):
@@ -149,18 +149,18 @@ def test_what_swallows_the_alarm_is_stopped_at_the_next(monkeypatch):
         questions = TaskRunner(ended, executor, limit=0.5)
         found = told(questions, [1, 3])
     assert found[1] == 1
-    assert found[3] == Unanswered("no answer within 0.5 s")  # in a process of our own, which is ended
-    assert questions.notes == ["no worker of the executor answered within 1 s: it is given up"]
+    assert found[3] == Unanswered("timed out after 0.5 s")  # in a process of our own, which is ended
+    assert questions.notes == ["no worker of the executor responded within 1 s; the executor was abandoned"]
 
 
 def test_a_process_that_dies_takes_no_other_answer_with_it():
     with ProcessPoolExecutor(2) as executor:
         questions = TaskRunner(tenth, executor)
         found = told(questions, [1, 2, 4, 5, 6, 7, 8])
-    assert found.pop(4) == Unanswered("the process that worked it out died (exit status 7)")
+    assert found.pop(4) == Unanswered("the worker process died (exit status 7)")
     assert found == {each: each / 10 for each in (1, 2, 5, 6, 7, 8)}
     assert questions.notes == [
-        "the executor died (BrokenProcessPool): what it had left was asked in other processes",
+        "the executor died (BrokenProcessPool); its remaining tasks ran in other processes",
     ]
 
 
@@ -176,7 +176,7 @@ def test_workers_that_are_threads_keep_the_limit_and_go_on():
     with ThreadPoolExecutor(1) as executor:
         questions = TaskRunner(tenth, executor, limit=0.5)
         found = told(questions, [3, 1, 2])
-    assert found == {1: 0.1, 2: 0.2, 3: Unanswered("no answer within 0.5 s")}
+    assert found == {1: 0.1, 2: 0.2, 3: Unanswered("timed out after 0.5 s")}
     assert questions.notes == []
 
 
@@ -185,7 +185,7 @@ def test_a_thread_keeps_the_limit_without_an_executor():
     thread = Thread(target=lambda: found.update(told(TaskRunner(tenth, limit=0.5), [3, 1])))
     thread.start()
     thread.join()
-    assert found == {1: 0.1, 3: Unanswered("no answer within 0.5 s")}
+    assert found == {1: 0.1, 3: Unanswered("timed out after 0.5 s")}
 
 
 class Silent(Executor):
@@ -206,7 +206,7 @@ def test_workers_that_fall_silent_are_given_up(monkeypatch):
     monkeypatch.setattr(workers, "GRACE", 0.2)
     questions = TaskRunner(doubled, Silent(2), limit=0.3)
     assert told(questions, list(range(6))) == {each: 2 * each for each in range(6)}
-    assert questions.notes == ["no worker of the executor answered within 0.5 s: it is given up"]
+    assert questions.notes == ["no worker of the executor responded within 0.5 s; the executor was abandoned"]
 
 
 def test_workers_have_longer_for_their_first_answer(monkeypatch):
@@ -214,7 +214,7 @@ def test_workers_have_longer_for_their_first_answer(monkeypatch):
     monkeypatch.setattr(workers, "START", 1.0)
     questions = TaskRunner(doubled, Silent(0), limit=0.3)
     assert told(questions, [1, 2]) == {1: 2, 2: 4}
-    assert questions.notes == ["no worker of the executor answered within 1.5 s: it is given up"]
+    assert questions.notes == ["no worker of the executor responded within 1.5 s; the executor was abandoned"]
 
 
 class Forgetful(Executor):
@@ -248,7 +248,7 @@ def test_what_an_executor_loses_is_asked_elsewhere_and_it_does_the_rest(lost):
     assert told(questions, [1, 2, 3]) == {1: 2, 2: 4, 3: 6}
     assert executor.done == [2, 3]
     name = type(lost).__name__
-    assert questions.notes == [f"the executor lost some of its work ({name}): that was asked in other processes"]
+    assert questions.notes == [f"the executor lost tasks ({name}); they ran in other processes"]
 
 
 class Closed(Executor):
@@ -261,7 +261,7 @@ class Closed(Executor):
 def test_an_executor_that_refuses_in_its_own_way_is_done_without():
     questions = TaskRunner(doubled, Closed())
     assert told(questions, list(range(20))) == {each: 2 * each for each in range(20)}
-    assert questions.notes == ["the executor died (OSError): what it had left was asked in other processes"]
+    assert questions.notes == ["the executor died (OSError); its remaining tasks ran in other processes"]
 
 
 class Particular(Executor):
@@ -285,7 +285,7 @@ def test_what_cannot_be_sent_is_named_and_the_rest_goes_on():
     things: list[object] = [Lock() for _ in range(20)]
     found = dict(TaskRunner(unlocked, Particular(), at_once=2).about([*things, 1]))
     assert found[1] is True
-    reason = Unanswered("it cannot be sent to a worker: TypeError: cannot pickle '_thread.lock' object")
+    reason = Unanswered("cannot be sent to a worker: TypeError: cannot pickle '_thread.lock' object")
     assert [found[each] for each in things] == 20 * [reason]
 
 

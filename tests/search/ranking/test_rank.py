@@ -168,9 +168,9 @@ def of_data() -> lp.TranslationUnit:
 
 
 FAULTY = {
-    "builds nothing": (lambda: 5, "a loopy TranslationUnit or LoopKernel is needed, received int"),
-    "raises": (no_such_tile, "it cannot be built (ValueError): no such tile"),
-    "leaves": (leaving, "it cannot be built (SystemExit): no device"),
+    "builds nothing": (lambda: 5, "expected a loopy TranslationUnit or LoopKernel, received int"),
+    "raises": (no_such_tile, "building failed (ValueError): no such tile"),
+    "leaves": (leaving, "building failed (SystemExit): no device"),
     "other sizes": (outer_product, "missing size m"),
     "counted by data": (of_data, "typical"),
 }
@@ -187,7 +187,7 @@ def test_a_faulty_variant_is_a_row_with_its_reason(fit, fault):
 
 def test_a_builder_that_never_returns_is_a_row(fit):
     ranking = lpp.rank({"never": never, **VARIANTS}, n=4096, fit=fit, time_limit=6)
-    assert ranking.failures == {"never": "no answer within 6 s"}
+    assert ranking.failures == {"never": "timed out after 6 s"}
     assert len(ranking.order) == len(VARIANTS)
 
 
@@ -207,7 +207,7 @@ def test_groups_that_fit_nowhere_are_found_before_loopy_looks_at_them(monkeypatc
     variants = {"wide": partial(doubled, group=2048), "tiles": partial(tile, 2**17)}
     monkeypatch.setattr("loopyperf.predict.predictor.prepared_group", costly)
     ranking = lpp.rank(variants, n=2**16, device="nvidia-titan-v", model="roofline")
-    assert "2,048 work-items where there may be 1,024" in ranking.failures["wide"]
+    assert "2,048 work-items, at most 1,024" in ranking.failures["wide"]
     assert "131,072 B of local memory" in ranking.failures["tiles"]
 
 
@@ -215,7 +215,7 @@ def test_groups_of_a_processor_are_those_that_pocl_runs(make_fit):
     # PoCL runs groups of 4,096 work-items at most.
     fit = make_fit(slug="pocl-some-processor", weights={"f32 mul": 1e-9})
     ranking = lpp.rank({"wide": partial(doubled, group=8192), "ok": doubled}, n=2**16, fit=fit)
-    assert "8,192 work-items where there may be 4,096" in ranking.failures["wide"]
+    assert "8,192 work-items, at most 4,096" in ranking.failures["wide"]
     assert ranking.order == ("ok",)
     assert ranking.notes == ()
 
@@ -239,15 +239,15 @@ def test_a_ranking_of_failures_has_no_best(fit):
 @pytest.mark.parametrize(
     ("variants", "message"),
     [
-        ([], "there are no variants"),
-        ({}, "there are no variants"),
-        ([("a", doubled), ("a", doubled)], "several variants are called 'a'"),
-        ([doubled(), ("variant 0", doubled)], "several variants are called 'variant 0'"),
-        ([5], "variant number 0 is neither"),
-        ([("a", 5)], "variant number 0 is neither"),
-        ("abc", "give several variants"),
-        (doubled(), "received one program, doubled; ask estimate about a single one"),
-        (doubled, "give several variants"),
+        ([], "no variants to rank"),
+        ({}, "no variants to rank"),
+        ([("a", doubled), ("a", doubled)], "several variants have the name 'a'"),
+        ([doubled(), ("variant 0", doubled)], "several variants have the name 'variant 0'"),
+        ([5], "variant number 0 must be"),
+        ([("a", 5)], "variant number 0 must be"),
+        ("abc", "variants must be a list, or a mapping"),
+        (doubled(), "got one program, doubled; for a single program, use estimate"),
+        (doubled, "variants must be a list, or a mapping"),
     ],
 )
 def test_variants_that_are_none_are_refused(fit, variants, message):
@@ -258,16 +258,16 @@ def test_variants_that_are_none_are_refused(fit, variants, message):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"model": "crystal ball"}, UnknownModelError, "there are"),
-        ({"model": "sampled"}, ParameterError, "ranking executes none"),
+        ({"model": "crystal ball"}, UnknownModelError, "choose one of"),
+        ({"model": "sampled"}, ParameterError, "but ranking does not"),
         ({"model": "roofline", "device": "no such device"}, UnknownDeviceError, "no-such-device"),
-        ({"model": "roofline", "device": "nvidia-titan-v", "top": 0}, ParameterError, "1 or more"),
+        ({"model": "roofline", "device": "nvidia-titan-v", "top": 0}, ParameterError, ">= 1"),
         ({"model": "roofline", "device": "nvidia-titan-v", "bounds": ["throughput"]}, ParameterError, "top="),
         ({"model": "roofline", "device": "nvidia-titan-v", "bounds": "throughput", "top": 1}, ParameterError, "a list"),
         (
             {"model": "roofline", "device": "nvidia-titan-v", "bounds": ["no"], "top": 1},
             ParameterError,
-            "no bound 'no'",
+            "bound 'no' is unknown",
         ),
         ({"model": "linear", "device": "no such device"}, LoopyperfError, "no such device|no-such-device"),
         ({"model": "roofline", "device": "nvidia-titan-v", "time_limit": -1}, ParameterError, "above 0"),
@@ -282,7 +282,7 @@ def test_a_question_without_an_answer_is_refused_before_anything_is_built(option
 def test_bounds_of_models_that_they_need_not_bound_are_said_to_be_no_bounds():
     asked: dict[str, Any] = {"device": "nvidia-titan-v", "n": 2**16, "top": 1}
     ranking = lpp.rank(VARIANTS, **asked, model="mwp-cwp", bounds=["throughput", "roofline"])
-    assert ranking.notes[0].startswith("'throughput' and 'roofline' need not be bounds of 'mwp-cwp'")
+    assert ranking.notes[0].startswith("'throughput' and 'roofline' need not be lower bounds of 'mwp-cwp'")
     for model in ("roofline", "volkov", "pipeline"):
         assert lpp.rank(VARIANTS, **asked, model=model, bounds=["throughput"]).notes == ()
 
@@ -386,7 +386,7 @@ def test_the_ranking_is_plain_values_and_text(fit):
     ranking = lpp.rank(VARIANTS | {"raises": no_such_tile}, n=4096, fit=fit, top=3)
     document = ranking.to_dict()
     assert list(document["estimates"]) == list(ranking.order)
-    assert document["failures"] == {"raises": "it cannot be built (ValueError): no such tile"}
+    assert document["failures"] == {"raises": "building failed (ValueError): no such tile"}
     assert list(document["beaten"]) == ["groups of 16"]
     fastest = f"{ranking.best} takes "
     assert str(ranking).splitlines()[0].startswith(f"5 variants (n=4096) on made-up-1, model linear: {fastest}")

@@ -71,7 +71,7 @@ def test_without_intervals_only_equal_times_tie():
 
 
 def test_without_intervals_there_is_no_shortlist():
-    with pytest.raises(ParameterError, match="states no intervals"):
+    with pytest.raises(ParameterError, match="needs prediction intervals"):
         shortlisted(candidates(1.0, 2.0, spread=None), NORMAL, 0.05, 0.9)
 
 

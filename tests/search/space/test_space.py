@@ -58,17 +58,17 @@ def test_functions_and_types_are_called_by_their_names():
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        ({}, "nothing to choose in an empty space"),
-        ([("a", (1, 2))], "a space is a dict"),
-        (None, "a space is a dict"),
-        ({1: (1, 2)}, "names of a space are strings"),
-        ({"a": ()}, "there are no choices for 'a'"),
-        ({"a": range(0)}, "there are no choices for 'a'"),
-        ({"a": "abc"}, "a list, a tuple or a range; received 'abc'"),
+        ({}, "the space is empty"),
+        ([("a", (1, 2))], "a space must be a dict"),
+        (None, "a space must be a dict"),
+        ({1: (1, 2)}, "names of a space must be strings"),
+        ({"a": ()}, "'a' has no choices"),
+        ({"a": range(0)}, "'a' has no choices"),
+        ({"a": "abc"}, "a list, a tuple or a range, got 'abc'"),
         ({"a": {1, 2}}, "a list, a tuple or a range"),
-        ({"a": 16}, "a list, a tuple or a range; received 16"),
-        ({"a": (1, 2, 1)}, "two choices of 'a' are written alike, 1"),
-        ({"a": (1, "1")}, "two choices of 'a' are written alike, 1"),
+        ({"a": 16}, "a list, a tuple or a range, got 16"),
+        ({"a": (1, 2, 1)}, "two choices of 'a' have the same text, 1"),
+        ({"a": (1, "1")}, "two choices of 'a' have the same text, 1"),
     ],
 )
 def test_what_is_no_space_is_refused(choices, message):
@@ -93,10 +93,10 @@ def test_a_builder_takes_the_names(builder):
     ("builder", "names", "message"),
     [
         (doubled(), "a", "needs a function that builds a program"),
-        (5, "a", "needs a function that builds a program of choices; received 5"),
-        (build, "c", r"build\(a, b=0\) cannot be called with c, the names of the space: missing .* 'a'"),
-        (build, "ac", "cannot be called with a, c, .* unexpected keyword argument 'c'"),
-        (build, "b", "cannot be called with b, .* missing a required argument: 'a'"),
+        (5, "a", "needs a function that builds a program from choices, got 5"),
+        (build, "c", r"build\(a, b=0\) cannot be called with the names of the space, c: missing .* 'a'"),
+        (build, "ac", "cannot be called with the names of the space, a, c: .* unexpected keyword argument 'c'"),
+        (build, "b", "cannot be called with the names of the space, b: missing a required argument: 'a'"),
     ],
 )
 def test_a_builder_that_does_not_take_them_is_refused(builder, names, message):

@@ -248,7 +248,7 @@ def test_the_limit_is_stated_or_a_quarter_of_a_gibibyte(monkeypatch):
 @pytest.mark.parametrize("limit", ["0", "-1", "1e9", "2G", "many"])
 def test_a_limit_that_is_no_number_of_bytes_is_refused(limit, folder, monkeypatch):
     monkeypatch.setenv("LOOPYPERF_CACHE_LIMIT", limit)
-    with pytest.raises(ParameterError, match=r"LOOPYPERF_CACHE_LIMIT is a whole number of bytes.*received"):
+    with pytest.raises(ParameterError, match=r"LOOPYPERF_CACHE_LIMIT must be a positive number of bytes.*got"):
         lpp.count(doubled())
 
 

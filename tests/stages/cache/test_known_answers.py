@@ -153,7 +153,7 @@ def test_a_description_that_was_edited_is_another_device(tmp_path, built):
 
 def test_a_refusal_is_not_remembered(folder, built):
     for _ in range(2):
-        with pytest.raises(ParameterError, match="outside what the kernel assumes"):
+        with pytest.raises(ParameterError, match="violates the kernel's assumptions"):
             ask(n=0)
     assert entries(folder) == ()
 

@@ -122,7 +122,7 @@ def test_the_home_of_nobody_is_no_folder(monkeypatch):
     monkeypatch.setenv("LOOPYPERF_CACHE", "~no-such-person/counted")
     with pytest.raises(
         ParameterError,
-        match=r"LOOPYPERF_CACHE=~no-such-person/.* whom this machine does not know",
+        match=r"LOOPYPERF_CACHE=~no-such-person/.* the home folder of an unknown user",
     ):
         lpp.count(doubled())
 
@@ -249,7 +249,7 @@ def test_where_nothing_can_be_written_answers_are_computed_and_it_is_warned_once
     assert counts == [64, 64]
     said = [str(warning.message) for warning in recwarn if issubclass(warning.category, LoopyperfWarning)]
     assert len(said) == 1
-    assert f"{NO_ROOM[what].strerror}; set LOOPYPERF_CACHE to a folder that can be written, or 0" in said[0]
+    assert f"{NO_ROOM[what].strerror}; set LOOPYPERF_CACHE to a writable folder, or to 0" in said[0]
 
 
 def test_a_file_in_the_place_of_the_folder_is_warned_of_once(tmp_path, monkeypatch, recwarn):

@@ -1,11 +1,11 @@
-"""Private arrays that are no registers: what loads and stores their elements.
+"""Loads and stores of private arrays that are not in registers.
 
-The source graph has no instructions for private arrays: what reads an element waits for what defined it. Where an array
-lives in memory, the definition is stored and what reads it loads it first. An element that is the same in all passes of
-a loop is kept in a register during the loop: it is loaded before it, and stored after it.
+The source graph has no instructions for private arrays: a use of an element waits for its definition. If an array is in
+memory, each definition is stored and each use loads it first. An element that is the same in all iterations of a loop
+is kept in a register: it is loaded before the loop and stored after it.
 
-The memory is what OpenCL calls private and CUDA calls local: a part of device memory, in which each work-item has a
-stack of its own. Here its space and its subsystem are ``"private"``.
+OpenCL calls this memory private and CUDA calls it local: a part of device memory in which each work-item has a stack.
+Its address space and its subsystem are ``"private"``.
 """
 
 from collections import Counter
@@ -37,14 +37,13 @@ from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.expressions import in_terms_of
 
 KEPT = 128
-"""registers of a work-item that elements may take during a loop, not loaded and stored in it: half of all"""
-"""the space of the references, and the subsystem"""
+"""registers of a work-item, at most, for elements kept during a loop: half of all"""
 
 
-def with_private_memory(graph: Idg, capability: Capability = HOPPER, *, arrays: Collection[str] | None = None) -> Idg:
-    """Return the source *graph* with loads and stores of the private *arrays* that live in memory.
+def with_stack_memory(graph: Idg, capability: Capability = HOPPER, *, arrays: Collection[str] | None = None) -> Idg:
+    """Return the source *graph* with loads and stores of the private *arrays* that are in memory.
 
-    Without *arrays*, they are those that :func:`private_arrays` says are there, surely or likely.
+    By default these are the arrays that surely or likely are in memory according to :func:`private_arrays`.
     """
     names = arrays
     if names is None:
@@ -56,7 +55,7 @@ def with_private_memory(graph: Idg, capability: Capability = HOPPER, *, arrays: 
 
 
 def _with_constant_indices(graph: Idg, arrays: Collection[str]) -> Idg:
-    """Return *graph* with those loops written out that index *arrays* and that are written out anyway."""
+    """Return *graph* with loops unrolled that index *arrays* and that nvcc unrolls in any case."""
     loops = IndexedLoops(graph)
 
     indexing = [each for each in loops_in(graph.body) if isinstance(each.trips, int) and loops.indexes(each, arrays)]
@@ -64,9 +63,9 @@ def _with_constant_indices(graph: Idg, arrays: Collection[str]) -> Idg:
 
 
 def _guarded(graph: Idg) -> frozenset[tuple[str, str]]:
-    """Return the loops and arrays for which some access inside is under a condition, if only on the work-item.
+    """Return (loop, array) for loops with a conditional access to the array, even if only the work-item decides.
 
-    What Loopy writes out has conditions in the place of bounds.
+    In loops that Loopy unrolls, conditions replace bounds.
     """
     return frozenset(
         (loop.name, element.array)
@@ -87,14 +86,14 @@ class _Region:
 
     array: str
     item: int
-    """the number of an instruction, or of a loop"""
+    """number of an instruction or of a loop"""
     is_loop: bool
     address: str
     loops: tuple[Loop, ...]
-    """around it"""
+    """loops around it"""
 
     def is_at(self, place: int) -> bool:
-        """Return whether it is the instruction at *place* alone."""
+        """Return whether it is the single instruction at *place*."""
         return not self.is_loop and self.item == place
 
 
@@ -104,7 +103,8 @@ class _Spilled:
         self.instructions = list(graph.instructions)
         self.edges: list[Edge] = []
         self.addresses: dict[tuple[int, str], set[Any]] = {}
-        """of a loop and an array: what moves the addresses inside; None where that is not known, or moves with it"""
+        """(loop, array) -> variable terms of the addresses inside; None if unknown, or if the loop itself changes
+        them"""
         for place, around in enumerate(graph.loops_around):
             for element in self._elements(place):
                 for depth, loop in enumerate(around):
@@ -113,17 +113,17 @@ class _Spilled:
         self.loads: dict[_Region, int] = {}
         self.stores: dict[_Region, int] = {}
         self.members: dict[int, set[tuple[Any, int]]] = {}
-        """of a load or store: the members of a vector that it is for, each with its bits"""
+        """load or store -> members of the vector that it accesses, each with its bits"""
         self.first = list(_first_parts(graph.instructions))
-        """of each instruction: that of the first part of the same value"""
+        """instruction -> the instruction that computes the first part of the same value"""
         self.last = {first: place for place, first in enumerate(self.first)}
         self.kept: Counter[int] = Counter()
-        """of a loop: registers that the elements take which nothing inside moves"""
+        """loop -> registers of the elements that do not change inside it"""
         for loop, _, bits in self._unmoved():
             self.kept[loop] += bits // 32
 
     def _unmoved(self) -> set[tuple[int, str, int]]:
-        """Return the elements that stay the same in all passes of a loop: the loop, the element, its bits."""
+        """Return (loop, element, bits) for elements that stay the same in all iterations of a loop."""
         return {
             (loop.number, f"{element.array}[{element.affine}]", element.bits)
             for place, around in enumerate(self.graph.loops_around)
@@ -148,7 +148,7 @@ class _Spilled:
     # {{{ regions
 
     def _region(self, place: int, element: Element) -> _Region:
-        """Return the largest region around *place* in which no access of the array may be of *element* unknown."""
+        """Return the largest region around *place* without accesses to the array that may alias *element*."""
         around, address = self.graph.loops_around[place], str(element.affine)
         for depth, loop in enumerate(around):
             moved_by = self.addresses[loop.number, element.array]
@@ -160,7 +160,7 @@ class _Spilled:
         return _Region(element.array, first, False, address, around)
 
     def _read(self, edge: Edge) -> Element | None:
-        """Return the element in memory that the operand is that *edge* leads to."""
+        """Return the element in memory that *edge* leads to as an operand."""
         operand = None if edge.operand is None else self.graph.instructions[edge.target].operands[edge.operand]
         element = None if operand is None else operand.element
         return element if element is not None and element.array in self.arrays else None
@@ -173,7 +173,7 @@ class _Spilled:
     # {{{ edges
 
     def _edge(self, edge: Edge) -> None:
-        """Add what becomes of *edge*."""
+        """Add the replacement of *edge*."""
         read = self._read(edge)
         defined = None if read is None else self._defined(edge.source, read.array)
         if read is None or defined is None:
@@ -202,11 +202,11 @@ class _Spilled:
         self._use(load, edge, after)
 
     def _first_iterations(self, place: int, region: _Region) -> dict[str, Iteration]:
-        """Return the loops in *region* that are around *place*, in their first passes: then the region is entered."""
+        """Return the loops in *region* around *place* at their first iterations, where the region is entered."""
         return {loop.name: Affine() for loop in self.graph.loops_around[place][len(region.loops) :]}
 
     def _use(self, load: int, edge: Edge, region: _Region) -> None:
-        """Let the operand that *edge* leads to wait for *load*."""
+        """Make the operand at the end of *edge* wait for *load*."""
         loops = [loop.name for loop in region.loops]
         self.edges.append(Edge.within(load, edge.target, loops, operand=edge.operand, condition=edge.condition))
 
@@ -223,7 +223,7 @@ class _Spilled:
         return self.stores[region]
 
     def _narrow(self) -> None:
-        """Let what accesses one member of a vector alone move no others."""
+        """Restrict accesses that need a single member of a vector to that member."""
         for place, members in self.members.items():
             (member, bits), *others = sorted(members, key=str)
             if not others and isinstance(member, int):
@@ -231,7 +231,7 @@ class _Spilled:
                 self.instructions[place] = replace(like, dtype=f"b{bits}", reference=replace(like.reference, bits=bits))
 
     def _store_what_is_defined(self) -> None:
-        """Store each definition, read or not, and let its store wait for it in the last passes of its region."""
+        """Store each definition, used or not, after the last iterations of its region."""
         for place in range(len(self.graph.instructions)):
             for element in self._elements(place):
                 if element in self.graph.instructions[place].defines:
@@ -242,7 +242,7 @@ class _Spilled:
                     self.edges.append(Edge(place, store, (0,) * len(same), (*same, *last), operand=0))
 
     def _load_what_nothing_defines(self) -> None:
-        """Load elements that the program reads before it has defined them: their conditions were lost on isl."""
+        """Load elements that are read before they are defined, because isl lost their conditions."""
         defined = {(edge.target, edge.operand) for edge in self.graph.edges}
         for place, instruction in enumerate(self.graph.instructions):
             for slot, operand in enumerate(instruction.operands):
@@ -278,7 +278,7 @@ class _Spilled:
         return len(self.instructions) - 1
 
     def _executions(self, place: int, condition: Any, region: _Region) -> int | Fraction:
-        """Return how often the region is entered that *place* is in."""
+        """Return how often the region around *place* is entered."""
         like, around = self.graph.instructions[place], self.graph.loops_around[place]
         inside = number_of_runs(like.condition, around)
         share = Fraction(number_of_runs(condition, region.loops), inside) if inside else Fraction(0)
@@ -297,7 +297,7 @@ class _Spilled:
 
 
 def _moved_by(element: Element, loops: Sequence[Loop]) -> Any:
-    """Return the variables with their factors in the address of *element*; None if one of *loops* is among them."""
+    """Return the variable terms in the address of *element*; None if one of *loops* is among them."""
     address = element.affine
     names = {loop.name for loop in loops}
     if address is None or any(name in names for name, _ in address.terms):
@@ -314,7 +314,7 @@ def _by_item(accesses: Mapping[_Region, int], last: Mapping[int, int]) -> dict[t
 
 
 def _first_parts(instructions: Sequence[Instruction]) -> Iterator[int]:
-    """Yield for each instruction the first one of those beside it that compute parts of the same value."""
+    """Yield, for each instruction, the first of the adjacent ones that compute parts of the same value."""
     first = 0
     for place, each in enumerate(instructions):
         before = instructions[place - 1] if place else each
@@ -324,7 +324,7 @@ def _first_parts(instructions: Sequence[Instruction]) -> Iterator[int]:
 
 
 def last_iterations(loops: Sequence[Loop]) -> tuple[Iteration, ...]:
-    """Return the last pass of each of *loops*, of which the outermost comes first."""
+    """Return the last iteration of each of *loops*, outermost first."""
     last: dict[str, Iteration] = {}
     for loop in loops:
         last[loop.name] = Affine.around(in_terms_of(loop.trips, last)) + Affine((), -1)
@@ -332,13 +332,13 @@ def last_iterations(loops: Sequence[Loop]) -> tuple[Iteration, ...]:
 
 
 def _when_entered(condition: Any, first: Mapping[str, Iteration]) -> Any:
-    """Return *condition* in the *first* passes of inner loops; None, for always, where it says nothing but of these."""
+    """Return *condition* at the *first* iterations of inner loops; None if nothing else decides it."""
     found = in_terms_of(condition, first)
     return None if isinstance(found, bool) else found
 
 
 def _without_elements(instruction: Instruction, arrays: Collection[str]) -> Instruction:
-    """Return *instruction* without the elements of *arrays*, which are accesses of their own now."""
+    """Return *instruction* without the elements of *arrays*, which are separate accesses now."""
     operands = tuple(
         replace(each, element=None) if each.element is not None and each.element.array in arrays else each
         for each in instruction.operands

@@ -1,4 +1,4 @@
-"""The order of loads: as early as their addresses are known, and nothing else changes."""
+"""Load scheduling moves loads up as far as their addresses allow, and changes nothing else."""
 
 import loopy as lp
 import numpy as np

@@ -1,10 +1,10 @@
-"""Loads and stores of private arrays that live in memory: what waits for what stays what it was."""
+"""Loads and stores of private arrays in stack memory keep the dependences of the graph."""
 
 import loopy as lp
 import pytest
 
 from loopyperf.compiler import lowered
-from loopyperf.compiler.private_memory import with_private_memory
+from loopyperf.compiler.stack_memory import with_stack_memory
 from loopyperf.counts.sizes import Typical
 from loopyperf.idg import Idg
 from loopyperf.kernel import load_kernel
@@ -13,7 +13,7 @@ from loopyperf.polyhedral.affine import Affine
 from tests import private_array_kernels as kernels
 from tests.idg.meaning import stored
 
-ALL = {**kernels.REGISTERS, **kernels.PRIVATE_MEMORY}
+ALL = {**kernels.REGISTERS, **kernels.STACK_MEMORY}
 
 
 def graph_of(unit: lp.TranslationUnit) -> Idg:
@@ -28,7 +28,7 @@ def executions(graph: Idg, kind: str) -> int:
 
 
 def waits(graph: Idg) -> set[tuple[tuple[str, str, int], tuple[str, str, int]]]:
-    """Return which executions wait for which others through registers or private memory, by source and place in it.
+    """Return which executions wait for which others through registers or stack memory, by source and place in it.
 
     Executions are named by the number of their statement's execution; stores and loads in between are left out.
     """
@@ -57,47 +57,47 @@ def _before(flat: Idg, names: list[tuple[str, str, int] | None], place: int) -> 
 @pytest.mark.parametrize("name", [name for name in ALL if name != "an index that is data"])
 def test_each_execution_waits_for_the_same_definitions_through_memory(name: str) -> None:
     graph = graph_of(ALL[name]())
-    assert waits(with_private_memory(graph, arrays={"a"})) == waits(graph)
+    assert waits(with_stack_memory(graph, arrays={"a"})) == waits(graph)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_same_is_stored_in_global_memory(name: str) -> None:
     graph = graph_of(ALL[name]())
-    assert stored(with_private_memory(graph, arrays={"a"}).unrolled()) == stored(graph.unrolled())
+    assert stored(with_stack_memory(graph, arrays={"a"}).unrolled()) == stored(graph.unrolled())
 
 
 def test_an_array_that_is_copied_is_stored_and_loaded_once_for_each_element() -> None:
     # a[i] = x[i, t] for 4 i, y[o, t] = 2*a[o] for the first 3 of them: n = 3.
-    graph = with_private_memory(graph_of(kernels.up_to_size(4)))
+    graph = with_stack_memory(graph_of(kernels.up_to_size(4)))
     assert (executions(graph, "store"), executions(graph, "load")) == (4, 3)
 
 
 def test_a_sum_is_kept_in_a_register_during_the_loop_over_its_terms() -> None:
     # n = 3 rows: each is stored when it begins, loaded before its 16 terms and stored after them, loaded to be written.
-    graph = with_private_memory(graph_of(kernels.accumulated("n", 16, 8)))
+    graph = with_stack_memory(graph_of(kernels.accumulated("n", 16, 8)))
     assert (executions(graph, "store"), executions(graph, "load")) == (3 + 3, 3 + 3)
     assert sum(each.executions for each in graph.instructions if each.kind == "add" and each.dtype == "f64") == 3 * 16
 
 
 def test_a_sum_whose_element_changes_from_term_to_term_is_loaded_for_each() -> None:
     # Terms before rows: 2 terms of 3 rows each.
-    graph = with_private_memory(graph_of(kernels.accumulated("n", 2, 8, order="k,r")))
+    graph = with_stack_memory(graph_of(kernels.accumulated("n", 2, 8, order="k,r")))
     assert (executions(graph, "store"), executions(graph, "load")) == (3 + 2 * 3, 2 * 3 + 3)
 
 
 def test_without_arrays_in_memory_the_graph_is_the_same() -> None:
     graph = graph_of(kernels.copied(8))
-    assert with_private_memory(graph) is graph
+    assert with_stack_memory(graph) is graph
 
 
 def test_the_pass_can_be_left_out() -> None:
     graph = graph_of(kernels.up_to_lane(4))
     assert executions(lowered(graph), "load") > 0
-    assert executions(lowered(graph, leave_out=["private memory"]), "load") == 0
+    assert executions(lowered(graph, leave_out=["stack memory"]), "load") == 0
 
 
 def test_addresses_count_elements_of_the_array() -> None:
-    graph = with_private_memory(graph_of(kernels.up_to_size(4)))
+    graph = with_stack_memory(graph_of(kernels.up_to_size(4)))
     flat = graph.unrolled()
     stores = [each for each in flat.instructions if each.kind == "store" and each.subsystem == "private"]
     assert [each.address for each in stores] == [Affine((), element) for element in range(4)]
