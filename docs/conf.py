@@ -18,12 +18,23 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.nodes import make_refnode
 
+DOCS = Path(__file__).parent
+
 project = "loopyperf"
 author = "The loopyperf developers"
 project_copyright = author
 release = version = metadata.version("loopyperf")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.intersphinx", "sphinx_click"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.intersphinx",
+    "sphinx_click",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx-mathjax-offline",
+]
 exclude_patterns = ["tutorial/kernels"]
 default_role = "literal"
 highlight_language = "text"
@@ -34,6 +45,17 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_show_copyright = False
 myst_heading_anchors = 3
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+napoleon_google_docstring = False
+
+# Notebooks (docs/notebooks is a link) are kept without outputs: they are executed, and again where they have changed.
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(DOCS.parent / "build" / "notebooks")
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_kernel_rgx_aliases = {".*": "python3"}
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"

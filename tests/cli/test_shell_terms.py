@@ -44,9 +44,8 @@ def text_in(command: str, text: str) -> str:
     return in_shell_terms(text, COMMANDS[command])
 
 
-@pytest.mark.parametrize(
-    ("command", "python", "shell"),
-    [
+def test_keywords_become_the_options_that_the_command_has(subtests: pytest.Subtests) -> None:
+    for command, python, shell in [
         ("estimate", "typical={'row_length': 10}", "--typical row_length=10"),
         ("estimate", "typical={'a > 0': 0.5} or typical={'b': 0.5}", "--typical 'a > 0=0.5' or --typical b=0.5"),
         ("estimate", "typical={'x': '1'} would", "--typical x=1 would"),
@@ -67,10 +66,9 @@ def text_in(command: str, text: str) -> str:
         ("estimate", "typical={'f': {\"f32 add\": 1}}", "typical={'f': {\"f32 add\": 1}}"),
         ("estimate", 'latency = { value = ..., unit = "cycles" }', 'latency = { value = ..., unit = "cycles" }'),
         ("estimate", "at n=5, --set n=...", "at n=5, --set n=..."),
-    ],
-)  # fmt: skip
-def test_keywords_become_the_options_that_the_command_has(command: str, python: str, shell: str) -> None:
-    assert text_in(command, python) == shell
+    ]:
+        with subtests.test(command=command, python=python, shell=shell):
+            assert text_in(command, python) == shell
 
 
 def test_outside_of_commands_nothing_changes() -> None:
