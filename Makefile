@@ -1,15 +1,16 @@
 # make env          the virtual environment in .venv, everything pinned (needs Python 3.11 to 3.13 and a C compiler)
 # make demo         calibrates this machine's OpenCL device, then predicts and measures the test kernels
-# make test         ruff, pyright, the documentation, the ratios of `make benchmark`, pytest
-# make docs         the documentation as a site, in build/docs; a warning is a failure
-# make opencl       another PoCL, where the one of the environment does not know the processor, this is Debian and we are root
-# make browser      Chromium for the tests of pages, where it is missing, this is Debian and we are root
-# make benchmark    how many times as fast as its peers each answer is; fails where one is too slow
-# make test-slow    the tests that do not fit into `make test`
-# make notebooks    runs the notebooks from their first cells to their last, and leaves them as they are
-# make accuracy     writes the tables of docs/accuracy anew, in some ten minutes (benchmarks/README.md)
-# make corpora      how many real kernels are counted, and why others are not
-# make test-oldest  the tests with the oldest supported versions, in a virtual environment of their own
+# make check        linters, type checker and the core tests, in three minutes: run it while you work
+# make test         linters, type checker, documentation, all tests that are not slow: what CI runs
+# make test-slow    the slow tests; those of recorded measurements need LOOPYPERF_SHARED_DATA (CONTRIBUTING.md)
+# make benchmark    compares our speed with that of peers; fails where a ratio is below its limit
+# make docs         builds the documentation site in build/docs; a warning is a failure
+# make notebooks    executes the notebooks, which stay as they are
+# make accuracy     regenerates the tables of docs/accuracy in some ten minutes (benchmarks/README.md)
+# make corpora      reports how many real kernels can be counted, and why others cannot
+# make test-oldest  runs the tests with the oldest supported versions in a virtual environment of its own
+# make browser      installs Chromium for the tests of HTML pages where it is missing (Debian, root)
+# make opencl       installs another PoCL where the bundled one does not support the processor (Debian, root)
 PYTHON ?= python3
 VENV ?= .venv
 CONSTRAINTS ?= constraints.txt
@@ -23,7 +24,7 @@ export POCL_MAX_PTHREAD_COUNT = 1
 # What is tested and timed is computed, and leaves the user's cache alone.
 export LOOPYPERF_CACHE = 0
 
-.PHONY: env opencl browser demo docs benchmark test test-slow test-oldest notebooks accuracy corpora lint clean
+.PHONY: env opencl browser demo docs benchmark check test test-slow test-oldest notebooks accuracy corpora lint clean
 env: $(STAMP)
 
 # pip puts plain islpy, which loopy asks for, over islpy-barvinok: it comes last, and the proof is a symbolic count.
@@ -52,17 +53,20 @@ opencl: env
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get -qq update && apt-get -qq install -y --no-install-recommends pocl-opencl-icd >/dev/null && exit 0; \
 	fi; \
-	echo "there is no OpenCL device, and PoCL could not be installed: tests that measure fail"
+	echo "no OpenCL device, and PoCL could not be installed: tests that measure will fail"
 
 browser:
 	@command -v chromium >/dev/null && exit 0; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium >/dev/null && exit 0; \
 	fi; \
-	echo "there is no chromium, and it could not be installed: tests of pages in a browser cannot be tried"
+	echo "no Chromium, and it could not be installed: browser tests will be skipped"
 
-# A worker runs all tests of a file, so that what they share is made once.
-test: lint docs opencl browser benchmark
+# --dist loadfile: one worker runs all tests of a file, so that module fixtures are made once.
+check: lint
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(CORE)
+
+test: lint docs
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: env

@@ -16,15 +16,29 @@ from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.ext.napoleon import NumpyDocstring
 from sphinx.util.nodes import make_refnode
+
+DOCS = Path(__file__).parent
+# Where Sphinx-Gallery finds its scraper of figures.
+sys.path.append(str(DOCS / "pictures"))
 
 project = "loopyperf"
 author = "The loopyperf developers"
 project_copyright = author
 release = version = metadata.version("loopyperf")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.intersphinx", "sphinx_click"]
-exclude_patterns = ["tutorial/kernels"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
+    "sphinx_click",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx-mathjax-offline",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["tutorial/kernels", "gallery"]
 default_role = "literal"
 highlight_language = "text"
 html_theme = "furo"
@@ -34,6 +48,38 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_show_copyright = False
 myst_heading_anchors = 3
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+# Notebooks (docs/notebooks is a link) are kept without outputs: they are executed, and again where they have changed.
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(DOCS.parent / "build" / "notebooks")
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_kernel_rgx_aliases = {".*": "python3"}
+
+# The gallery is drawn anew by each build, as its pictures depend on all of loopyperf, or not at all: -D plot_gallery=0.
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "auto_gallery",
+    "filename_pattern": "/plot_",
+    "ignore_pattern": "kernels.py",
+    "within_subsection_order": "FileNameSortKey",
+    "run_stale_examples": True,
+    "abort_on_example_error": True,
+    "image_scrapers": ("scraper.last_figure",),
+    "capture_repr": (),
+    "reset_modules": (),
+    "doc_module": ("loopyperf",),
+    "backreferences_dir": "auto_gallery/backreferences",
+    # Notebooks of our own have answers beside their cells; MyST would execute these, too.
+    "notebook_extensions": set(),
+    "download_all_examples": False,
+    "write_computation_times": False,
+    "min_reported_time": 1e9,
+    "show_signature": False,
+}
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
@@ -102,6 +148,9 @@ def as_written(app: Sphinx, what: str, name: str, thing: object, options: object
         text = re.sub(r"(?<=\S) {4,}", "   ", text)
     else:
         text = text.replace("|", r"\|")
+    # Napoleon, as an extension, takes a colon in the docstring of an attribute for the end of its type.
+    if what in ("function", "method", "class", "exception"):
+        text = str(NumpyDocstring(text, what=what))
     # "S. Williams" at the beginning of a line is nobody's nineteenth item.
     text = re.sub(r"(?m)^( *[A-Z])\. ", r"\1\\. ", text)
     lines[:] = text.splitlines()
@@ -112,6 +161,12 @@ def with_numbers(app: Sphinx, what: str, name: str, thing: object, options: obje
     for field, number in getattr(thing, "declared", dict)().items():
         kind = "int" if number.is_whole else "float"
         lines += ["", f".. py:attribute:: {field}", f"   :type: {kind} | None", "", f"   {number}", ""]
+
+
+def with_examples(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Have a function that draws shown with the examples of the gallery that call it."""
+    if name.startswith("loopyperf.explain.plots."):
+        lines += ["", f".. minigallery:: {name}", ""]
 
 
 def with_defaults(app: Sphinx, context: click.Context, lines: list[str]) -> None:
@@ -137,6 +192,7 @@ def setup(app: Sphinx) -> None:
     app.connect("missing-reference", resolved)
     app.connect("autodoc-process-docstring", as_written)
     app.connect("autodoc-process-docstring", with_numbers)
+    app.connect("autodoc-process-docstring", with_examples)
     app.connect("sphinx-click-process-description", with_defaults)
     app.connect("sphinx-click-process-options", with_literal_options)
     app.connect("sphinx-click-process-epilog", as_typed)

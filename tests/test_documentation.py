@@ -66,10 +66,12 @@ def test_every_session_prints_what_the_document_shows(document: Path, desk: Path
     assert run_sessions(document).failed == 0
 
 
-def test_every_python_block_is_a_file_or_a_session(document: Path) -> None:
-    python = [block for block in blocks(document) if block.language == "python"]
-    neither = [block.line for block in python if not re.match(r"# \w+\.py\n|>>> ", block.text)]
-    assert not neither, f"lines {neither}"
+def test_every_python_block_is_a_file_or_a_session(subtests: pytest.Subtests) -> None:
+    for document in DOCUMENTS:
+        with subtests.test(document=place(document)):
+            python = [block for block in blocks(document) if block.language == "python"]
+            neither = [block.line for block in python if not re.match(r"# \w+\.py\n|>>> ", block.text)]
+            assert not neither, f"lines {neither}"
 
 
 @pytest.mark.parametrize("console", CONSOLES, ids=place)
@@ -83,28 +85,36 @@ def test_every_command_prints_what_the_document_shows(console: Path, desk: Path)
         assert step.prints(result.stdout), f"{step.command} printed\n{result.stdout}"
 
 
-def test_every_command_is_one_of_ours_with_options_that_it_takes(document: Path) -> None:
-    for words in commands(document):
-        if words[0] == "loopyperf" and len(words) > 1:
-            assert words[1] in COMMANDS, " ".join(words)
-            if len(words) > 2:
-                # With its parent, whose settings a command keeps for good.
-                parent = program.make_context("loopyperf", words[1:])
-                COMMANDS[words[1]].make_context(words[1], words[2:], parent)
+def test_every_command_is_one_of_ours_with_options_that_it_takes(subtests: pytest.Subtests) -> None:
+    for document in DOCUMENTS:
+        with subtests.test(document=place(document)):
+            for words in commands(document):
+                if words[0] == "loopyperf" and len(words) > 1:
+                    assert words[1] in COMMANDS, " ".join(words)
+                    if len(words) > 2:
+                        # With its parent, whose settings a command keeps for good.
+                        parent = program.make_context("loopyperf", words[1:])
+                        COMMANDS[words[1]].make_context(words[1], words[2:], parent)
 
 
-def test_every_make_target_exists(document: Path) -> None:
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z][\w-]*):", makefile, re.MULTILINE))
-    named = {word for words in commands(document) if words[0] == "make" for word in words[1:] if "=" not in word}
-    assert set() == named - targets
+def test_every_make_target_exists(subtests: pytest.Subtests) -> None:
+    for document in DOCUMENTS:
+        with subtests.test(document=place(document)):
+            makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+            targets = set(re.findall(r"^([a-z][\w-]*):", makefile, re.MULTILINE))
+            named = {
+                word for words in commands(document) if words[0] == "make" for word in words[1:] if "=" not in word
+            }
+            assert set() == named - targets
 
 
-def test_every_link_within_the_tree_leads_to_something(document: Path) -> None:
-    links = re.findall(r"\]\(([^)#\s]+)", prose(document))
-    local = [link for link in links if "://" not in link]
-    broken = [link for link in local if not (document.parent / link).exists()]
-    assert not broken, broken
+def test_every_link_within_the_tree_leads_to_something(subtests: pytest.Subtests) -> None:
+    for document in DOCUMENTS:
+        with subtests.test(document=place(document)):
+            links = re.findall(r"\]\(([^)#\s]+)", prose(document))
+            local = [link for link in links if "://" not in link]
+            broken = [link for link in local if not (document.parent / link).exists()]
+            assert not broken, broken
 
 
 def test_every_page_that_sources_name_exists() -> None:

@@ -129,14 +129,16 @@ def test_a_predictor_and_a_device_that_break_no_law_pass() -> None:
     check_device(V100)
 
 
-@pytest.mark.parametrize("law", BROKEN_PREDICTORS)
-def test_a_predictor_that_breaks_a_law_is_found(law: str) -> None:
-    assert law in broken(predictor_checks(BROKEN_PREDICTORS[law]))
+def test_a_predictor_that_breaks_a_law_is_found(subtests: pytest.Subtests) -> None:
+    for law in BROKEN_PREDICTORS:
+        with subtests.test(law=law):
+            assert law in broken(predictor_checks(BROKEN_PREDICTORS[law]))
 
 
-@pytest.mark.parametrize("law", BROKEN_DEVICES)
-def test_a_device_that_breaks_a_law_is_found(law: str) -> None:
-    assert law in broken(device_checks(BROKEN_DEVICES[law]))
+def test_a_device_that_breaks_a_law_is_found(subtests: pytest.Subtests) -> None:
+    for law in BROKEN_DEVICES:
+        with subtests.test(law=law):
+            assert law in broken(device_checks(BROKEN_DEVICES[law]))
 
 
 def test_every_law_is_broken_here_by_something() -> None:

@@ -121,19 +121,21 @@ def test_what_these_consist_of_has_a_place_in_the_reference() -> None:
     assert by_name(held - set(DOCUMENTED)) == []
 
 
-@pytest.mark.parametrize("documented", by_name(set(DOCUMENTED)), ids=lambda each: each.__qualname__)
-def test_every_public_field_is_described(documented: type) -> None:
-    below = DOCUMENTED[documented]
-    on_the_page = re.findall(r"^   \.\. py:attribute:: (\w+)$", below, re.MULTILINE)
-    left = [name for name, base in fields(documented).items() if not is_described(base, name)]
-    assert SHOWN in below or set(on_the_page) >= set(fields(documented))
-    assert ":undoc-members:" in below or [name for name in left if name not in on_the_page] == []
+def test_every_public_field_is_described(subtests: pytest.Subtests) -> None:
+    for documented in by_name(set(DOCUMENTED)):
+        with subtests.test(documented=str(documented)):
+            below = DOCUMENTED[documented]
+            on_the_page = re.findall(r"^   \.\. py:attribute:: (\w+)$", below, re.MULTILINE)
+            left = [name for name, base in fields(documented).items() if not is_described(base, name)]
+            assert SHOWN in below or set(on_the_page) >= set(fields(documented))
+            assert ":undoc-members:" in below or [name for name in left if name not in on_the_page] == []
 
 
-@pytest.mark.parametrize("documented", by_name(public_classes() & set(DOCUMENTED)), ids=lambda each: each.__qualname__)
-def test_inherited_fields_are_shown_as_well(documented: type) -> None:
-    inherited = {name for name, base in fields(documented).items() if base is not documented}
-    assert not inherited or ":inherited-members:" in DOCUMENTED[documented]
+def test_inherited_fields_are_shown_as_well(subtests: pytest.Subtests) -> None:
+    for documented in by_name(public_classes() & set(DOCUMENTED)):
+        with subtests.test(documented=str(documented)):
+            inherited = {name for name, base in fields(documented).items() if base is not documented}
+            assert not inherited or ":inherited-members:" in DOCUMENTED[documented]
 
 
 def test_a_number_of_a_device_is_described_with_its_unit() -> None:

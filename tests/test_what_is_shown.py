@@ -202,42 +202,45 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
     ),
 }
 """by what it is: what makes it, and what is to be read of it"""
-every_answer = pytest.mark.parametrize(("make", "words"), SHOWN.values(), ids=SHOWN)
 
 
-@every_answer
-def test_a_notebook_shows_a_well_formed_table_with_the_figures(make: Callable[[], object], words: list[str]) -> None:
-    page = ElementTree.fromstring(make()._repr_html_())
-    assert [table.tag for table in page.iter("table")]
-    read = " ".join("".join(page.itertext()).split())
-    assert [word for word in words if word not in read] == []
+def test_a_notebook_shows_a_well_formed_table_with_the_figures(subtests: pytest.Subtests) -> None:
+    for name, (make, words) in SHOWN.items():
+        with subtests.test(name=name):
+            page = ElementTree.fromstring(make()._repr_html_())
+            assert [table.tag for table in page.iter("table")]
+            read = " ".join("".join(page.itertext()).split())
+            assert [word for word in words if word not in read] == []
 
 
-@every_answer
-def test_html_has_no_colours_and_says_where_text_is_flush(make: Callable[[], object], words: list[str]) -> None:
-    html = make()._repr_html_()
-    flush = set(re.findall(r'style="([^":]*): ([^"]*)"', html))
-    assert {value for name, value in flush if name == "text-align"} <= {"left", "right"}
-    assert {name for name, _ in flush} <= {"text-align", "margin", "margin-left"}
-    assert re.findall(r"<style|color|background", html) == []
+def test_html_has_no_colours_and_says_where_text_is_flush(subtests: pytest.Subtests) -> None:
+    for name, (make, _) in SHOWN.items():
+        with subtests.test(name=name):
+            html = make()._repr_html_()
+            flush = set(re.findall(r'style="([^":]*): ([^"]*)"', html))
+            assert {value for name, value in flush if name == "text-align"} <= {"left", "right"}
+            assert {name for name, _ in flush} <= {"text-align", "margin", "margin-left"}
+            assert re.findall(r"<style|color|background", html) == []
 
 
-@every_answer
-def test_a_terminal_shows_one_line_and_printing_shows_no_flood(make: Callable[[], object], words: list[str]) -> None:
-    answer = make()
-    assert re.fullmatch(rf"<{type(answer).__name__} .*>|<{type(answer).__name__}: .*>", repr(answer))
-    assert len(repr(answer)) < 250
-    assert len(str(answer).splitlines()) < 30
-    assert len(str(answer)) < 3000
+def test_a_terminal_shows_one_line_and_printing_shows_no_flood(subtests: pytest.Subtests) -> None:
+    for name, (make, _) in SHOWN.items():
+        with subtests.test(name=name):
+            answer = make()
+            assert re.fullmatch(rf"<{type(answer).__name__} .*>|<{type(answer).__name__}: .*>", repr(answer))
+            assert len(repr(answer)) < 250
+            assert len(str(answer).splitlines()) < 30
+            assert len(str(answer)) < 3000
 
 
-@every_answer
-def test_what_is_made_of_a_sheet_fits_into_eighty_columns(make: Callable[[], object], words: list[str]) -> None:
-    answer = make()
-    if isinstance(answer, Shown):
-        assert max(map(len, str(answer).splitlines())) <= 80
-        read = " ".join(str(answer).split())
-        assert [word for word in words if "$" not in word and word not in read] == []
+def test_what_is_made_of_a_sheet_fits_into_eighty_columns(subtests: pytest.Subtests) -> None:
+    for name, (make, words) in SHOWN.items():
+        with subtests.test(name=name):
+            answer = make()
+            if isinstance(answer, Shown):
+                assert max(map(len, str(answer).splitlines())) <= 80
+                read = " ".join(str(answer).split())
+                assert [word for word in words if "$" not in word and word not in read] == []
 
 
 def test_a_device_prints_its_own_numbers_and_a_notebook_has_those_of_its_parts_too() -> None:

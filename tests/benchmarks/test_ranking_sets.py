@@ -7,7 +7,7 @@ import pytest
 
 from loopyperf.measurement.backends.backend import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
-from loopyperf.measurement.environment import Configuration, DeviceLimits
+from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import configurations_of, load_kernel_files
 
 LIMITS = DeviceLimits(group_size=1024, local_memory=2**15, global_memory=2**30)
@@ -35,10 +35,11 @@ def backend() -> OpenCLBackend:
     return OpenCLBackend()
 
 
-@pytest.mark.parametrize(("name", "variant"), one_of_each_kind_and_the_rest_slow())
-def test_a_variant_computes_what_numpy_computes(backend: OpenCLBackend, name: str, variant: Configuration):
-    # Before the first timing, the results are compared with the reference.
-    assert backend.time(BenchmarkCase(name, variant, variant.sizes[0]), 1)
+def test_a_variant_computes_what_numpy_computes(subtests: pytest.Subtests, backend: OpenCLBackend):
+    for name, variant in one_of_each_kind_and_the_rest_slow():
+        with subtests.test(name=name, variant=variant):
+            # Before the first timing, the results are compared with the reference.
+            assert backend.time(BenchmarkCase(name, variant, variant.sizes[0]), 1)
 
 
 @pytest.mark.parametrize("name", sorted(FILES))

@@ -14,9 +14,10 @@ FOR_PYTEST = {"conftest", "test_speed"}
 SCRIPTS = sorted({path.stem for path in (ROOT / "benchmarks").glob("*.py")} - FOR_PYTEST)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_is_imported_and_says_what_it_is_for(name: str):
-    assert (import_module(name).__doc__ or "").strip()
+def test_a_script_is_imported_and_says_what_it_is_for(subtests: pytest.Subtests):
+    for name in SCRIPTS:
+        with subtests.test(name=name):
+            assert (import_module(name).__doc__ or "").strip()
 
 
 def test_there_are_scripts():

@@ -177,9 +177,8 @@ def test_what_is_no_row_is_refused(rows: list[lpp.Measured]):
         lpp.fit(rows, device="mine", model="roofline")
 
 
-@pytest.mark.parametrize(
-    ("measurements", "words"),
-    [
+def test_bad_rows_are_refused_in_words_by_fit_and_train(subtests: pytest.Subtests):
+    for measurements, words in [
         (5, "measurements must be rows of kernel, sizes, seconds"),
         ("rows", "measurements must be rows of"),
         (["abc"], "row 0 must be a measurement: kernel, sizes, seconds"),
@@ -191,12 +190,11 @@ def test_what_is_no_row_is_refused(rows: list[lpp.Measured]):
             ([(doubled(), {"n": 16}, seconds)], "row 0: seconds must be a positive number")
             for seconds in (-1.0, 0.0, float("nan"), float("inf"), "fast", None)
         ),
-    ],
-)
-def test_bad_rows_are_refused_in_words_by_fit_and_train(measurements: object, words: str):
-    for learn in (lpp.fit, lpp.train):
-        with pytest.raises(CalibrationError, match=words):
-            learn(measurements, device="mine")  # pyright: ignore[reportArgumentType]
+    ]:
+        with subtests.test(measurements=measurements, words=words):
+            for learn in (lpp.fit, lpp.train):
+                with pytest.raises(CalibrationError, match=words):
+                    learn(measurements, device="mine")  # pyright: ignore[reportArgumentType]
 
 
 def test_what_is_no_time_limit_and_no_executor_is_refused(rows: list[lpp.Measured]):

@@ -164,27 +164,32 @@ def test_a_column_that_costs_nothing_is_at_its_bound():
     )
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_measurements_are_explained_at_least_as_well_as_by_the_weights_that_made_them(seed: int):
-    rng = np.random.default_rng(seed)
-    columns = (*(f"global load 32-bit stride {n}" for n in range(6)), *(f"f{n} add" for n in range(5)), "launches")
-    amounts = np.round(10 ** rng.uniform(5, 7, (60, 12)) * (rng.random((60, 12)) < 0.7)) + 1e4
-    weights = rng.uniform(0, 1e-10, 12) * (np.arange(12) % 3 > 0)
-    seconds = overlapped(amounts * weights, [side(name, "counts") for name in columns], 3.0).seconds
-    noise = rng.normal(0, 0.1, 60)
-    rows = [
-        Observation("a class", str(place), {}, dict(zip(columns, row, strict=True)), time)
-        for place, (row, time) in enumerate(
-            zip(amounts.astype(int).tolist(), (seconds * np.exp(noise)).tolist(), strict=True)
-        )
-    ]
-    found = solve_overlap(pose_problem(rows))
+def test_measurements_are_explained_at_least_as_well_as_by_the_weights_that_made_them(subtests: pytest.Subtests):
+    for seed in range(12):
+        with subtests.test(seed=seed):
+            rng = np.random.default_rng(seed)
+            columns = (
+                *(f"global load 32-bit stride {n}" for n in range(6)),
+                *(f"f{n} add" for n in range(5)),
+                "launches",
+            )
+            amounts = np.round(10 ** rng.uniform(5, 7, (60, 12)) * (rng.random((60, 12)) < 0.7)) + 1e4
+            weights = rng.uniform(0, 1e-10, 12) * (np.arange(12) % 3 > 0)
+            seconds = overlapped(amounts * weights, [side(name, "counts") for name in columns], 3.0).seconds
+            noise = rng.normal(0, 0.1, 60)
+            rows = [
+                Observation("a class", str(place), {}, dict(zip(columns, row, strict=True)), time)
+                for place, (row, time) in enumerate(
+                    zip(amounts.astype(int).tolist(), (seconds * np.exp(noise)).tolist(), strict=True)
+                )
+            ]
+            found = solve_overlap(pose_problem(rows))
 
-    def lost(logarithms: np.ndarray) -> float:
-        return float(np.sqrt(1 + (logarithms / EXPLAINED) ** 2).sum())
+            def lost(logarithms: np.ndarray) -> float:
+                return float(np.sqrt(1 + (logarithms / EXPLAINED) ** 2).sum())
 
-    # The ridge draws every weight by a ten-thousandth of what it explains.
-    assert lost(np.log(1 - np.array(found.residuals))) <= lost(noise) * (1 + 1e-3)
+            # The ridge draws every weight by a ten-thousandth of what it explains.
+            assert lost(np.log(1 - np.array(found.residuals))) <= lost(noise) * (1 + 1e-3)
 
 
 def test_second_derivatives_are_those_of_differences():
@@ -203,15 +208,16 @@ def test_second_derivatives_are_those_of_differences():
     assert found[4] == 0
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_kernels_that_are_nearly_all_launch_are_no_hindrance(seed: int):
-    # What overlaps is lost in T there: it must not be told from a difference to it.
-    rng = np.random.default_rng(seed)
-    overlapping = 10 ** rng.uniform(-14, 0, (14, 3)) * (rng.random((14, 3)) < 0.6)
-    measured = np.exp(0.3 * rng.normal(size=14))
-    task = _Fitted(np.column_stack([np.ones(14), overlapping]), measured, (None, "a", "a", "b"), *drawn_to_0(4))
-    found = [task.minimum(np.array([0.5, 1e-3, 1e-3, 1e-3, p])) for p in STARTS]
-    assert all(np.isfinite(each.parameters).all() and np.isfinite(each.cost) for each in found)
+def test_kernels_that_are_nearly_all_launch_are_no_hindrance(subtests: pytest.Subtests):
+    for seed in range(60):
+        with subtests.test(seed=seed):
+            # What overlaps is lost in T there: it must not be told from a difference to it.
+            rng = np.random.default_rng(seed)
+            overlapping = 10 ** rng.uniform(-14, 0, (14, 3)) * (rng.random((14, 3)) < 0.6)
+            measured = np.exp(0.3 * rng.normal(size=14))
+            task = _Fitted(np.column_stack([np.ones(14), overlapping]), measured, (None, "a", "a", "b"), *drawn_to_0(4))
+            found = [task.minimum(np.array([0.5, 1e-3, 1e-3, 1e-3, p])) for p in STARTS]
+            assert all(np.isfinite(each.parameters).all() and np.isfinite(each.cost) for each in found)
 
 
 def drawn_to_0(width: int) -> tuple[np.ndarray, np.ndarray]:

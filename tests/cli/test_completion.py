@@ -91,9 +91,8 @@ def test_names_are_completed_where_one_is_asked_for(words: str, completed: list[
     assert told(words) == [f"plain,{name}" for name in completed]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_the_shell_completes_files(subtests: pytest.Subtests) -> None:
+    for words in [
         "loopyperf estimate mat",
         "loopyperf estimate --set n = 64 mat",
         "loopyperf estimate matmul.py:tiled --fit mat",
@@ -106,10 +105,9 @@ def test_names_are_completed_where_one_is_asked_for(words: str, completed: list[
         "loopyperf trace matmul.py:tiled -o mat",
         "loopyperf devices show mat",
         "loopyperf estimate matmul.py:tiled --device mat",
-    ],
-)
-def test_the_shell_completes_files(words: str) -> None:
-    assert told(words) == ["file,mat"]
+    ]:
+        with subtests.test(words=words):
+            assert told(words) == ["file,mat"]
 
 
 def test_the_shell_completes_folders() -> None:

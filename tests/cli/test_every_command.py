@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,7 +32,6 @@ def imports_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
             del sys.modules[name]
 
 
-every_command = pytest.mark.parametrize("name", COMMANDS)
 PARTS = [(name, part) for name, command in COMMANDS.items() for part in getattr(command, "commands", {})]
 every_part_of_a_command = pytest.mark.parametrize(("name", "part"), PARTS)
 """``loopyperf NAME PART``"""
@@ -65,18 +64,20 @@ def test_an_error_of_the_module_is_one_line_and_status_1():
 # {{{ every command
 
 
-@every_command
-def test_a_command_has_help_with_an_example_on_one_line(name: str):
-    helped = run(name, "--help")
-    assert helped.exit_code == 0
-    assert re.search(rf"^  Example: (\w+=\w+ )?loopyperf {name}\b.*$", helped.stdout, re.MULTILINE)
-    assert run(name, "-h").stdout == helped.stdout
+def test_a_command_has_help_with_an_example_on_one_line(subtests: pytest.Subtests):
+    for name in COMMANDS:
+        with subtests.test(name=name):
+            helped = run(name, "--help")
+            assert helped.exit_code == 0
+            assert re.search(rf"^  Example: (\w+=\w+ )?loopyperf {name}\b.*$", helped.stdout, re.MULTILINE)
+            assert run(name, "-h").stdout == helped.stdout
 
 
-@every_command
-def test_each_option_of_a_command_says_what_it_is_for(name: str):
-    options = [parameter for parameter in COMMANDS[name].params if parameter.param_type_name == "option"]
-    assert [option.name for option in options if not getattr(option, "help", None)] == []
+def test_each_option_of_a_command_says_what_it_is_for(subtests: pytest.Subtests):
+    for name in COMMANDS:
+        with subtests.test(name=name):
+            options = [parameter for parameter in COMMANDS[name].params if parameter.param_type_name == "option"]
+            assert [option.name for option in options if not getattr(option, "help", None)] == []
 
 
 def test_help_says_what_an_option_is_by_default():
@@ -97,14 +98,16 @@ def test_there_are_parts_of_commands():
     assert ("devices", "show") in PARTS
 
 
-@every_command
-def test_a_command_is_listed_with_its_summary(name: str):
-    assert re.search(rf"^  {name} +\S", run("--help").stdout, re.MULTILINE)
+def test_a_command_is_listed_with_its_summary(subtests: pytest.Subtests):
+    for name in COMMANDS:
+        with subtests.test(name=name):
+            assert re.search(rf"^  {name} +\S", run("--help").stdout, re.MULTILINE)
 
 
-@every_command
-def test_it_is_listed_with_what_its_own_help_begins_with(name: str):
-    assert SUMMARIES[name] == COMMANDS[name].get_short_help_str(limit=LONGEST)
+def test_it_is_listed_with_what_its_own_help_begins_with(subtests: pytest.Subtests):
+    for name in COMMANDS:
+        with subtests.test(name=name):
+            assert SUMMARIES[name] == COMMANDS[name].get_short_help_str(limit=LONGEST)
 
 
 STARTED = """
@@ -143,17 +146,19 @@ def test_a_start_imports_no_command_but_the_one_that_is_asked_for(
     assert imported or not {"loopy", "numpy", "scipy"} & modules
 
 
-@every_command
-def test_a_command_is_in_the_readme(name: str):
-    assert f"loopyperf {name}" in (ROOT / "README.md").read_text(encoding="utf-8")
+def test_a_command_is_in_the_readme(subtests: pytest.Subtests):
+    for name in COMMANDS:
+        with subtests.test(name=name):
+            assert f"loopyperf {name}" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@every_command
-def test_an_unknown_option_is_refused(name: str):
-    refused = run(name, "--no-such-option")
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "Error: No such option '--no-such-option'" in refused.stderr
-    assert "Traceback" not in refused.stderr
+def test_an_unknown_option_is_refused(subtests: pytest.Subtests):
+    for name in COMMANDS:
+        with subtests.test(name=name):
+            refused = run(name, "--no-such-option")
+            assert (refused.exit_code, refused.stdout) == (2, "")
+            assert "Error: No such option '--no-such-option'" in refused.stderr
+            assert "Traceback" not in refused.stderr
 
 
 def test_an_unknown_command_is_refused():
@@ -259,14 +264,15 @@ def made(argument: object, folder: Path) -> str:
     return str(argument(folder) if callable(argument) else argument)
 
 
-@pytest.mark.parametrize(("arguments", "message"), BAD_INPUT.values(), ids=BAD_INPUT)
-def test_bad_input_is_answered_by_one_line_and_status_1(arguments: Sequence[object], message: str, tmp_path: Path):
-    refused = run(*(made(argument, tmp_path) for argument in arguments))
-    lines = [line for line in refused.stderr.splitlines() if not line.startswith("Warning: ")]
-    assert (refused.exit_code, refused.stdout) == (1, "")
-    assert len(lines) == 1
-    assert lines[0].startswith("Error: ")
-    assert message in lines[0]
+def test_bad_input_is_answered_by_one_line_and_status_1(subtests: pytest.Subtests, tmp_path: Path):
+    for name, (arguments, message) in BAD_INPUT.items():
+        with subtests.test(name=name):
+            refused = run(*(made(argument, tmp_path) for argument in arguments))
+            lines = [line for line in refused.stderr.splitlines() if not line.startswith("Warning: ")]
+            assert (refused.exit_code, refused.stdout) == (1, "")
+            assert len(lines) == 1
+            assert lines[0].startswith("Error: ")
+            assert message in lines[0]
 
 
 def test_a_process_ends_with_status_1_and_no_traceback():

@@ -121,27 +121,30 @@ def test_every_command_has_an_example() -> None:
     assert sorted({name for name, _ in examples()}) == sorted(COMMANDS)
 
 
-@pytest.mark.parametrize("line", EXAMPLES)
-def test_an_example_has_an_answer(line: str, answer: Callable[[str], Result]) -> None:
-    found = answer(line)
-    assert (found.exit_code, found.exception) == (0, None), found.output
-    assert found.stdout
+def test_an_example_has_an_answer(subtests: pytest.Subtests, answer: Callable[[str], Result]) -> None:
+    for line in EXAMPLES:
+        with subtests.test(line=line):
+            found = answer(line)
+            assert (found.exit_code, found.exception) == (0, None), found.output
+            assert found.stdout
 
 
-@pytest.mark.parametrize("line", EXAMPLES)
 def test_an_answer_is_no_wider_than_the_terminal_and_nothing_of_it_is_cut(
-    line: str, answer: Callable[[str], Result]
+    subtests: pytest.Subtests, answer: Callable[[str], Result]
 ) -> None:
-    printed = answer(line.replace(" --json", "")).stdout
-    assert max(map(len, printed.splitlines())) <= WIDTH
-    assert "…" not in printed
-    assert "..." not in " ".join(printed.split()).replace("(--model ... selects another)", "")
+    for line in EXAMPLES:
+        with subtests.test(line=line):
+            printed = answer(line.replace(" --json", "")).stdout
+            assert max(map(len, printed.splitlines())) <= WIDTH
+            assert "…" not in printed
+            assert "..." not in " ".join(printed.split()).replace("(--model ... selects another)", "")
 
 
-@pytest.mark.parametrize("line", EXAMPLES)
-def test_an_answer_is_json_if_that_is_asked_for(line: str, answer: Callable[[str], Result]) -> None:
-    asked = line if line.endswith(" --json") else f"{line} --json"
-    assert json.loads(answer(asked).stdout)
+def test_an_answer_is_json_if_that_is_asked_for(subtests: pytest.Subtests, answer: Callable[[str], Result]) -> None:
+    for line in EXAMPLES:
+        with subtests.test(line=line):
+            asked = line if line.endswith(" --json") else f"{line} --json"
+            assert json.loads(answer(asked).stdout)
 
 
 def test_every_command_that_may_take_long_is_listed_with_what_it_shows() -> None:

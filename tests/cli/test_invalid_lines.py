@@ -71,13 +71,14 @@ def test_a_base_whose_error_nobody_learns_is_no_command_line_of_ours():
     assert "'learned' is not one of 'sampled', 'overlap', 'linear', 'roofline'" in refused.stderr
 
 
-@pytest.mark.parametrize("command", ["estimate", "compare", "explain", "rank", "report", "trace"])
-@pytest.mark.parametrize("written", [KERNELS, f"{KERNELS}:", ":doubled"])
-def test_a_file_without_a_function_is_no_command_line_of_ours(command: str, written: str):
-    refused = run(command, written, "--set", "n=16", *ON_FURY)
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    said = f"a kernel must be FILE.py:FUNCTION, e.g. matmul.py:tiled; got {written!r}"
-    assert refused.stderr.splitlines()[-1].endswith(said)
+def test_a_file_without_a_function_is_no_command_line_of_ours(subtests: pytest.Subtests):
+    for command in ["estimate", "compare", "explain", "rank", "report", "trace"]:
+        for written in [KERNELS, f"{KERNELS}:", ":doubled"]:
+            with subtests.test(command=command, written=written):
+                refused = run(command, written, "--set", "n=16", *ON_FURY)
+                assert (refused.exit_code, refused.stdout) == (2, "")
+                said = f"a kernel must be FILE.py:FUNCTION, e.g. matmul.py:tiled; got {written!r}"
+                assert refused.stderr.splitlines()[-1].endswith(said)
 
 
 @pytest.mark.parametrize(("option", "name"), [("--device", "nvidia-v100"), ("--only", "roofline")])

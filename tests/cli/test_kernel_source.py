@@ -50,19 +50,25 @@ def test_files_of_one_name_in_several_folders_are_told_apart(tmp_path: Path):
         assert json.loads(told.stdout)["kernel"] == name
 
 
-@pytest.mark.parametrize("name", ["nothing", "NONE", "number"])
-@pytest.mark.parametrize("command", ["compare", "estimate", "explain", "report", "trace"])
-@pytest.mark.parametrize("device", ["", "nobodys-device"])
-def test_what_is_no_kernel_is_said_before_anything_of_devices(tmp_path: Path, command: str, name: str, device: str):
-    file = tmp_path / f"same_{name}.py"
-    file.write_text("NONE = None\n\ndef nothing():\n    pass\n\ndef number():\n    return 3\n", encoding="utf-8")
-    output = ("--output", tmp_path / "out") if command in ("report", "trace") else ()
-    refused = run(command, f"{file}:{name}", "--set", "n=1024", *(("--device", device) if device else ()), *output)
-    assert refused.exit_code == 1
-    what = "int" if name == "number" else "None (missing return statement?)"
-    assert refused.stderr == (
-        f"Error: {file}:{name} must be a Loopy kernel, as loopy.make_kernel(...) returns it; got {what}\n"
-    )
+def test_what_is_no_kernel_is_said_before_anything_of_devices(subtests: pytest.Subtests, tmp_path: Path):
+    for name in ["nothing", "NONE", "number"]:
+        for command in ["compare", "estimate", "explain", "report", "trace"]:
+            for device in ["", "nobodys-device"]:
+                with subtests.test(name=name, command=command, device=device):
+                    file = tmp_path / f"same_{name}.py"
+                    file.write_text(
+                        "NONE = None\n\ndef nothing():\n    pass\n\ndef number():\n    return 3\n", encoding="utf-8"
+                    )
+                    output = ("--output", tmp_path / "out") if command in ("report", "trace") else ()
+                    refused = run(
+                        command, f"{file}:{name}", "--set", "n=1024", *(("--device", device) if device else ()), *output
+                    )
+                    assert refused.exit_code == 1
+                    what = "int" if name == "number" else "None (missing return statement?)"
+                    assert refused.stderr == (
+                        f"Error: {file}:{name} must be a Loopy kernel, as loopy.make_kernel(...) returns it; "
+                        f"got {what}\n"
+                    )
 
 
 def test_a_device_that_nobody_knows_is_said_to_be_that_with_and_without_a_model():

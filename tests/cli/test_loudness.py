@@ -100,10 +100,11 @@ def test_quiet_and_verbose_contradict_each_other() -> None:
     assert "--quiet and --verbose exclude each other" in refused.stderr
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_command_can_be_quiet_and_verbose_and_answers_in_json(name: str) -> None:
-    helped = run(name, "--help").stdout
-    assert all(option in helped for option in ("-q, --quiet", "-v, --verbose", "--json"))
+def test_every_command_can_be_quiet_and_verbose_and_answers_in_json(subtests: pytest.Subtests) -> None:
+    for name in sorted(COMMANDS):
+        with subtests.test(name=name):
+            helped = run(name, "--help").stdout
+            assert all(option in helped for option in ("-q, --quiet", "-v, --verbose", "--json"))
 
 
 def test_help_says_what_the_exit_statuses_are() -> None:

@@ -39,15 +39,14 @@ def simulated(graph: Idg, elements: int) -> Moved:
     return Moved(loads, fetched, stores, written)
 
 
-@pytest.mark.parametrize("elements", [1, 2, 3, 4, 7, 8, 16])
-@pytest.mark.parametrize(
-    "build", [lambda: kernels.accumulated("n", 16, 8), lambda: kernels.accumulated("n", 6, 8, order="k,r")]
-)
-def test_what_moves_is_what_moves_into_and_out_of_a_simulated_cache(build: kernels.Build, elements: int) -> None:
-    graph = lowered(source_profile(load_kernel(build()), {"n": 7}, Typical({})).graph)
-    bits = next(int(each.dtype[1:]) for each in graph.instructions if each.subsystem == "private")
-    found, real = StackReuse.of(graph, 32).moved(elements * bits // 32 * LINES), simulated(graph, elements)
-    assert found == real
+def test_what_moves_is_what_moves_into_and_out_of_a_simulated_cache(subtests: pytest.Subtests) -> None:
+    for elements in [1, 2, 3, 4, 7, 8, 16]:
+        for build in [lambda: kernels.accumulated("n", 16, 8), lambda: kernels.accumulated("n", 6, 8, order="k,r")]:
+            with subtests.test(elements=elements, build=build):
+                graph = lowered(source_profile(load_kernel(build()), {"n": 7}, Typical({})).graph)
+                bits = next(int(each.dtype[1:]) for each in graph.instructions if each.subsystem == "private")
+                found, real = StackReuse.of(graph, 32).moved(elements * bits // 32 * LINES), simulated(graph, elements)
+                assert found == real
 
 
 def test_elements_between_take_what_each_of_them_holds() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import Kernel, load_kernel
-from loopyperf.measurement.environment import Configuration, DeviceLimits
+from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
 from tests.brute_force import COUNTINGS, brute_force
 
@@ -48,15 +48,19 @@ def smallest_sizes(kernel: Kernel) -> dict[str, int]:
     return {name: point.get_coordinate_val(isl.dim_type.set, index).to_python() for index, name in enumerate(names)}
 
 
-@pytest.mark.parametrize("configuration", list(kernels()))
-def test_symbolic_counts_equal_enumeration(configuration: Configuration) -> None:
-    kernel = load_kernel(configuration.build())
-    smallest = smallest_sizes(kernel)
-    for factor in range(1, 6):
-        sizes = {name: size * factor for name, size in smallest.items()}
-        counted = {each: count_properties(kernel, each).properties().evaluate(**sizes) for each in COUNTINGS}
-        if factor > ALWAYS and sum(counted["executed"].values()) > MOST:
-            break
-        enumerated = brute_force(kernel, sizes)
-        for counting, counts in counted.items():
-            assert enumerated[counting] == {name: count for name, count in counts.items() if count}, (counting, sizes)
+def test_symbolic_counts_equal_enumeration(subtests: pytest.Subtests) -> None:
+    for configuration in list(kernels()):
+        with subtests.test(configuration=configuration):
+            kernel = load_kernel(configuration.build())
+            smallest = smallest_sizes(kernel)
+            for factor in range(1, 6):
+                sizes = {name: size * factor for name, size in smallest.items()}
+                counted = {each: count_properties(kernel, each).properties().evaluate(**sizes) for each in COUNTINGS}
+                if factor > ALWAYS and sum(counted["executed"].values()) > MOST:
+                    break
+                enumerated = brute_force(kernel, sizes)
+                for counting, counts in counted.items():
+                    assert enumerated[counting] == {name: count for name, count in counts.items() if count}, (
+                        counting,
+                        sizes,
+                    )

@@ -77,9 +77,8 @@ def test_spacious_sizes_leave_room_between_bounds(low: str, high: str, condition
 # {{{ classes
 
 
-@pytest.mark.parametrize(
-    ("stride", "density", "name"),
-    [
+def test_densities_round_up_to_their_class(subtests: pytest.Subtests) -> None:
+    for stride, density, name in [
         (0, Fraction(1), "0"),
         (1, Fraction(1), "1"),
         (2, Fraction(1, 2), "1/2"),
@@ -100,10 +99,9 @@ def test_spacious_sizes_leave_room_between_bounds(low: str, high: str, condition
         (2, Fraction(1, 2) + Fraction(1, 64), "2/2"),
         # However little is used, something is.
         (8, Fraction(1, 10**6), "1/>4"),
-    ],
-)
-def test_densities_round_up_to_their_class(stride: int, density: Fraction, name: str) -> None:
-    assert name == stride_class(stride, density)
+    ]:
+        with subtests.test(stride=stride, density=density, name=name):
+            assert name == stride_class(stride, density)
 
 
 def test_an_access_is_as_dense_as_all_accesses_of_its_array_make_it() -> None:

@@ -16,9 +16,8 @@ def loads(build: KernelBuilder, **sizes: int) -> dict[str, int]:
     return {name.removeprefix(LOAD): int(number) for name, number in counts.items() if name.startswith(LOAD)}
 
 
-@pytest.mark.parametrize(
-    ("build", "classes"),
-    [
+def test_loads_have_the_class_of_their_pattern(subtests: pytest.Subtests) -> None:
+    for build, classes in [
         (small_accesses.every_other_cell, {"1/2": 40}),
         (small_accesses.pairs_of_cells, {"2/2": 80}),
         # Sixteen lanes reach four cells of b, three apart: less than one cell for each lane.
@@ -52,10 +51,9 @@ def loads(build: KernelBuilder, **sizes: int) -> dict[str, int]:
         (small_accesses.rows_in_reverse, {"1/>4": 40}),
         (small_accesses.structures_with_gaps, {"3/>4": 120}),
         (small_accesses.a_matrix_with_gaps, {"2/>4": 1600}),
-    ],
-)
-def test_loads_have_the_class_of_their_pattern(build: KernelBuilder, classes: dict[str, int]) -> None:
-    assert classes == loads(build, n=40)
+    ]:
+        with subtests.test(build=build, classes=classes):
+            assert classes == loads(build, n=40)
 
 
 def test_dense_rows_of_four_are_dense_however_few() -> None:

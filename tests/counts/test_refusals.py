@@ -1,7 +1,5 @@
 """What has no exact count is refused by the name of the instruction and of the construct, never counted as nothing."""
 
-from typing import Any
-
 import loopy as lp
 import pytest
 
@@ -31,9 +29,8 @@ def wide_groups() -> lp.TranslationUnit:
     return lp.tag_inames(unit, {"i": "l.0", "j": "l.1"})
 
 
-@pytest.mark.parametrize(
-    ("build", "instruction", "construct", "keyword"),
-    [
+def test_what_cannot_be_counted_is_refused_by_name(subtests: pytest.Subtests) -> None:
+    for build, instruction, construct, keyword in [
         (
             sparse_rows,
             "row_j_update",
@@ -64,16 +61,15 @@ def wide_groups() -> lp.TranslationUnit:
         (complex_minimum, "least", r"no count for Min on complex numbers in min\(.*; give the operations", None),
         (image, "look", r"no count for accesses of 'a', of class ImageArg; .* typical=\{'a': ", "a"),
         (structure, "point", r"no count for p\[i\].x, a member of a structure; .* typical=\{'p\[i\].x': ", "p[i].x"),
-    ],
-)
-@pytest.mark.parametrize("counting", ["paper", "executed"])
-def test_what_cannot_be_counted_is_refused_by_name(
-    build: Any, instruction: str, construct: str, keyword: str | None, counting: Any
-) -> None:
-    with pytest.raises(UncountableError, match=f"^instruction '{instruction}': {construct}") as refusal:
-        count_properties(load_kernel(build()), counting)
-    if keyword is not None:
-        assert refusal.value.keyword == keyword
+    ]:
+        for counting in ["paper", "executed"]:
+            with subtests.test(
+                build=build, instruction=instruction, construct=construct, keyword=keyword, counting=counting
+            ):
+                with pytest.raises(UncountableError, match=f"^instruction '{instruction}': {construct}") as refusal:
+                    count_properties(load_kernel(build()), counting)
+                if keyword is not None:
+                    assert refusal.value.keyword == keyword
 
 
 @pytest.mark.parametrize("domain", ["{[i]: 0<=i}", "[n] -> {[i]: i<n}", "[n] -> {[i,j]: 0<=i<n and j<=i}"])

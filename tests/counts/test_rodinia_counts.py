@@ -37,12 +37,13 @@ def test_all_but_two_are_counted():
     assert FILES.keys() - SMALL.keys() == {"nw_kernel1", "compute_flux"}
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_symbolic_counts_equal_enumeration(name: str) -> None:
-    group, sizes = SMALL[name]
-    (form,) = FILES[name].configurations(LIMITS, group)
-    kernel = load_kernel(form.build())
-    enumerated = brute_force(kernel, sizes, share=HALF)
-    for counting in COUNTINGS:
-        counts = count_properties(kernel, counting).properties().evaluate(**sizes)
-        assert enumerated[counting] == {name: count for name, count in counts.items() if count}
+def test_symbolic_counts_equal_enumeration(subtests: pytest.Subtests) -> None:
+    for name in SMALL:
+        with subtests.test(name=name):
+            group, sizes = SMALL[name]
+            (form,) = FILES[name].configurations(LIMITS, group)
+            kernel = load_kernel(form.build())
+            enumerated = brute_force(kernel, sizes, share=HALF)
+            for counting in COUNTINGS:
+                counts = count_properties(kernel, counting).properties().evaluate(**sizes)
+                assert enumerated[counting] == {name: count for name, count in counts.items() if count}

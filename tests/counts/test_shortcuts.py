@@ -16,7 +16,7 @@ from tests.counts import (
     small_accesses,  # noqa: F401
     small_loops,  # noqa: F401
 )
-from tests.counts.small_kernels import SMALL_KERNELS, SmallKernel, array, kernel, lanes
+from tests.counts.small_kernels import SMALL_KERNELS, array, kernel, lanes
 from tests.counts.small_schedules import prefetched_tiles
 
 
@@ -73,17 +73,18 @@ def test_each_condition_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert sorted(asked) == sorted(f"i < {4 * piece}" for piece in range(1, 11))
 
 
-@pytest.mark.parametrize("case", SMALL_KERNELS, ids=lambda case: case.name)
-def test_a_grid_is_what_loopy_launches(case: SmallKernel) -> None:
-    kernel = load_kernel(case.build())
-    assumed = isl.Set.from_basic_set(kernel.assumptions)
-    for launch in kernel.launches:
-        ids = frozenset(instruction.id for instruction in launch.instructions)
-        loopys = kernel.loopy_kernel.get_grid_sizes_for_insn_ids_as_dicts(ids, kernel.callables)
-        for ours, theirs in zip((launch.group_axes, launch.local_axes), loopys, strict=True):
-            assert ours.keys() == theirs.keys()
-            launched = {axis: pw_aff_to_pw_aff_implemented_by_expr(theirs[axis]).floor() for axis in ours}
-            assert all(assumed.is_subset(extent.eq_set(launched[axis])) for axis, extent in ours.items())
+def test_a_grid_is_what_loopy_launches(subtests: pytest.Subtests) -> None:
+    for case in SMALL_KERNELS:
+        with subtests.test(case=str(case)):
+            kernel = load_kernel(case.build())
+            assumed = isl.Set.from_basic_set(kernel.assumptions)
+            for launch in kernel.launches:
+                ids = frozenset(instruction.id for instruction in launch.instructions)
+                loopys = kernel.loopy_kernel.get_grid_sizes_for_insn_ids_as_dicts(ids, kernel.callables)
+                for ours, theirs in zip((launch.group_axes, launch.local_axes), loopys, strict=True):
+                    assert ours.keys() == theirs.keys()
+                    launched = {axis: pw_aff_to_pw_aff_implemented_by_expr(theirs[axis]).floor() for axis in ours}
+                    assert all(assumed.is_subset(extent.eq_set(launched[axis])) for axis, extent in ours.items())
 
 
 def test_a_grid_has_the_axes_of_called_kernels() -> None:

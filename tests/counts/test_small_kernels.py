@@ -9,41 +9,52 @@ from loopyperf.counts.execution import Counting
 from loopyperf.kernel import load_kernel
 from tests.brute_force import COUNTINGS, brute_force
 from tests.counts import small_accesses, small_calls, small_loops, small_schedules, small_vectors
-from tests.counts.small_kernels import SMALL_KERNELS, KernelBuilder, SmallKernel, kernel, lanes
+from tests.counts.small_kernels import SMALL_KERNELS, KernelBuilder, kernel, lanes
 
 
-@pytest.mark.parametrize("case", SMALL_KERNELS, ids=lambda case: case.name)
-def test_symbolic_counts_equal_enumeration(case: SmallKernel) -> None:
-    kernel = load_kernel(case.build())
-    properties = {counting: count_properties(kernel, counting).properties() for counting in COUNTINGS}
-    for sizes in case.sizes:
-        enumerated = brute_force(kernel, sizes, case.class_sizes)
-        for counting in COUNTINGS:
-            counts = properties[counting].evaluate(**sizes)
-            assert enumerated[counting] == {name: count for name, count in counts.items() if count}, (counting, sizes)
+def test_symbolic_counts_equal_enumeration(subtests: pytest.Subtests) -> None:
+    for case in SMALL_KERNELS:
+        with subtests.test(case=str(case)):
+            kernel = load_kernel(case.build())
+            properties = {counting: count_properties(kernel, counting).properties() for counting in COUNTINGS}
+            for sizes in case.sizes:
+                enumerated = brute_force(kernel, sizes, case.class_sizes)
+                for counting in COUNTINGS:
+                    counts = properties[counting].evaluate(**sizes)
+                    assert enumerated[counting] == {name: count for name, count in counts.items() if count}, (
+                        counting,
+                        sizes,
+                    )
 
 
-@pytest.mark.parametrize("size", [4, 32])
-@pytest.mark.parametrize("case", SMALL_KERNELS, ids=lambda case: case.name)
-def test_sub_groups_equal_enumeration(case: SmallKernel, size: int) -> None:
-    kernel = load_kernel(case.build())
-    by_counting = {counting: count_properties(kernel, counting, sub_group_size=size) for counting in COUNTINGS}
-    for sizes in case.sizes[:4]:
-        enumerated = brute_force(kernel, sizes, case.class_sizes, sub_group_size=size)
-        for counting in COUNTINGS:
-            counts = by_counting[counting].properties().evaluate(**sizes)
-            assert enumerated[counting] == {name: count for name, count in counts.items() if count}, (counting, sizes)
+def test_sub_groups_equal_enumeration(subtests: pytest.Subtests) -> None:
+    for size in [4, 32]:
+        for case in SMALL_KERNELS:
+            with subtests.test(size=size, case=str(case)):
+                kernel = load_kernel(case.build())
+                by_counting = {
+                    counting: count_properties(kernel, counting, sub_group_size=size) for counting in COUNTINGS
+                }
+                for sizes in case.sizes[:4]:
+                    enumerated = brute_force(kernel, sizes, case.class_sizes, sub_group_size=size)
+                    for counting in COUNTINGS:
+                        counts = by_counting[counting].properties().evaluate(**sizes)
+                        assert enumerated[counting] == {name: count for name, count in counts.items() if count}, (
+                            counting,
+                            sizes,
+                        )
 
 
-@pytest.mark.parametrize("case", SMALL_KERNELS, ids=lambda case: case.name)
-def test_arrays_of_sizes_give_what_each_size_gives(case: SmallKernel) -> None:
-    properties = count_properties(load_kernel(case.build())).properties()
-    one_by_one = [properties.evaluate(**sizes) for sizes in case.sizes]
-    together = properties.evaluate(**{name: np.array([s[name] for s in case.sizes]) for name in case.sizes[0]})
-    for name in properties:
-        assert [counts[name] for counts in one_by_one] == np.broadcast_to(together[name], len(one_by_one)).tolist(), (
-            name
-        )
+def test_arrays_of_sizes_give_what_each_size_gives(subtests: pytest.Subtests) -> None:
+    for case in SMALL_KERNELS:
+        with subtests.test(case=str(case)):
+            properties = count_properties(load_kernel(case.build())).properties()
+            one_by_one = [properties.evaluate(**sizes) for sizes in case.sizes]
+            together = properties.evaluate(**{name: np.array([s[name] for s in case.sizes]) for name in case.sizes[0]})
+            for name in properties:
+                assert [counts[name] for counts in one_by_one] == np.broadcast_to(
+                    together[name], len(one_by_one)
+                ).tolist(), name
 
 
 # {{{ by hand

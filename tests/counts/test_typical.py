@@ -383,8 +383,7 @@ def test_an_estimate_says_what_it_assumed_and_left_out() -> None:
     assert any(note.startswith("assumed: addresses depend on data (a[") for note in assumed.notes)
     left_out = lpp.estimate(sparse_rows(), n=100, device="amd-r9-fury", on_unknown="report")
     assert any(
-        note.startswith("left out, 20.0 % of all instruction executions: row_j_update: ")
-        for note in left_out.notes
+        note.startswith("left out, 20.0 % of all instruction executions: row_j_update: ") for note in left_out.notes
     )
     assert "row_j_update" in left_out.left_out
     assert ": at least " in str(left_out)

@@ -156,17 +156,15 @@ def test_a_complex_product_and_sum_are_eight_real_operations() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("dtype", "bits"),
-    [
+def test_accesses_are_as_large_as_their_type(subtests: pytest.Subtests) -> None:
+    for dtype, bits in [
         *((np.dtype(f"{kind}{size}"), 8 * size) for kind in "iu" for size in (1, 2, 4, 8)),
         *((np.dtype(name), bits) for name, bits in (("f2", 16), ("f4", 32), ("f8", 64), ("c8", 64), ("c16", 128))),
         *((vec.types[np.dtype(np.float32), width], bits) for width, bits in ((2, 64), (3, 128), (4, 128), (8, 256))),
-    ],
-)
-def test_accesses_are_as_large_as_their_type(dtype: Any, bits: int) -> None:
-    counts = counted(over_n("out[i] = a[i]", array("a,out", "n", dtype)))
-    assert counts == {f"global load {bits}-bit stride 1": 100, f"global store {bits}-bit stride 1": 100}
+    ]:
+        with subtests.test(dtype=dtype, bits=bits):
+            counts = counted(over_n("out[i] = a[i]", array("a,out", "n", dtype)))
+            assert counts == {f"global load {bits}-bit stride 1": 100, f"global store {bits}-bit stride 1": 100}
 
 
 def test_an_operation_on_vectors_is_one_on_each_of_their_members() -> None:

@@ -15,8 +15,6 @@ ROOT = Path(__file__).parents[2]
 FILES = sorted(BUNDLED.glob("*.toml"))
 DEVICES = {path.stem: load_description(path) for path in FILES}
 
-every_device = pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
-
 
 def numbers(device: Device):
     for part in device.parts:
@@ -42,13 +40,14 @@ def test_the_devices_that_the_papers_and_the_data_are_about_are_described():
     assert papers <= set(DEVICES)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_each_number_stands_on_one_line_with_its_unit_and_source(path: Path):
+def test_each_number_stands_on_one_line_with_its_unit_and_source(subtests: pytest.Subtests):
     """Read off the text, not by the reader: any digit that is a value has both beside it, each fact its source."""
-    said = r'(value = [\d._]+, unit = "[^"]+"|(pipeline|policy) = "[^"]+")'
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if re.search(r"= *[\d{]", line) and line != "schema = 1":
-            assert re.fullmatch(rf'\w+ = \{{ {said}, source = "[^"]+, [^"]+" \}}', line), line
+    for path in FILES:
+        with subtests.test(path=str(path)):
+            said = r'(value = [\d._]+, unit = "[^"]+"|(pipeline|policy) = "[^"]+")'
+            for line in path.read_text(encoding="utf-8").splitlines():
+                if re.search(r"= *[\d{]", line) and line != "schema = 1":
+                    assert re.fullmatch(rf'\w+ = \{{ {said}, source = "[^"]+, [^"]+" \}}', line), line
 
 
 def cited(device: Device) -> set[str]:
@@ -58,10 +57,13 @@ def cited(device: Device) -> set[str]:
     return {source.partition(",")[0] for source in sources}
 
 
-@every_device
-def test_the_documents_that_numbers_are_from_are_listed(device: Device):
-    listed = re.findall(r"^\| ([^|]+?) \|", (ROOT / "docs" / "devices.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert cited(device) - set(listed) == set()
+def test_the_documents_that_numbers_are_from_are_listed(subtests: pytest.Subtests):
+    for name, device in DEVICES.items():
+        with subtests.test(name=name):
+            listed = re.findall(
+                r"^\| ([^|]+?) \|", (ROOT / "docs" / "devices.md").read_text(encoding="utf-8"), re.MULTILINE
+            )
+            assert cited(device) - set(listed) == set()
 
 
 def test_no_document_is_listed_that_nothing_is_from():
@@ -89,9 +91,10 @@ def test_the_example_of_the_page_about_descriptions_is_one(tmp_path: Path):
 # {{{ names
 
 
-@every_device
-def test_a_file_is_named_by_vendor_and_model(device: Device):
-    assert device.slug.startswith(f"{device.vendor.lower()}-")
+def test_a_file_is_named_by_vendor_and_model(subtests: pytest.Subtests):
+    for name, device in DEVICES.items():
+        with subtests.test(name=name):
+            assert device.slug.startswith(f"{device.vendor.lower()}-")
 
 
 def test_no_two_devices_share_a_name():
@@ -105,43 +108,53 @@ def test_no_two_devices_share_a_name():
 # {{{ numbers fit together
 
 
-@every_device
-def test_what_every_model_needs_is_stated(device: Device):
-    assert min(device.cores, device.clock, device.warp_size, device.schedulers) > 0
-    assert min(device.limits.warps, device.limits.groups, device.limits.registers, device.limits.local_memory) > 0
-    assert device.throughput.f32 > 0
-    assert device.level("DRAM").bandwidth > 0
+def test_what_every_model_needs_is_stated(subtests: pytest.Subtests):
+    for name, device in DEVICES.items():
+        with subtests.test(name=name):
+            assert min(device.cores, device.clock, device.warp_size, device.schedulers) > 0
+            assert (
+                min(device.limits.warps, device.limits.groups, device.limits.registers, device.limits.local_memory) > 0
+            )
+            assert device.throughput.f32 > 0
+            assert device.level("DRAM").bandwidth > 0
 
 
-@every_device
-def test_every_device_obeys_the_laws_of_devices(device: Device):
-    check_device(device)
+def test_every_device_obeys_the_laws_of_devices(subtests: pytest.Subtests):
+    for name, device in DEVICES.items():
+        with subtests.test(name=name):
+            check_device(device)
 
 
-@every_device
-def test_what_a_memory_delivers_is_more_than_half_of_its_published_peak(device: Device):
-    for level in device.memory:
-        if level.bandwidth and level.sustained_bandwidth:
-            assert level.sustained_bandwidth > level.bandwidth / 2
+def test_what_a_memory_delivers_is_more_than_half_of_its_published_peak(subtests: pytest.Subtests):
+    for name, device in DEVICES.items():
+        with subtests.test(name=name):
+            for level in device.memory:
+                if level.bandwidth and level.sustained_bandwidth:
+                    assert level.sustained_bandwidth > level.bandwidth / 2
 
 
 def test_most_devices_have_a_published_peak():
     assert sum(bool(device.peak_f32 or device.peak_f64) for device in DEVICES.values()) >= 18
 
 
-@every_device
-def test_the_banks_of_local_memory_deliver_a_word_each_or_every_other_cycle(device: Device):
-    for level in device.memory:
-        if level.banks:
-            assert level.bandwidth_per_core in (level.banks * level.bank_width, level.banks * level.bank_width / 2)
+def test_the_banks_of_local_memory_deliver_a_word_each_or_every_other_cycle(subtests: pytest.Subtests):
+    for name, device in DEVICES.items():
+        with subtests.test(name=name):
+            for level in device.memory:
+                if level.banks:
+                    assert level.bandwidth_per_core in (
+                        level.banks * level.bank_width,
+                        level.banks * level.bank_width / 2,
+                    )
 
 
-@every_device
-def test_measured_local_loads_are_no_faster_than_the_banks_deliver(device: Device):
-    # a warp's floats: 32 · 4 B on Fermi in 128 / 64 = 2 cycles, which is what Lemeire measured
-    if any(each.name == "load local b32" for each in device.instructions) and device.vendor == "NVIDIA":
-        least = device.warp_size * 4 / device.level("local").bandwidth_per_core
-        assert device.issue_latency("load local", "b32") >= least
+def test_measured_local_loads_are_no_faster_than_the_banks_deliver(subtests: pytest.Subtests):
+    for name, device in DEVICES.items():
+        with subtests.test(name=name):
+            # a warp's floats: 32 · 4 B on Fermi in 128 / 64 = 2 cycles, which is what Lemeire measured
+            if any(each.name == "load local b32" for each in device.instructions) and device.vendor == "NVIDIA":
+                least = device.warp_size * 4 / device.level("local").bandwidth_per_core
+                assert device.issue_latency("load local", "b32") >= least
 
 
 # }}}

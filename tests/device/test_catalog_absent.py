@@ -66,9 +66,10 @@ def absent_rows() -> list[tuple[str, set[str]]]:
     return rows
 
 
-@pytest.mark.parametrize(("number", "devices"), absent_rows())
-def test_the_page_says_for_which_devices_a_number_is_absent(number: str, devices: set[str]):
-    assert devices == {slug for slug in SINCE_VOLTA if not states(DEVICES[slug], number)}
+def test_the_page_says_for_which_devices_a_number_is_absent(subtests: pytest.Subtests):
+    for number, devices in absent_rows():
+        with subtests.test(number=number, devices=devices):
+            assert devices == {slug for slug in SINCE_VOLTA if not states(DEVICES[slug], number)}
 
 
 def test_other_numbers_of_the_memories_and_of_arithmetic_are_stated_for_all_devices_since_volta():

@@ -4,12 +4,10 @@ import re
 
 import pytest
 
-from loopyperf.device.description import Device
 from loopyperf.device.device_files import load_description
 from loopyperf.device.device_library import BUNDLED
 
 DEVICES = {path.stem: load_description(path) for path in sorted(BUNDLED.glob("*.toml"))}
-every_device = pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
 
 CHASED = """
                   L0    L1     L2     L3     DRAM
@@ -61,39 +59,44 @@ def measured(table: str) -> list[tuple[str, str, float]]:
     ]
 
 
-@pytest.mark.parametrize(("slug", "level", "cycles"), measured(CHASED))
-def test_latencies_are_those_of_the_pointer_chase(slug: str, level: str, cycles: float):
-    # the levels have no sharp borders: 2 % between one size and the next
-    assert DEVICES[slug].level(level).latency == pytest.approx(cycles, rel=0.02)
+def test_latencies_are_those_of_the_pointer_chase(subtests: pytest.Subtests):
+    for slug, level, cycles in measured(CHASED):
+        with subtests.test(slug=slug, level=level, cycles=cycles):
+            # the levels have no sharp borders: 2 % between one size and the next
+            assert DEVICES[slug].level(level).latency == pytest.approx(cycles, rel=0.02)
 
 
-@pytest.mark.parametrize(("slug", "level", "bandwidth"), measured(READ))
-def test_bandwidths_are_those_of_the_measured_plateaus(slug: str, level: str, bandwidth: float):
-    # digits after the point are left out of the catalog
-    assert DEVICES[slug].level(level).sustained_bandwidth == pytest.approx(bandwidth * 1e9, abs=1e9)
+def test_bandwidths_are_those_of_the_measured_plateaus(subtests: pytest.Subtests):
+    for slug, level, bandwidth in measured(READ):
+        with subtests.test(slug=slug, level=level, bandwidth=bandwidth):
+            # digits after the point are left out of the catalog
+            assert DEVICES[slug].level(level).sustained_bandwidth == pytest.approx(bandwidth * 1e9, abs=1e9)
 
 
-@every_device
-def test_a_core_takes_no_more_from_its_cache_than_it_can(device: Device):
-    for level in device.memory:
-        if level.per == "core" and level.sustained_bandwidth and level.bandwidth_per_core:
-            # measured with loads of 32 bits on devices of NVIDIA, one for each load/store unit
-            most = min(level.bandwidth_per_core, 4 * (device.load_store_units or 32))
-            assert 0.9 < level.sustained_bandwidth / (device.cores * device.clock * most) <= 1
+def test_a_core_takes_no_more_from_its_cache_than_it_can(subtests: pytest.Subtests):
+    for name, device in DEVICES.items():
+        with subtests.test(name=name):
+            for level in device.memory:
+                if level.per == "core" and level.sustained_bandwidth and level.bandwidth_per_core:
+                    # measured with loads of 32 bits on devices of NVIDIA, one for each load/store unit
+                    most = min(level.bandwidth_per_core, 4 * (device.load_store_units or 32))
+                    assert 0.9 < level.sustained_bandwidth / (device.cores * device.clock * most) <= 1
 
 
-@every_device
-def test_no_bandwidth_is_from_the_kernels_that_models_are_tested_with(device: Device):
+def test_no_bandwidth_is_from_the_kernels_that_models_are_tested_with(subtests: pytest.Subtests):
     """The bandwidth of streaming kernels against occupancy is what a model has to predict.
 
     How long it takes to begin a group is known from the one that only stores, at its lowest occupancy.
     """
-    for part in device.parts:
-        for name, quantity in part.sources:
-            assert name == "group_start" or not re.search("gpu-stream|triad", quantity.source), name
+    for name, device in DEVICES.items():
+        with subtests.test(name=name):
+            for part in device.parts:
+                for name, quantity in part.sources:
+                    assert name == "group_start" or not re.search("gpu-stream|triad", quantity.source), name
 
 
-@every_device
-def test_what_begins_a_group_is_from_the_kernel_that_only_stores(device: Device):
-    stated = device.source("group_start")
-    assert stated is None or "gpu-stream, init" in stated.source
+def test_what_begins_a_group_is_from_the_kernel_that_only_stores(subtests: pytest.Subtests):
+    for name, device in DEVICES.items():
+        with subtests.test(name=name):
+            stated = device.source("group_start")
+            assert stated is None or "gpu-stream, init" in stated.source

@@ -79,11 +79,12 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("text", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_is_no_description_is_refused_naming_file_and_field(text: str, message: str, tmp_path: Path):
-    with pytest.raises(DeviceFileError, match=message) as refused:
-        described(tmp_path, text)
-    assert "made-up.toml" in str(refused.value)
+def test_what_is_no_description_is_refused_naming_file_and_field(subtests: pytest.Subtests, tmp_path: Path):
+    for name, (text, message) in REFUSED.items():
+        with subtests.test(name=name):
+            with pytest.raises(DeviceFileError, match=message) as refused:
+                described(tmp_path, text)
+            assert "made-up.toml" in str(refused.value)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path):

@@ -12,9 +12,8 @@ from loopyperf.errors import DeviceFileError, UnknownDeviceError
 from tests.kernels import doubled
 
 
-@pytest.mark.parametrize(
-    ("name", "slug"),
-    [
+def test_a_device_is_found_by_what_drivers_and_people_call_it(subtests: pytest.Subtests):
+    for name, slug in [
         ("nvidia-titan-v", "nvidia-titan-v"),
         ("NVIDIA TITAN V", "nvidia-titan-v"),
         ("TITAN V", "nvidia-titan-v"),
@@ -38,10 +37,9 @@ from tests.kernels import doubled
         ("NVIDIA L40", "nvidia-l40"),
         ("NVIDIA GH200 480GB", "nvidia-gh200"),
         ("AMD Instinct MI250X", "amd-mi250x"),
-    ],
-)
-def test_a_device_is_found_by_what_drivers_and_people_call_it(name: str, slug: str):
-    assert lpp.load_device(name).slug == slug
+    ]:
+        with subtests.test(name=name, slug=slug):
+            assert lpp.load_device(name).slug == slug
 
 
 def test_a_name_without_brand_is_the_model():
@@ -64,11 +62,14 @@ def test_a_path_as_it_is_written_in_a_shell_is_one(written: str, tmp_path: Path,
     assert lpp.load_device(written).slug == slug_of(written) == "my-v100"
 
 
-@pytest.mark.parametrize("written", ["./mine.py", "mine.py", "/tmp/fit.json", "../mine"])
-@pytest.mark.parametrize("model", [None, "linear", "pipeline", "learned"])
-def test_the_path_of_something_else_is_refused_as_it_was_written(written: str, model: str | None):
-    with pytest.raises(DeviceFileError, match=f"^{re.escape(written)} is not a device file \\(\\*\\.toml\\)"):
-        lpp.estimate(doubled(), n=64, device=written, model=model)
+def test_the_path_of_something_else_is_refused_as_it_was_written(subtests: pytest.Subtests):
+    for written in ["./mine.py", "mine.py", "/tmp/fit.json", "../mine"]:
+        for model in [None, "linear", "pipeline", "learned"]:
+            with (
+                subtests.test(written=written, model=model),
+                pytest.raises(DeviceFileError, match=f"^{re.escape(written)} is not a device file \\(\\*\\.toml\\)"),
+            ):
+                lpp.estimate(doubled(), n=64, device=written, model=model)
 
 
 def test_ones_own_description_is_found_by_name_and_beats_the_bundled_one(own_data: Path):

@@ -61,10 +61,18 @@ HEADER = [
 ]
 
 
-@pytest.mark.parametrize(("name", "work_items", "registers", "local_memory", "groups", "bound_by"), HEADER)
-def test_nvidia_answers_the_same(name, work_items, registers, local_memory, groups, bound_by):
-    found = occupancy(load_device(name), work_items, registers, local_memory)
-    assert (groups, (bound_by,)) == (found.groups, found.bound_by)
+def test_nvidia_answers_the_same(subtests: pytest.Subtests):
+    for name, work_items, registers, local_memory, groups, bound_by in HEADER:
+        with subtests.test(
+            name=name,
+            work_items=work_items,
+            registers=registers,
+            local_memory=local_memory,
+            groups=groups,
+            bound_by=bound_by,
+        ):
+            found = occupancy(load_device(name), work_items, registers, local_memory)
+            assert (groups, (bound_by,)) == (found.groups, found.bound_by)
 
 
 # }}}
@@ -105,12 +113,13 @@ BY_HAND = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "work_items", "registers", "local", "groups", "bound_by"), BY_HAND.values(), ids=BY_HAND
-)
-def test_occupancy_is_what_it_is_by_hand(name, work_items, registers, local, groups, bound_by):
-    found = occupancy(load_device(name), work_items, registers, local)
-    assert (groups, bound_by) == (found.groups, found.bound_by)
+def test_occupancy_is_what_it_is_by_hand(subtests: pytest.Subtests):
+    for name, work_items, registers, local, groups, bound_by in BY_HAND.values():
+        with subtests.test(
+            name=name, work_items=work_items, registers=registers, local=local, groups=groups, bound_by=bound_by
+        ):
+            found = occupancy(load_device(name), work_items, registers, local)
+            assert (groups, bound_by) == (found.groups, found.bound_by)
 
 
 def test_six_and_five_groups_reside_in_the_examples_of_dao():
@@ -270,18 +279,19 @@ def test_groups_come_of_whole_warps_and_not_of_the_share():
     assert int(round(found.share, 3) * 48 / 8) == 4
 
 
-@pytest.mark.parametrize("device", ["nvidia-titan-v", "nvidia-rtx-2080-ti", "nvidia-a100", "amd-mi210"])
-@pytest.mark.parametrize(("work_items", "local_memory"), [(256, 0), (32, 0), (340, 17_640), (80, 7_680)])
-def test_a_step_of_registers_lets_as_many_groups_reside_as_what_is_less(device, work_items, local_memory):
-    steps = register_steps(load_device(device), work_items, local_memory, 255)
+def test_a_step_of_registers_lets_as_many_groups_reside_as_what_is_less(subtests: pytest.Subtests):
+    for device in ["nvidia-titan-v", "nvidia-rtx-2080-ti", "nvidia-a100", "amd-mi210"]:
+        for work_items, local_memory in [(256, 0), (32, 0), (340, 17_640), (80, 7_680)]:
+            with subtests.test(device=device, work_items=work_items, local_memory=local_memory):
+                steps = register_steps(load_device(device), work_items, local_memory, 255)
 
-    def groups(registers):
-        try:
-            return occupancy(device, work_items, registers, local_memory).groups
-        except OccupancyError:
-            return 0
+                def groups(registers, device=device, work_items=work_items, local_memory=local_memory):
+                    try:
+                        return occupancy(device, work_items, registers, local_memory).groups
+                    except OccupancyError:
+                        return 0
 
-    by_hand = {groups(registers): registers for registers in range(1, 256)}  # the last one of each
-    by_hand.pop(0, None)
-    assert [groups(each) for each in steps] == sorted(by_hand, reverse=True)
-    assert all(-8 < each - by_hand[groups(each)] <= 0 for each in steps)
+                by_hand = {groups(registers): registers for registers in range(1, 256)}  # the last one of each
+                by_hand.pop(0, None)
+                assert [groups(each) for each in steps] == sorted(by_hand, reverse=True)
+                assert all(-8 < each - by_hand[groups(each)] <= 0 for each in steps)

@@ -95,7 +95,9 @@ def test_an_edge_that_leads_nowhere_is_refused() -> None:
 
 def test_a_flat_graph_above_the_limit_is_refused_with_the_keyword() -> None:
     graph = Idg.from_edges(["alu"], [(0, 0, 1)], trips=10**9)
-    with pytest.raises(GraphError, match=r"more than 1000 instructions; call unrolled\(limit=...\) with a higher limit"):
+    with pytest.raises(
+        GraphError, match=r"more than 1000 instructions; call unrolled\(limit=...\) with a higher limit"
+    ):
         graph.unrolled(limit=1000)
 
 

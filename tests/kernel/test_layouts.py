@@ -43,9 +43,8 @@ def loaded(unit: Any) -> dict[str, str]:
 # {{{ what is contiguous
 
 
-@pytest.mark.parametrize(
-    ("layout", "expected"),
-    [
+def test_rows_lie_side_by_side_in_the_order_that_stated_strides_tell(subtests: pytest.Subtests) -> None:
+    for layout, expected in [
         ({"strides": ("s", "t")}, {"s": "m", "t": "1"}),
         ({"strides": ("s", 1)}, {"s": "m"}),
         ({"strides": ("s", 2)}, {"s": "2*m"}),
@@ -58,12 +57,9 @@ def loaded(unit: Any) -> dict[str, str]:
         ({"offset": "s"}, {"s": "0"}),
         ({"strides": ("m", 1)}, {}),
         ({"strides": ("3*t", "t")}, {"t": "1"}),
-    ],
-)
-def test_rows_lie_side_by_side_in_the_order_that_stated_strides_tell(
-    layout: dict[str, Any], expected: dict[str, str]
-) -> None:
-    assert loaded(copied(", s, t", **layout)) == expected
+    ]:
+        with subtests.test(layout=layout, expected=expected):
+            assert loaded(copied(", s, t", **layout)) == expected
 
 
 def test_axes_in_another_order_than_rows_and_columns_are_found() -> None:

@@ -68,13 +68,14 @@ def stored(expression: str) -> CudaSource:
     return CudaSource(code, (DeviceFunction("stored", PARAMETERS, lambda sizes: (9, 9, 9), lambda sizes: GROUP),))
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-@pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_a_lane_stores_where_the_expression_says(launch, expression, architecture) -> None:
-    machine = launch(stored(expression), architecture)
-    found = {}
-    for warp in range(machine.warps(SIZES)):
-        (access,) = machine.accesses(SIZES, POSITION, warp)
-        found |= {32 * warp + lane: address - POINTERS for lane, address in access.addresses.items()}
-    places = {lane: (8 * 3 + lane % 8, 12 * 2 + lane // 8) for lane in range(96)}
-    assert found == {lane: EXPRESSIONS[expression](x, y, **SIZES) for lane, (x, y) in places.items()}
+def test_a_lane_stores_where_the_expression_says(subtests: pytest.Subtests, launch) -> None:
+    for architecture in ["sm_80", "sm_90"]:
+        for expression in EXPRESSIONS:
+            with subtests.test(architecture=architecture, expression=expression):
+                machine = launch(stored(expression), architecture)
+                found = {}
+                for warp in range(machine.warps(SIZES)):
+                    (access,) = machine.accesses(SIZES, POSITION, warp)
+                    found |= {32 * warp + lane: address - POINTERS for lane, address in access.addresses.items()}
+                places = {lane: (8 * 3 + lane % 8, 12 * 2 + lane // 8) for lane in range(96)}
+                assert found == {lane: EXPRESSIONS[expression](x, y, **SIZES) for lane, (x, y) in places.items()}

@@ -24,14 +24,15 @@ SURE = {**kernels.REGISTERS, **kernels.STACK_MEMORY}
 
 
 @pytest.mark.skipif(nvcc() is None, reason="nvcc is not on the path")
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-@pytest.mark.parametrize("name", SURE)
-def test_nvcc_keeps_those_arrays_on_the_stack_that_are_said_to_be_in_memory(name: str, architecture: str) -> None:
-    unit = SURE[name]()
-    sizes = {"n": 3} if "n" in unit.default_entrypoint.arg_dict else {}
-    found = private_arrays(source_profile(load_kernel(unit), sizes, Typical({})).graph)
-    (machine,) = resources(cuda_source(unit).code, architecture)
-    assert machine.stack_frame == sum(array.nbytes for array in found if array.home == "stack memory")
+def test_nvcc_keeps_those_arrays_on_the_stack_that_are_said_to_be_in_memory(subtests: pytest.Subtests) -> None:
+    for architecture in ["sm_80", "sm_90"]:
+        for name in SURE:
+            with subtests.test(architecture=architecture, name=name):
+                unit = SURE[name]()
+                sizes = {"n": 3} if "n" in unit.default_entrypoint.arg_dict else {}
+                found = private_arrays(source_profile(load_kernel(unit), sizes, Typical({})).graph)
+                (machine,) = resources(cuda_source(unit).code, architecture)
+                assert machine.stack_frame == sum(array.nbytes for array in found if array.home == "stack memory")
 
 
 # {{{ vectors

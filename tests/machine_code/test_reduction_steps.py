@@ -29,15 +29,17 @@ def cuda(unit: lp.TranslationUnit) -> CudaSource:
     return replace(source, code=re.sub(r"\bfloat(?= tile| const \*| \*)", "float volatile", source.code))
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("step", STEPS)
-def test_all_kinds_of_warps_execute_what_their_machine_graphs_say(launch: Build, step: str, architecture: str) -> None:
-    unit, sizes = reduction(step, GROUP), STEPS[step].sizes(GROUP, SIZE)
-    machine = launch(cuda(unit), architecture)
-    (launched,) = source_profile(load_kernel(unit), sizes, Typical({})).launches
-    for kind in launched.classes:
-        graph = lowered(kind.graph, capability=ARCHITECTURES[architecture])
-        tally = machine.run(dict(sizes), (kind.example.groups[0], 0, 0), kind.example.number)
-        assert compared(tally.counts) == compared(executed(graph))
-        # Constants that shifts begin with are moved anew in copies and not in single passes, and by no rule of ours.
-        assert abs(graph.executed / tally.total - 1) < 0.05
+def test_all_kinds_of_warps_execute_what_their_machine_graphs_say(subtests: pytest.Subtests, launch: Build) -> None:
+    for architecture in ARCHITECTURES:
+        for step in STEPS:
+            with subtests.test(architecture=architecture, step=step):
+                unit, sizes = reduction(step, GROUP), STEPS[step].sizes(GROUP, SIZE)
+                machine = launch(cuda(unit), architecture)
+                (launched,) = source_profile(load_kernel(unit), sizes, Typical({})).launches
+                for kind in launched.classes:
+                    graph = lowered(kind.graph, capability=ARCHITECTURES[architecture])
+                    tally = machine.run(dict(sizes), (kind.example.groups[0], 0, 0), kind.example.number)
+                    assert compared(tally.counts) == compared(executed(graph))
+                    # Constants that shifts begin with are moved again in unrolled copies but not in single
+                    # iterations; we model no rule for that.
+                    assert abs(graph.executed / tally.total - 1) < 0.05

@@ -52,9 +52,10 @@ def first_group(launch: Any, row: dict[str, Any], architecture: str) -> Tally:
     )
 
 
-@pytest.mark.parametrize("number", MULTIPLY_ADDS)
-def test_as_many_multiplications_as_the_einsum_says(launch, rows, number) -> None:
-    assert first_group(launch, rows[number], "sm_90").lanes["DFMA"] == MULTIPLY_ADDS[number]
+def test_as_many_multiplications_as_the_einsum_says(subtests: pytest.Subtests, launch, rows) -> None:
+    for number in MULTIPLY_ADDS:
+        with subtests.test(number=number):
+            assert first_group(launch, rows[number], "sm_90").lanes["DFMA"] == MULTIPLY_ADDS[number]
 
 
 @pytest.mark.parametrize("number", [18, 545, 8697, 2405])
@@ -77,14 +78,15 @@ WITHIN = (
 registers"""
 
 
-@pytest.mark.parametrize("number", WITHIN)
-def test_all_that_a_warp_executes_is_within_fifteen_per_cent(launch, rows, number) -> None:
-    unit, sizes = pickle.loads(rows[number]["kernel"]), rows[number]["sizes"]
-    graphs = source_profile(load_kernel(unit), sizes, Typical({})).graph
-    example = graphs.launches[0].representative.example
-    group = tuple(example.groups.get(axis, 0) for axis in range(3))
-    tally = launch(unit, "sm_90", FAST_MATH).run(sizes, group, example.number, decide=around_calls)
-    assert abs(lowered(graphs).executed / tally.total - 1) < 0.15
+def test_all_that_a_warp_executes_is_within_fifteen_per_cent(subtests: pytest.Subtests, launch, rows) -> None:
+    for number in WITHIN:
+        with subtests.test(number=number):
+            unit, sizes = pickle.loads(rows[number]["kernel"]), rows[number]["sizes"]
+            graphs = source_profile(load_kernel(unit), sizes, Typical({})).graph
+            example = graphs.launches[0].representative.example
+            group = tuple(example.groups.get(axis, 0) for axis in range(3))
+            tally = launch(unit, "sm_90", FAST_MATH).run(sizes, group, example.number, decide=around_calls)
+            assert abs(lowered(graphs).executed / tally.total - 1) < 0.15
 
 
 def test_no_two_kernels_are_of_one_group(rows) -> None:

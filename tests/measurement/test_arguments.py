@@ -54,9 +54,8 @@ def test_arguments_stand_in_the_order_of_the_kernel(kernel):
     assert list(checked_arguments(kernel, arguments(), SIZES)) == ["a", "x", "s", "n", "m"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_what_the_kernel_does_not_take_is_refused(subtests: pytest.Subtests, kernel):
+    for changes, message in [
         ({"x": None}, "requires the arguments a, x, s, n, m; received a, s, n, m"),
         ({"y": np.ones(3)}, "received a, x, s, n, m, y"),
         ({"x": np.ones(4, np.float32)}, "argument x must have type"),
@@ -69,11 +68,9 @@ def test_arguments_stand_in_the_order_of_the_kernel(kernel):
         ({"n": 2**40}, "argument n must be a scalar"),
         ({"s": np.ones(1)}, "argument s must be a scalar"),
         ({"s": "half"}, "argument s must be a scalar"),
-    ],
-)
-def test_what_the_kernel_does_not_take_is_refused(kernel, changes, message):
-    with pytest.raises(MeasurementError, match=message):
-        checked_arguments(kernel, arguments(**changes), SIZES)
+    ]:
+        with subtests.test(changes=changes, message=message), pytest.raises(MeasurementError, match=message):
+            checked_arguments(kernel, arguments(**changes), SIZES)
 
 
 def test_memory_is_that_of_arguments_and_global_temporaries(kernel):

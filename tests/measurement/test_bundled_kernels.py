@@ -53,43 +53,52 @@ def backend() -> OpenCLBackend:
     return OpenCLBackend()
 
 
-@pytest.mark.parametrize(("name", "form"), FORMS)
-def test_a_kernel_computes_what_numpy_computes(backend, name, form):
-    assert backend.time(BenchmarkCase(name, form, form.sizes[0]), 1)
+def test_a_kernel_computes_what_numpy_computes(subtests: pytest.Subtests, backend):
+    for name, form in FORMS:
+        with subtests.test(name=name, form=form):
+            assert backend.time(BenchmarkCase(name, form, form.sizes[0]), 1)
 
 
 # {{{ memory: the campaign ends every ladder in time, the files need not
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_the_memory_that_is_asked_for_is_that_of_the_arguments(name):
-    form = FILES[name].configurations(LIMITS)[0]
-    for sizes in form.sizes[:2]:
-        arguments = form.arguments(np.random.default_rng(0), sizes).values()
-        taken = sum(value.nbytes for value in arguments if isinstance(value, np.ndarray))
-        assert taken == allocated_bytes(form.build().default_entrypoint, sizes)
+def test_the_memory_that_is_asked_for_is_that_of_the_arguments(subtests: pytest.Subtests):
+    for name in FILES:
+        with subtests.test(name=name):
+            form = FILES[name].configurations(LIMITS)[0]
+            for sizes in form.sizes[:2]:
+                arguments = form.arguments(np.random.default_rng(0), sizes).values()
+                taken = sum(value.nbytes for value in arguments if isinstance(value, np.ndarray))
+                assert taken == allocated_bytes(form.build().default_entrypoint, sizes)
 
 
-@pytest.mark.parametrize("name", sorted(FILES.keys() - {EMPTY_KERNEL}))
-def test_no_arguments_are_made_that_do_not_fit_the_memory(tmp_path, name):
-    def arguments(rng, sizes):
-        raise AssertionError("only a backend makes arguments")
+def test_no_arguments_are_made_that_do_not_fit_the_memory(subtests: pytest.Subtests, tmp_path):
+    for name in sorted(FILES.keys() - {EMPTY_KERNEL}):
+        with subtests.test(name=name):
 
-    form = FILES[name].configurations(LIMITS)[0]
-    unit = form.build()
-    needed = [allocated_bytes(unit.default_entrypoint, sizes) for sizes in form.sizes]
-    assert needed == sorted(needed)
-    # Whatever the memory, every size that fits is measured and no other is even probed.
-    every_size = replace(
-        form, build=cache(lambda: unit), arguments=arguments, steps=len(form.sizes), stride=1, further=()
-    )
-    for memory in (needed[0] - 1, needed[1], needed[-1] - 1):
-        backend = SyntheticBackend(lambda case: LAUNCH, replace(LIMITS, global_memory=memory))
-        with Archive(tmp_path / f"{memory}.jsonl", run(limits=backend.limits)) as archive:
-            empty = kernel_file(EMPTY_KERNEL, configuration())
-            taken = run_campaign(backend, (empty, kernel_file(name, every_size)), archive)
-        fitting = [sizes for sizes, size in zip(form.sizes, needed, strict=True) if size <= memory]
-        assert [m.sizes for m in taken if m.kernel_class == name] == fitting
+            def arguments(rng, sizes):
+                raise AssertionError("only a backend makes arguments")
+
+            form = FILES[name].configurations(LIMITS)[0]
+            unit = form.build()
+            needed = [allocated_bytes(unit.default_entrypoint, sizes) for sizes in form.sizes]
+            assert needed == sorted(needed)
+            # Whatever the memory, every size that fits is measured and no other is even probed.
+            every_size = replace(
+                form,
+                build=cache(lambda unit=unit: unit),
+                arguments=arguments,
+                steps=len(form.sizes),
+                stride=1,
+                further=(),
+            )
+            for memory in (needed[0] - 1, needed[1], needed[-1] - 1):
+                backend = SyntheticBackend(lambda case: LAUNCH, replace(LIMITS, global_memory=memory))
+                with Archive(tmp_path / f"{name}-{memory}.jsonl", run(limits=backend.limits)) as archive:
+                    empty = kernel_file(EMPTY_KERNEL, configuration())
+                    taken = run_campaign(backend, (empty, kernel_file(name, every_size)), archive)
+                fitting = [sizes for sizes, size in zip(form.sizes, needed, strict=True) if size <= memory]
+                assert [m.sizes for m in taken if m.kernel_class == name] == fitting
 
 
 # }}}

@@ -33,19 +33,21 @@ def backend() -> OpenCLBackend:
     return OpenCLBackend()
 
 
-@pytest.mark.parametrize("label", FORMS)
-def test_a_step_computes_what_numpy_computes(backend: OpenCLBackend, label: str) -> None:
-    name, form = FORMS[label]
-    assert backend.time(BenchmarkCase(name, form, form.sizes[0]), 1)
+def test_a_step_computes_what_numpy_computes(subtests: pytest.Subtests, backend: OpenCLBackend) -> None:
+    for label in FORMS:
+        with subtests.test(label=label):
+            name, form = FORMS[label]
+            assert backend.time(BenchmarkCase(name, form, form.sizes[0]), 1)
 
 
-@pytest.mark.parametrize("label", FORMS)
-def test_the_memory_that_is_asked_for_is_that_of_the_arguments(label: str) -> None:
-    _, form = FORMS[label]
-    sizes = form.sizes[1]
-    arguments = form.arguments(np.random.default_rng(0), sizes).values()
-    taken = sum(value.nbytes for value in arguments if isinstance(value, np.ndarray))
-    assert taken == allocated_bytes(form.build().default_entrypoint, sizes)
+def test_the_memory_that_is_asked_for_is_that_of_the_arguments(subtests: pytest.Subtests) -> None:
+    for label in FORMS:
+        with subtests.test(label=label):
+            _, form = FORMS[label]
+            sizes = form.sizes[1]
+            arguments = form.arguments(np.random.default_rng(0), sizes).values()
+            taken = sum(value.nbytes for value in arguments if isinstance(value, np.ndarray))
+            assert taken == allocated_bytes(form.build().default_entrypoint, sizes)
 
 
 @pytest.mark.parametrize("group", [128, 256])

@@ -38,9 +38,8 @@ def test_a_probe_is_not_taken_for_a_measurement():
         Protocol().measured_time((1.0, 2.0, 3.0))
 
 
-@pytest.mark.parametrize(
-    "rules",
-    [
+def test_contradictory_rules_are_refused(subtests: pytest.Subtests):
+    for rules in [
         {"runs": 4},
         {"dropped": -1},
         {"probe_runs": 0},
@@ -55,8 +54,6 @@ def test_a_probe_is_not_taken_for_a_measurement():
         {"slow": float("nan")},
         {"repeats": -1},
         {"patience": -1.0},
-    ],
-)
-def test_contradictory_rules_are_refused(rules):
-    with pytest.raises(MeasurementError):
-        Protocol(**rules)
+    ]:
+        with subtests.test(rules=rules), pytest.raises(MeasurementError):
+            Protocol(**rules)

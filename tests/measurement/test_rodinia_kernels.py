@@ -44,10 +44,11 @@ def test_the_kernels_are_those_of_the_table():
     assert FILES.keys() == WARPS.keys()
 
 
-@pytest.mark.parametrize("name", WARPS)
-def test_a_group_has_as_many_warps_as_in_the_table(name):
-    extents = form(name).label.removeprefix("group ").split("x")
-    assert -(-np.prod([int(extent) for extent in extents]) // 32) == WARPS[name]
+def test_a_group_has_as_many_warps_as_in_the_table(subtests: pytest.Subtests):
+    for name in WARPS:
+        with subtests.test(name=name):
+            extents = form(name).label.removeprefix("group ").split("x")
+            assert -(-np.prod([int(extent) for extent in extents]) // 32) == WARPS[name]
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +56,17 @@ def backend() -> OpenCLBackend:
     return OpenCLBackend()
 
 
-@pytest.mark.parametrize("name", WARPS)
-def test_a_kernel_computes_what_numpy_computes(backend, name):
-    assert backend.time(BenchmarkCase(name, form(name), form(name).sizes[0]), 1)
+def test_a_kernel_computes_what_numpy_computes(subtests: pytest.Subtests, backend):
+    for name in WARPS:
+        with subtests.test(name=name):
+            assert backend.time(BenchmarkCase(name, form(name), form(name).sizes[0]), 1)
 
 
-@pytest.mark.parametrize("name", WARPS)
-def test_the_pipeline_model_answers_and_the_largest_size_takes_longest(name):
-    unit, sizes = form(name).build(), form(name).sizes
-    least, most = (estimate(unit, model="pipeline", device=GPU, parameters=sizes[place]).seconds for place in (0, -1))
-    assert 0 < least < most
+def test_the_pipeline_model_answers_and_the_largest_size_takes_longest(subtests: pytest.Subtests):
+    for name in WARPS:
+        with subtests.test(name=name):
+            unit, sizes = form(name).build(), form(name).sizes
+            least, most = (
+                estimate(unit, model="pipeline", device=GPU, parameters=sizes[place]).seconds for place in (0, -1)
+            )
+            assert 0 < least < most

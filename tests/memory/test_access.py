@@ -26,9 +26,8 @@ def of_32(index: str, dtype: type = np.float32) -> AccessPattern:
 # {{{ one pass, by hand
 
 
-@pytest.mark.parametrize(
-    ("index", "dtype", "sectors", "coalescing"),
-    [
+def test_one_load_of_32_lanes(subtests: pytest.Subtests) -> None:
+    for index, dtype, sectors, coalescing in [
         ("i", np.float32, 4, "coalesced"),  # 32*4 bytes
         ("2*i", np.float32, 8, "strided"),  # over 256 bytes
         ("i", np.float64, 8, "coalesced"),  # 32*8 bytes
@@ -41,12 +40,11 @@ def of_32(index: str, dtype: type = np.float32) -> AccessPattern:
         ("if(i < 8, i, 8)", np.float32, 2, "coalesced"),  # 9 elements
         ("if(i < 8, i, 64)", np.float32, 2, "coalesced"),  # 36 bytes, in sectors 0 and 8
         ("i*i", np.float32, 32 - 3, "scattered"),  # elements 0, 1 and 4 share sector 0; 9 is in 1; 16 and 25 in 2 and 3
-    ],
-)
-def test_one_load_of_32_lanes(index: str, dtype: type, sectors: int, coalescing: str) -> None:
-    access = of_32(index, dtype).at({})
-    expected = {8 * lane**2 // 64 for lane in range(32)} if index == "i*i" else None
-    assert (access.sectors, access.coalescing) == (len(expected) if expected else sectors, coalescing)
+    ]:
+        with subtests.test(index=index, dtype=dtype, sectors=sectors, coalescing=coalescing):
+            access = of_32(index, dtype).at({})
+            expected = {8 * lane**2 // 64 for lane in range(32)} if index == "i*i" else None
+            assert (access.sectors, access.coalescing) == (len(expected) if expected else sectors, coalescing)
 
 
 @pytest.mark.parametrize(

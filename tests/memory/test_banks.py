@@ -42,9 +42,8 @@ def test_as_many_wavefronts_as_bank_by_bank_where_pairs_share(element: int, plac
     assert access.wavefronts == sum(wavefronts(lanes, element, is_load=True))
 
 
-@pytest.mark.parametrize(
-    ("access", "number", "ideal"),
-    [
+def test_by_hand(subtests: pytest.Subtests) -> None:
+    for access, number, ideal in [
         (even(1), 1, 1),  # bank l
         (even(0), 1, 1),  # one word for all
         (even(2), 2, 1),  # bank 2l: 16 banks with two words each
@@ -66,7 +65,6 @@ def test_as_many_wavefronts_as_bank_by_bank_where_pairs_share(element: int, plac
         (even(1, element=32), 16, 8),  # two pieces of 16 bytes, 32 apart: each as with stride 2
         (even(1, lanes=16, element=8), 1, 1),  # half a warp
         (even(1, lanes=0), 0, 0),
-    ],
-)
-def test_by_hand(access: BankAccess, number: int, ideal: int) -> None:
-    assert (access.wavefronts, access.ideal_wavefronts, access.conflicts) == (number, ideal, number - ideal)
+    ]:
+        with subtests.test(access=access, number=number, ideal=ideal):
+            assert (access.wavefronts, access.ideal_wavefronts, access.conflicts) == (number, ideal, number - ideal)

@@ -65,22 +65,26 @@ def rooms_of(value: Any) -> set[str]:
     return {str(named).partition(".")[0].partition(" ")[0] for each, named, _ in operations if each.name == "GLOBAL"}
 
 
-@pytest.mark.parametrize("name", sorted(FORMS))
-def test_what_becomes_of_a_kernel_is_plain_and_the_same_after_a_round_trip(name: str) -> None:
-    stages = staged(profiled(FORMS[name]), V100)
-    for value in (stages.profile, stages.machine, stages.timed):
-        assert pickle.loads(pickle.dumps(value)) == value
-        assert str(value).startswith(stages.profile.kernel)
-        strange = {type(each) for each in leaves(value) if not isinstance(each, PLAIN)}
-        assert strange == set()
-    assert rooms_of(stages.timed) <= {"__builtin__", "copy_reg", "fractions", "loopyperf"}
+def test_what_becomes_of_a_kernel_is_plain_and_the_same_after_a_round_trip(subtests: pytest.Subtests) -> None:
+    for name in sorted(FORMS):
+        with subtests.test(name=name):
+            stages = staged(profiled(FORMS[name]), V100)
+            for value in (stages.profile, stages.machine, stages.timed):
+                assert pickle.loads(pickle.dumps(value)) == value
+                assert str(value).startswith(stages.profile.kernel)
+                strange = {type(each) for each in leaves(value) if not isinstance(each, PLAIN)}
+                assert strange == set()
+            assert rooms_of(stages.timed) <= {"__builtin__", "copy_reg", "fractions", "loopyperf"}
 
 
-@pytest.mark.parametrize("name", sorted(name for name, form in FORMS.items() if len(form.sizes) > 1))
-def test_a_profile_at_another_size_is_the_one_of_a_program_not_seen_before(name: str) -> None:
-    form, program = FORMS[name], FORMS[name].build()
-    for sizes in (*form.sizes[:2], form.sizes[0]):
-        assert lpp.kernel_profile(program, parameters=sizes) == lpp.kernel_profile(form.build(), parameters=sizes)
+def test_a_profile_at_another_size_is_the_one_of_a_program_not_seen_before(subtests: pytest.Subtests) -> None:
+    for name in sorted(name for name, form in FORMS.items() if len(form.sizes) > 1):
+        with subtests.test(name=name):
+            form, program = FORMS[name], FORMS[name].build()
+            for sizes in (*form.sizes[:2], form.sizes[0]):
+                assert lpp.kernel_profile(program, parameters=sizes) == lpp.kernel_profile(
+                    form.build(), parameters=sizes
+                )
 
 
 def test_what_sizes_do_not_decide_is_made_once_and_kept_for_the_latest_programs(

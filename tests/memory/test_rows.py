@@ -149,17 +149,18 @@ def mean_sectors(found: LaunchProfile, array: str) -> float:
 LANE_PER_ROW = {"bounds": by_bounds, "length": by_length, "columns in a variable": by_gathered_columns}
 
 
-@pytest.mark.parametrize("length", [1, 2, 4, 8, 27])
-@pytest.mark.parametrize("name", sorted(LANE_PER_ROW))
-def test_lanes_in_rows_of_their_own_ask_for_as_much_as_in_a_matrix(name: str, length: int) -> None:
-    matrix = Matrix.of(np.full(ROWS, length))
-    found = launch(LANE_PER_ROW[name](), j=length)
-    passes = list(lane_per_row(matrix))
-    # Rows of equal lengths are exact; random columns of 16 million seldom share one of 2 million sectors.
-    real = np.mean([sectors(places) for places in passes])
-    assert (mean_sectors(found, "a"), mean_sectors(found, "column")) == (real, real)
-    gathered = np.mean([sectors(matrix.column[places].tolist()) for places in passes])
-    assert mean_sectors(found, "x") == pytest.approx(gathered, rel=0.01)
+def test_lanes_in_rows_of_their_own_ask_for_as_much_as_in_a_matrix(subtests: pytest.Subtests) -> None:
+    for length in [1, 2, 4, 8, 27]:
+        for name in sorted(LANE_PER_ROW):
+            with subtests.test(length=length, name=name):
+                matrix = Matrix.of(np.full(ROWS, length))
+                found = launch(LANE_PER_ROW[name](), j=length)
+                passes = list(lane_per_row(matrix))
+                # Rows of equal lengths are exact; random columns of 16 million seldom share one of 2 million sectors.
+                real = np.mean([sectors(places) for places in passes])
+                assert (mean_sectors(found, "a"), mean_sectors(found, "column")) == (real, real)
+                gathered = np.mean([sectors(matrix.column[places].tolist()) for places in passes])
+                assert mean_sectors(found, "x") == pytest.approx(gathered, rel=0.01)
 
 
 def test_rows_of_different_lengths_ask_for_nearly_as_much_for_each_lane() -> None:
@@ -215,23 +216,28 @@ def test_no_more_is_touched_than_the_whole_array() -> None:
     assert [sentence for sentence in sets.footprints.assumed if "'x'" in sentence] == []
 
 
-@pytest.mark.parametrize(("spare", "is_said"), [(-1, True), (0, False), (1, False), (10**6, False)])
-@pytest.mark.parametrize("build", [by_bounds, by_length, by_gathered_columns, by_warps])
-def test_rows_that_an_array_has_no_room_for_are_said(
-    build: Callable[[], lp.TranslationUnit], spare: int, is_said: bool
-) -> None:
-    unit, typical = build(), {"t": 1} if build is by_warps else {"j": 27}
-    kernel, elements = unit.default_entrypoint, ROWS * (32 if build is by_warps else 27)
-    sized = [arg.copy(shape=(elements + spare,)) if arg.name in ("a", "column") else arg for arg in kernel.args]
-    found = lpp.estimate(
-        unit.with_kernel(kernel.copy(args=sized)), n=ROWS, device="nvidia-v100", model="roofline", typical=typical
-    )
-    said = sorted(note for note in found.notes if "touched memory is limited to the array" in note)
-    assert said == [
-        f"rows of {array!r} have {elements:,} elements by typical values, but the array has {elements + spare:,} by "
-        "its shape; touched memory is limited to the array, check both values"
-        for array in (("a", "column") if is_said else ())
-    ]
+def test_rows_that_an_array_has_no_room_for_are_said(subtests: pytest.Subtests) -> None:
+    for spare, is_said in [(-1, True), (0, False), (1, False), (10**6, False)]:
+        for build in [by_bounds, by_length, by_gathered_columns, by_warps]:
+            with subtests.test(spare=spare, is_said=is_said, build=build):
+                unit, typical = build(), {"t": 1} if build is by_warps else {"j": 27}
+                kernel, elements = unit.default_entrypoint, ROWS * (32 if build is by_warps else 27)
+                sized = [
+                    arg.copy(shape=(elements + spare,)) if arg.name in ("a", "column") else arg for arg in kernel.args
+                ]
+                found = lpp.estimate(
+                    unit.with_kernel(kernel.copy(args=sized)),
+                    n=ROWS,
+                    device="nvidia-v100",
+                    model="roofline",
+                    typical=typical,
+                )
+                said = sorted(note for note in found.notes if "touched memory is limited to the array" in note)
+                assert said == [
+                    f"rows of {array!r} have {elements:,} elements by typical values, but the array has "
+                    f"{elements + spare:,} by its shape; touched memory is limited to the array, check both values"
+                    for array in (("a", "column") if is_said else ())
+                ]
 
 
 def by_order() -> lp.TranslationUnit:

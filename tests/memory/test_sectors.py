@@ -42,9 +42,8 @@ def test_coalesced_up_to_a_shift_is_as_few_sectors_as_bytes_fill(element: int, p
         assert fills == (access.coalescing in ("coalesced", "misaligned"))
 
 
-@pytest.mark.parametrize(
-    ("access", "sectors", "lines", "coalescing"),
-    [
+def test_by_hand(subtests: pytest.Subtests) -> None:
+    for access, sectors, lines, coalescing in [
         (even(1), 4, 1, "coalesced"),  # 32*4 bytes = 4*32
         (even(-1, first=31 * 4), 4, 1, "coalesced"),  # the same bytes the other way round
         (even(1, first=4), 5, 2, "misaligned"),  # from 4 to 132
@@ -63,10 +62,9 @@ def test_coalesced_up_to_a_shift_is_as_few_sectors_as_bytes_fill(element: int, p
         (sector_access(4 * np.array([0, 1, 16, 100]), 4), 3, 2, "scattered"),  # sectors 0, 2 and 12
         # Rows of 17 elements, 16 used: bytes 0 to 63 and 68 to 131
         (sector_access(4 * np.array([*range(16), *range(17, 33)]), 4), 5, 2, "scattered"),
-    ],
-)
-def test_by_hand(access: SectorAccess, sectors: int, lines: int, coalescing: str) -> None:
-    assert (access.sectors, access.lines, access.coalescing) == (sectors, lines, coalescing)
+    ]:
+        with subtests.test(access=access, sectors=sectors, lines=lines, coalescing=coalescing):
+            assert (access.sectors, access.lines, access.coalescing) == (sectors, lines, coalescing)
 
 
 @pytest.mark.parametrize(("first", "alignment"), [(0, 128), (256, 128), (64, 64), (96, 32), (4, 4), (132, 4)])

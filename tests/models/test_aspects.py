@@ -41,13 +41,14 @@ V100 = lpp.load_device("nvidia-v100")
 NOT_IN_PLAIN_NUMBERS = {("volkov", "barriers")}
 
 
-@pytest.mark.parametrize("aspect", CHANGES)
-@pytest.mark.parametrize("name", RUNS)
-def test_a_model_sees_what_it_says_and_nothing_else(name: str, aspect: Aspect):
-    occupancy = np.array([1.0, 2, 4, 8, 16, 64])
-    before, after = (RUNS[name](*demand, occupancy) for demand in CHANGES[aspect])
-    seen = aspect in OF_DEVICE[name].sees and (name, aspect) not in NOT_IN_PLAIN_NUMBERS
-    assert bool((before != after).any()) == seen
+def test_a_model_sees_what_it_says_and_nothing_else(subtests: pytest.Subtests):
+    for aspect in CHANGES:
+        for name in RUNS:
+            with subtests.test(aspect=aspect, name=name):
+                occupancy = np.array([1.0, 2, 4, 8, 16, 64])
+                before, after = (RUNS[name](*demand, occupancy) for demand in CHANGES[aspect])
+                seen = aspect in OF_DEVICE[name].sees and (name, aspect) not in NOT_IN_PLAIN_NUMBERS
+                assert bool((before != after).any()) == seen
 
 
 def test_the_table_of_the_documentation_is_that_of_the_models():
@@ -120,31 +121,34 @@ def work(passes: str) -> lp.TranslationUnit:
     return lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
 
 
-@pytest.mark.parametrize("name", OF_DEVICE)
-def test_a_model_sees_more_than_two_subsystems_if_it_says_so(name: str):
-    # As slow as before in sum, though on one pipeline: all computation is one subsystem to who sees but two of them.
-    shared = (("sfu", SharedPipeline("alu", "made up, for this test")),)
-    knl = work("i < 0")
-    is_seen = seconds(name, knl, replace(V100, pipelines=shared)) != pytest.approx(seconds(name, knl), rel=1e-9)
-    assert is_seen == ("more than two subsystems" in OF_DEVICE[name].sees)
+def test_a_model_sees_more_than_two_subsystems_if_it_says_so(subtests: pytest.Subtests):
+    for name in OF_DEVICE:
+        with subtests.test(name=name):
+            # As slow as before in sum, though on one pipeline: a model with two subsystems sees no difference.
+            shared = (("sfu", SharedPipeline("alu", "made up, for this test")),)
+            knl = work("i < 0")
+            is_seen = seconds(name, knl, replace(V100, pipelines=shared)) != pytest.approx(seconds(name, knl), rel=1e-9)
+            assert is_seen == ("more than two subsystems" in OF_DEVICE[name].sees)
 
 
-@pytest.mark.parametrize("name", OF_DEVICE)
-def test_a_model_sees_warps_of_other_kinds_if_it_says_so(name: str):
-    # Every third group, so that each partition of a core has warps of both kinds.
-    none, some, every = (seconds(name, work(f"i % 192 < {share}")) for share in (0, 64, 192))
-    assert (none < some < every) == ("divergent warps" in OF_DEVICE[name].sees)
+def test_a_model_sees_warps_of_other_kinds_if_it_says_so(subtests: pytest.Subtests):
+    for name in OF_DEVICE:
+        with subtests.test(name=name):
+            # Every third group, so that each partition of a core has warps of both kinds.
+            none, some, every = (seconds(name, work(f"i % 192 < {share}")) for share in (0, 64, 192))
+            assert (none < some < every) == ("divergent warps" in OF_DEVICE[name].sees)
 
 
-@pytest.mark.parametrize("name", OF_DEVICE)
-def test_a_model_sees_the_scheduler_if_it_says_so(name: str):
-    # GPUMech has a model for each policy, and does not ask which one the device has.
-    knl, other = work("i < 0"), Scheduling("round-robin", "made up, for this test")
-    if name.startswith("gpumech"):
-        found = {seconds(each, knl) for each in ("gpumech-rr", "gpumech-gto")}
-    else:
-        found = {seconds(name, knl, replace(V100, scheduling=each)) for each in (V100.scheduling, other)}
-    assert (len(found) > 1) == ("scheduler" in OF_DEVICE[name].sees)
+def test_a_model_sees_the_scheduler_if_it_says_so(subtests: pytest.Subtests):
+    for name in OF_DEVICE:
+        with subtests.test(name=name):
+            # GPUMech has a model for each policy, and does not ask which one the device has.
+            knl, other = work("i < 0"), Scheduling("round-robin", "made up, for this test")
+            if name.startswith("gpumech"):
+                found = {seconds(each, knl) for each in ("gpumech-rr", "gpumech-gto")}
+            else:
+                found = {seconds(name, knl, replace(V100, scheduling=each)) for each in (V100.scheduling, other)}
+            assert (len(found) > 1) == ("scheduler" in OF_DEVICE[name].sees)
 
 
 # }}}

@@ -67,12 +67,13 @@ NEEDS = {"linear": "fit", "overlap": "fit", "learned": "fit", "sampled": "sample
 """beside the kernel; all others need a device"""
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_a_model_is_found_by_its_name_and_says_what_it_needs(name: str):
-    model = find_model(name)
-    assert model.name == name
-    assert model.summary
-    assert model.needs == {NEEDS.get(name, "device")}
+def test_a_model_is_found_by_its_name_and_says_what_it_needs(subtests: pytest.Subtests):
+    for name in MODELS:
+        with subtests.test(name=name):
+            model = find_model(name)
+            assert model.name == name
+            assert model.summary
+            assert model.needs == {NEEDS.get(name, "device")}
 
 
 def test_an_unknown_model_is_refused_naming_those_there_are():
@@ -192,12 +193,13 @@ def test_a_property_without_a_weight_is_free_and_named(model: FittedModel):
 # {{{ models that know the device
 
 
-@pytest.mark.parametrize("name", OF_DEVICE)
-def test_a_model_that_knows_the_device_takes_no_fit(name: str):
-    with pytest.raises(ParameterError, match="is not fitted; drop fit="):
-        lpp.estimate(kernel(batch=False), n=1000, model=name, device=DEVICE, fit=made_up_fit(name))
-    with pytest.raises(ParameterError, match="drop counting="):
-        lpp.estimate(kernel(batch=False), n=1000, model=name, device=DEVICE, counting="paper")
+def test_a_model_that_knows_the_device_takes_no_fit(subtests: pytest.Subtests):
+    for name in OF_DEVICE:
+        with subtests.test(name=name):
+            with pytest.raises(ParameterError, match="is not fitted; drop fit="):
+                lpp.estimate(kernel(batch=False), n=1000, model=name, device=DEVICE, fit=made_up_fit(name))
+            with pytest.raises(ParameterError, match="drop counting="):
+                lpp.estimate(kernel(batch=False), n=1000, model=name, device=DEVICE, counting="paper")
 
 
 # }}}
@@ -209,13 +211,14 @@ EXCEPTIONS = {("gpuperf", "more work takes no less time")}
 """of a single group of two warps, MWP_cp = max(1, CWP - 1) has one wait for the other (Sim, equation 18)"""
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_every_model_obeys_the_laws_of_predictors(name: str):
-    checks = predictor_checks(lpp.predictor(model=name, **needed(name)))
-    assert len(checks) >= 9
-    for check in checks:
-        with pytest.raises(AssertionError) if (name, check.law) in EXCEPTIONS else nullcontext():
-            check()
+def test_every_model_obeys_the_laws_of_predictors(subtests: pytest.Subtests):
+    for name in MODELS:
+        with subtests.test(name=name):
+            checks = predictor_checks(lpp.predictor(model=name, **needed(name)))
+            assert len(checks) >= 9
+            for check in checks:
+                with pytest.raises(AssertionError) if (name, check.law) in EXCEPTIONS else nullcontext():
+                    check()
 
 
 @cache

@@ -128,13 +128,14 @@ def overclocked(device: Device, factor: float) -> Device:
     return replace(faster(device), memory=tuple(map(faster, device.memory)))
 
 
-@pytest.mark.parametrize("name", DEVICE_MODELS)
-def test_seconds_scale_with_the_clock(name: str):
-    device = lpp.load_device("nvidia-v100")
-    slow = lpp.estimate(doubled(), n=2**18, model=name, device=device)
-    fast = lpp.estimate(doubled(), n=2**18, model=name, device=overclocked(device, 2))
-    assert fast.seconds == pytest.approx(slow.seconds / 2, rel=1e-12)
-    assert sum(fast.breakdown.by_property().values()) == fast.seconds
+def test_seconds_scale_with_the_clock(subtests: pytest.Subtests):
+    for name in DEVICE_MODELS:
+        with subtests.test(name=name):
+            device = lpp.load_device("nvidia-v100")
+            slow = lpp.estimate(doubled(), n=2**18, model=name, device=device)
+            fast = lpp.estimate(doubled(), n=2**18, model=name, device=overclocked(device, 2))
+            assert fast.seconds == pytest.approx(slow.seconds / 2, rel=1e-12)
+            assert sum(fast.breakdown.by_property().values()) == fast.seconds
 
 
 # }}}

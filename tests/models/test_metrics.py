@@ -67,19 +67,19 @@ def test_one_of_equal_choices_is_taken_by_chance():
     assert regret([1, 1, 3], [4, 2, 5]) == 1.5  # (4 + 2)/2 over 2
 
 
-@pytest.mark.parametrize("metric", [mape, median_log_error, spearman, regret])
-@pytest.mark.parametrize(
-    ("predicted", "measured", "words"),
-    [
-        ([1], [1, 2], "received 1 predictions and 2 measurements"),
-        ([], [], "received 0 predictions and 0 measurements"),
-        ([1, 2], [1, 0], "measurements must be positive and finite; received 0"),
-        ([float("nan"), 2], [1, 2], "predictions must be positive and finite; received nan"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(metric, predicted, measured, words):
-    with pytest.raises(ModelInputError, match=words):
-        metric(predicted, measured)
+def test_what_cannot_be_compared_is_refused(subtests: pytest.Subtests):
+    for metric in [mape, median_log_error, spearman, regret]:
+        for predicted, measured, words in [
+            ([1], [1, 2], "received 1 predictions and 2 measurements"),
+            ([], [], "received 0 predictions and 0 measurements"),
+            ([1, 2], [1, 0], "measurements must be positive and finite; received 0"),
+            ([float("nan"), 2], [1, 2], "predictions must be positive and finite; received nan"),
+        ]:
+            with (
+                subtests.test(metric=metric, predicted=predicted, measured=measured),
+                pytest.raises(ModelInputError, match=words),
+            ):
+                metric(predicted, measured)
 
 
 def test_a_shape_needs_three_occupancies():

@@ -65,17 +65,19 @@ def partly_filled() -> lp.TranslationUnit:
     return lp.split_iname(lp.add_dtypes(kernel, {"a": np.float32}), "i", 1024, outer_tag="g.0", inner_tag="l.0")
 
 
-@pytest.mark.parametrize("model", DEVICE_MODELS)
-def test_a_heavy_group_beside_idle_ones_takes_what_it_takes_alone(model: str) -> None:
-    alone = seconds(HEAVY, model, n=2)  # of two, one of them is idle
-    for groups in (79, 80, 81, 1000, 10_000):
-        assert seconds(HEAVY, model, n=groups) == pytest.approx(alone, rel=0.01)
+def test_a_heavy_group_beside_idle_ones_takes_what_it_takes_alone(subtests: pytest.Subtests) -> None:
+    for model in DEVICE_MODELS:
+        with subtests.test(model=model):
+            alone = seconds(HEAVY, model, n=2)  # of two, one of them is idle
+            for groups in (79, 80, 81, 1000, 10_000):
+                assert seconds(HEAVY, model, n=groups) == pytest.approx(alone, rel=0.01)
 
 
-@pytest.mark.parametrize("model", DEVICE_MODELS)
-def test_an_element_more_does_not_halve_the_time(model: str) -> None:
-    kernel = partly_filled()
-    assert seconds(kernel, model, n=1025) >= (1 - SLACK) * seconds(kernel, model, n=1024)
+def test_an_element_more_does_not_halve_the_time(subtests: pytest.Subtests) -> None:
+    for model in DEVICE_MODELS:
+        with subtests.test(model=model):
+            kernel = partly_filled()
+            assert seconds(kernel, model, n=1025) >= (1 - SLACK) * seconds(kernel, model, n=1024)
 
 
 def test_a_triangle_takes_as_long_as_the_core_that_ends_last_when_groups_are_dealt_one_by_one() -> None:

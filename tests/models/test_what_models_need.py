@@ -53,18 +53,19 @@ def latencies_assumed(model: str, device: Device) -> str:
     return "".join(notes)
 
 
-@pytest.mark.parametrize("model", DEVICE_MODELS)
-def test_a_model_says_which_latencies_it_assumed_and_of_no_others(model: str) -> None:
+def test_a_model_says_which_latencies_it_assumed_and_of_no_others(subtests: pytest.Subtests) -> None:
     """The nearest relative of a V100 that lacks some is the V100 of the catalog, so that the answer is the same."""
-    bare = without_latencies(KNOWN)
-    assert seconds(model, bare) == seconds(model, KNOWN)
-    said = latencies_assumed(model, bare)
-    assert ("DRAM 433 cycles" in said) is (model not in NEEDS_NO_LATENCY)
-    knows_computation = model not in (*NEEDS_NO_LATENCY, *NEEDS_LATENCIES_OF_MEMORY)
-    assert ("add f32 4 cycles" in said) is knows_computation
-    assert ("(as on nvidia-v100)" in said) is (model not in NEEDS_NO_LATENCY)
-    assert "DRAM" not in latencies_assumed(model, without_latencies_of_arithmetic(KNOWN))
-    assert latencies_assumed(model, KNOWN) == ""
+    for model in DEVICE_MODELS:
+        with subtests.test(model=model):
+            bare = without_latencies(KNOWN)
+            assert seconds(model, bare) == seconds(model, KNOWN)
+            said = latencies_assumed(model, bare)
+            assert ("DRAM 433 cycles" in said) is (model not in NEEDS_NO_LATENCY)
+            knows_computation = model not in (*NEEDS_NO_LATENCY, *NEEDS_LATENCIES_OF_MEMORY)
+            assert ("add f32 4 cycles" in said) is knows_computation
+            assert ("(as on nvidia-v100)" in said) is (model not in NEEDS_NO_LATENCY)
+            assert "DRAM" not in latencies_assumed(model, without_latencies_of_arithmetic(KNOWN))
+            assert latencies_assumed(model, KNOWN) == ""
 
 
 def test_the_r9_fury_whose_latencies_nobody_has_published_is_answered_by_every_model() -> None:
@@ -114,17 +115,19 @@ def test_what_is_bound_by_a_stated_bandwidth_is_no_lower_bound() -> None:
 # }}}
 
 
-@pytest.mark.parametrize("model", DEVICE_MODELS)
-def test_of_memories_one_is_enough(model: str) -> None:
-    alone = replace(KNOWN, memory=tuple(each for each in KNOWN.memory if each.name in ("local", "DRAM")))
-    assert seconds(model, alone) > 0
+def test_of_memories_one_is_enough(subtests: pytest.Subtests) -> None:
+    for model in DEVICE_MODELS:
+        with subtests.test(model=model):
+            alone = replace(KNOWN, memory=tuple(each for each in KNOWN.memory if each.name in ("local", "DRAM")))
+            assert seconds(model, alone) > 0
 
 
-@pytest.mark.parametrize("model", DEVICE_MODELS)
-def test_a_timed_program_is_all_that_a_model_is_told(model: str) -> None:
-    again = pickle.loads(pickle.dumps(timed(KNOWN)))
-    found = DEVICE_MODELS[model].time(again)
-    assert (found.seconds, found.notes) == (seconds(model, KNOWN), asked(model, KNOWN).notes)
+def test_a_timed_program_is_all_that_a_model_is_told(subtests: pytest.Subtests) -> None:
+    for model in DEVICE_MODELS:
+        with subtests.test(model=model):
+            again = pickle.loads(pickle.dumps(timed(KNOWN)))
+            found = DEVICE_MODELS[model].time(again)
+            assert (found.seconds, found.notes) == (seconds(model, KNOWN), asked(model, KNOWN).notes)
 
 
 def test_a_launch_balanced_otherwise_depends_on_no_earlier_balance() -> None:

@@ -29,18 +29,19 @@ def test_source_has_a_computation_and_a_barrier_in_each_round() -> None:
     assert {(place, place + 1) for place in range(1, 14, 2)} | {(place, place + 2) for place in range(1, 12)} <= ends
 
 
-@pytest.mark.parametrize("name", GPUS)
-@pytest.mark.parametrize("warps", [1, 2, 4, 8, 16, 32])
-def test_round_of_one_group_is_a_latency_all_barriers_and_a_release(name: str, warps: int) -> None:
-    # Released together, warps compute one after the other, s = max(λ, 1/IL) apart, and before anyone's barrier, since
-    # their turn is earlier: the first barrier is at max(Λ, W·s). Barriers are λ' apart, and the last one releases all
-    # of them Λ' later: max(Λ, W·s) + (W - 1)·λ' + Λ'.
-    device = load_device(name)
-    compute, barrier = latencies(device)["alu"], latencies(device)["barrier"]
-    apart = max(compute.issue, 1 / device.issue_limit)
-    assert barrier.issue >= apart
-    expected = max(compute.completion, warps * apart) + (warps - 1) * barrier.issue + barrier.completion
-    assert expected == cycles_per_round(name, warps, 1)
+def test_round_of_one_group_is_a_latency_all_barriers_and_a_release(subtests: pytest.Subtests) -> None:
+    for name in GPUS:
+        for warps in [1, 2, 4, 8, 16, 32]:
+            with subtests.test(name=name, warps=warps):
+                # Warps that are released together compute one after the other, s = max(λ, 1/IL) apart, and before any
+                # barrier, since their turn is earlier: the first barrier is at max(Λ, W·s). Barriers are λ' apart, and
+                # the last one releases all warps Λ' later: max(Λ, W·s) + (W - 1)·λ' + Λ'.
+                device = load_device(name)
+                compute, barrier = latencies(device)["alu"], latencies(device)["barrier"]
+                apart = max(compute.issue, 1 / device.issue_limit)
+                assert barrier.issue >= apart
+                expected = max(compute.completion, warps * apart) + (warps - 1) * barrier.issue + barrier.completion
+                assert expected == cycles_per_round(name, warps, 1)
 
 
 @pytest.mark.parametrize("name", GPUS)

@@ -21,14 +21,15 @@ EXPRESSIONS = [
 ]
 
 
-@pytest.mark.parametrize("expression", EXPRESSIONS, ids=str)
-def test_a_code_says_what_its_expression_says(expression: object) -> None:
-    code = coded(expression, ("i", "j"))
-    assert isinstance(code, Code)
-    assert pickle.loads(pickle.dumps(code)) == code
-    known = decoded(code, ("i", "j"))
-    for i, j in product(range(6), range(6)):
-        assert int(evaluate(known, {"i": i, "j": j})) == int(evaluate(expression, {"i": i, "j": j}))
+def test_a_code_says_what_its_expression_says(subtests: pytest.Subtests) -> None:
+    for expression in EXPRESSIONS:
+        with subtests.test(expression=str(expression)):
+            code = coded(expression, ("i", "j"))
+            assert isinstance(code, Code)
+            assert pickle.loads(pickle.dumps(code)) == code
+            known = decoded(code, ("i", "j"))
+            for i, j in product(range(6), range(6)):
+                assert int(evaluate(known, {"i": i, "j": j})) == int(evaluate(expression, {"i": i, "j": j}))
 
 
 def test_a_code_names_loops_by_their_levels() -> None:

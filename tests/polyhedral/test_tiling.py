@@ -9,9 +9,8 @@ from loopyperf.polyhedral.sets import without_tiles
 from tests.polyhedral.random_sets import GRID, boxes, constraints, counted, fixed
 
 
-@pytest.mark.parametrize(
-    ("tiled", "plain"),
-    [
+def test_tiled_loops_become_what_they_were(subtests: pytest.Subtests) -> None:
+    for tiled, plain in [
         ("{ [o, i] : 0 <= i < 16 and 0 <= o and 16*o + i < n }", "{ [x] : 0 <= x < n }"),
         ("{ [i, o] : 0 <= i < 16 and m <= 16*o + i < n }", "{ [x] : m <= x < n }"),
         # A triangle of which both sides are tiled, by different widths.
@@ -40,11 +39,10 @@ from tests.polyhedral.random_sets import GRID, boxes, constraints, counted, fixe
         ("{ [o, i] : -1 <= i < 8 and 0 <= o and 8*o + i < n }", None),
         ("{ [o, i] : 0 <= i <= m and 0 <= o and 8*o + i < n }", None),
         ("{ [o, i] : 0 <= i < 8 and 0 <= o < n }", None),
-    ],
-)
-def test_tiled_loops_become_what_they_were(tiled: str, plain: str | None) -> None:
-    joined = without_tiles(isl.Set(f"[m, n] -> {tiled}"))
-    assert joined.plain_is_equal(isl.Set(f"[m, n] -> {plain or tiled}"))
+    ]:
+        with subtests.test(tiled=tiled, plain=plain):
+            joined = without_tiles(isl.Set(f"[m, n] -> {tiled}"))
+            assert joined.plain_is_equal(isl.Set(f"[m, n] -> {plain or tiled}"))
 
 
 def test_a_tiled_triangle_has_the_polynomial_of_a_triangle() -> None:

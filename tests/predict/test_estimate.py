@@ -343,19 +343,16 @@ WEIGHTS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("kernel", "typical"),
-    [(doubled(), None), (triangle(), None), (summed(3), None), (conditional(), {"insn": 0.3})],
-    ids=["minimum of loads and stores", "triangle", "without a minimum", "rounded"],
-)
-@pytest.mark.parametrize("size", [1, 100, 12345])
-def test_the_seconds_that_come_first_are_those_of_the_explanation(make_fit, kernel, typical, size):
-    found = lpp.estimate(kernel, n=size, fit=make_fit(weights=WEIGHTS), typical=typical)
-    assert found.seconds == sum(row.seconds for row in found.breakdown.rows)
-    assert found.seconds == sum(found.breakdown.by_property().values())
-    sizes = np.array([size, 2 * size])
-    batch = lpp.estimate(kernel, n=sizes, fit=make_fit(weights=WEIGHTS), typical=typical)
-    assert (batch.seconds == sum(row.seconds for row in batch.breakdown.rows)).all()
+def test_the_seconds_that_come_first_are_those_of_the_explanation(subtests: pytest.Subtests, make_fit):
+    for kernel, typical in [(doubled(), None), (triangle(), None), (summed(3), None), (conditional(), {"insn": 0.3})]:
+        for size in [1, 100, 12345]:
+            with subtests.test(kernel=kernel, typical=typical, size=size):
+                found = lpp.estimate(kernel, n=size, fit=make_fit(weights=WEIGHTS), typical=typical)
+                assert found.seconds == sum(row.seconds for row in found.breakdown.rows)
+                assert found.seconds == sum(found.breakdown.by_property().values())
+                sizes = np.array([size, 2 * size])
+                batch = lpp.estimate(kernel, n=sizes, fit=make_fit(weights=WEIGHTS), typical=typical)
+                assert (batch.seconds == sum(row.seconds for row in batch.breakdown.rows)).all()
 
 
 def test_nobody_works_out_an_explanation_that_is_not_asked_for(make_fit, monkeypatch):

@@ -89,12 +89,15 @@ ROADS: dict[str, Asked] = {
 }
 
 
-@pytest.mark.parametrize("n", [*LARGE, np.uint64(2**63)], ids=number_in_words)
-@pytest.mark.parametrize("road", sorted(ROADS))
-def test_what_numbers_passes_names_the_size_and_the_limit(road: str, n: Any) -> None:
-    with pytest.raises(ParameterError, match=r"^size n is [^,]*, and what looks .* below 2\^62 = 4.61e\+18") as refusal:
-        ROADS[road](scaled(), n)
-    assert number_in_words(int(n)) in str(refusal.value)
+def test_what_numbers_passes_names_the_size_and_the_limit(subtests: pytest.Subtests) -> None:
+    for n in [*LARGE, np.uint64(2**63)]:
+        for road in sorted(ROADS):
+            with subtests.test(n=number_in_words(n), road=road):
+                with pytest.raises(
+                    ParameterError, match=r"^size n is [^,]*, and what looks .* below 2\^62 = 4.61e\+18"
+                ) as refusal:
+                    ROADS[road](scaled(), n)
+                assert number_in_words(int(n)) in str(refusal.value)
 
 
 def test_an_array_of_sizes_is_refused_by_the_one_that_is_too_large() -> None:

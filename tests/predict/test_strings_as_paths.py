@@ -81,13 +81,12 @@ def methods(thing: object) -> list[Callable[..., object]]:
     return [thing] if isfunction(thing) else []
 
 
-@pytest.mark.parametrize(
-    "asked", [each for thing in [*PUBLIC, *BELOW] for each in methods(thing)], ids=lambda each: each.__qualname__
-)
-def test_whoever_takes_a_path_takes_a_string(asked: Callable[..., object]) -> None:
-    # Optuna's class is imported for type checkers only.
-    hints = get_type_hints(asked, localns={"BaseSampler": object})
-    hints.pop("return", None)
-    taken = {name: {hint, *get_args(hint)} for name, hint in hints.items()}
-    of_paths = {name for name, types in taken.items() if types & {Path, os.PathLike[str]}}
-    assert {name for name in of_paths if not {str, os.PathLike[str]} <= taken[name]} == set()
+def test_whoever_takes_a_path_takes_a_string(subtests: pytest.Subtests) -> None:
+    for asked in [each for thing in [*PUBLIC, *BELOW] for each in methods(thing)]:
+        with subtests.test(asked=str(asked)):
+            # Optuna's class is imported for type checkers only.
+            hints = get_type_hints(asked, localns={"BaseSampler": object})
+            hints.pop("return", None)
+            taken = {name: {hint, *get_args(hint)} for name, hint in hints.items()}
+            of_paths = {name for name, types in taken.items() if types & {Path, os.PathLike[str]}}
+            assert {name for name in of_paths if not {str, os.PathLike[str]} <= taken[name]} == set()

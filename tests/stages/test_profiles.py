@@ -137,15 +137,16 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_belong_is_refused_in_one_line(name: str, predicted: Counters, tmp_path: Path):
-    text, why = REFUSED[name]
-    path = tmp_path / "profile"
-    path.write_text(text)
-    with pytest.raises(MeasurementError) as refused:
-        lpp.compare_counters(predicted, path)
-    assert why in str(refused.value)
-    assert "\n" not in str(refused.value)
+def test_what_does_not_belong_is_refused_in_one_line(subtests: pytest.Subtests, predicted: Counters, tmp_path: Path):
+    for name in REFUSED:
+        with subtests.test(name=name):
+            text, why = REFUSED[name]
+            path = tmp_path / "profile"
+            path.write_text(text)
+            with pytest.raises(MeasurementError) as refused:
+                lpp.compare_counters(predicted, path)
+            assert why in str(refused.value)
+            assert "\n" not in str(refused.value)
 
 
 def test_a_file_that_is_not_there_and_bytes_that_are_no_text_are_refused(tmp_path: Path):

@@ -135,24 +135,31 @@ COMPLEX = (
 )
 
 
-@pytest.mark.parametrize(("code", "line", "expected"), [*LITERALS, *INTEGERS, *CHAINS, *POWERS, *COMPLEX])
-def test_an_operation_works_in_the_type_that_c_gives_it(code: str, line: str, expected: Operations) -> None:
-    unit = over_n(code)
-    assert line in generated(unit)
-    assert expected == operations(unit)
-    assert expected == enumerated(unit)
+def test_an_operation_works_in_the_type_that_c_gives_it(subtests: pytest.Subtests) -> None:
+    for code, line, expected in [*LITERALS, *INTEGERS, *CHAINS, *POWERS, *COMPLEX]:
+        with subtests.test(code=code, line=line, expected=expected):
+            unit = over_n(code)
+            assert line in generated(unit)
+            assert expected == operations(unit)
+            assert expected == enumerated(unit)
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: type(target).__name__)
-@pytest.mark.parametrize(
-    ("code", "line", "expected"),
-    [LITERALS[0], LITERALS[1], LITERALS[9], INTEGERS[0], INTEGERS[1], *CHAINS, *POWERS[:3]],
-)
-def test_all_targets_write_literals_and_chains_alike(target: Any, code: str, line: str, expected: Operations) -> None:
-    unit = over_n(code, target=target)
-    assert line in generated(unit)
-    assert expected == operations(unit)
-    assert expected == enumerated(unit)
+def test_all_targets_write_literals_and_chains_alike(subtests: pytest.Subtests) -> None:
+    for target in TARGETS:
+        for code, line, expected in [
+            LITERALS[0],
+            LITERALS[1],
+            LITERALS[9],
+            INTEGERS[0],
+            INTEGERS[1],
+            *CHAINS,
+            *POWERS[:3],
+        ]:
+            with subtests.test(target=str(target), code=code, line=line, expected=expected):
+                unit = over_n(code, target=target)
+                assert line in generated(unit)
+                assert expected == operations(unit)
+                assert expected == enumerated(unit)
 
 
 @pytest.mark.parametrize(

@@ -55,14 +55,18 @@ def conditional_kernels() -> Iterator[Any]:
             yield pytest.param(lp.tag_inames(lanes(unit), {"j": tag}), id=f"{name}, {tag}")
 
 
-@pytest.mark.parametrize("unit", list(conditional_kernels()))
-def test_symbolic_counts_equal_enumeration(unit: lp.TranslationUnit) -> None:
-    loaded = load_kernel(unit)
-    for n in (0, 1, 27):
-        enumerated = brute_force(loaded, {"n": n}, {"n": 320}, share=THIRD)
-        for counting in COUNTINGS:
-            counts = settled(loaded, counting, THIRD).properties().evaluate(n=n)
-            assert enumerated[counting] == {name: count for name, count in counts.items() if count}, (counting, n)
+def test_symbolic_counts_equal_enumeration(subtests: pytest.Subtests) -> None:
+    for unit in list(conditional_kernels()):
+        with subtests.test(unit=unit):
+            loaded = load_kernel(unit)
+            for n in (0, 1, 27):
+                enumerated = brute_force(loaded, {"n": n}, {"n": 320}, share=THIRD)
+                for counting in COUNTINGS:
+                    counts = settled(loaded, counting, THIRD).properties().evaluate(n=n)
+                    assert enumerated[counting] == {name: count for name, count in counts.items() if count}, (
+                        counting,
+                        n,
+                    )
 
 
 def test_a_condition_inside_of_another_is_evaluated_where_that_holds() -> None:

@@ -54,19 +54,24 @@ def test_shares_add_up_to_the_properties(build: Callable[[], lp.TranslationUnit]
     assert added == counts.properties().evaluate(**sizes)
 
 
-@pytest.mark.parametrize("share", ["1/2", "1/3", "9/10"])
-@pytest.mark.parametrize("n", [1, 3, 5, 100])
-def test_shares_of_counts_that_are_rounded_add_up_too(share: str, n: int) -> None:
-    unit = lp.make_kernel(
-        "{[i]: 0<=i<n}",
-        "if m[i] > 0\n" + "\n".join(f"b{place}[i] = 2*a[i] {{id=insn{place}}}" for place in range(5)) + "\nend",
-        [lp.GlobalArg("a", np.float32, shape="n"), lp.GlobalArg("m", np.int32, shape="n"), ...],
-        lang_version=(2018, 2),
-    )
-    counts = count_properties(load_kernel(unit), typical={"m[i] > 0": Fraction(share)})
-    shares = counts.shares({"n": n})
-    assert {name: sum(parts.values()) for name, parts in shares.items()} == counts.properties().evaluate(n=n)
-    assert all(abs(count - n * Fraction(share)) < 1 for count in shares["f32 mul"].values())
+def test_shares_of_counts_that_are_rounded_add_up_too(subtests: pytest.Subtests) -> None:
+    for share in ["1/2", "1/3", "9/10"]:
+        for n in [1, 3, 5, 100]:
+            with subtests.test(share=share, n=n):
+                unit = lp.make_kernel(
+                    "{[i]: 0<=i<n}",
+                    "if m[i] > 0\n"
+                    + "\n".join(f"b{place}[i] = 2*a[i] {{id=insn{place}}}" for place in range(5))
+                    + "\nend",
+                    [lp.GlobalArg("a", np.float32, shape="n"), lp.GlobalArg("m", np.int32, shape="n"), ...],
+                    lang_version=(2018, 2),
+                )
+                counts = count_properties(load_kernel(unit), typical={"m[i] > 0": Fraction(share)})
+                shares = counts.shares({"n": n})
+                assert {name: sum(parts.values()) for name, parts in shares.items()} == counts.properties().evaluate(
+                    n=n
+                )
+                assert all(abs(count - n * Fraction(share)) < 1 for count in shares["f32 mul"].values())
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,8 @@ from loopyperf.counts.property_vector import minimum_name, property_name
 from loopyperf.kernel import load_kernel
 
 
-@pytest.mark.parametrize(
-    ("item", "name"),
-    [
+def test_a_property_is_named_by_words(subtests: pytest.Subtests) -> None:
+    for item, name in [
         (Operation("add", "f32"), "f32 add"),
         (Operation("special", "f64"), "f64 special"),
         # Not of the paper, but not nothing either: a fit without a weight for it says so.
@@ -33,10 +32,9 @@ from loopyperf.kernel import load_kernel
         (Operation("compare", "f32"), None),
         (Operation("logic", "i32"), None),
         (Operation("shift", "i32"), None),
-    ],
-)
-def test_a_property_is_named_by_words(item: Item, name: str | None) -> None:
-    assert name == property_name(item)
+    ]:
+        with subtests.test(item=item, name=name):
+            assert name == property_name(item)
 
 
 @pytest.mark.parametrize(

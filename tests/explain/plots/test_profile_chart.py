@@ -156,15 +156,16 @@ def test_subsystems_that_a_window_does_not_use_have_no_row_and_are_named() -> No
     assert not ax.get_legend().get_title().get_text()
 
 
-@pytest.mark.parametrize("size", [(3.3, 2.8), (4, 3), (9, 5.6)])
-@pytest.mark.parametrize("warps", [10, 64])
-@pytest.mark.parametrize("subsystems", [["alu", "mem"], SUBSYSTEMS], ids=len)
-def test_no_name_beside_the_rows_covers_another(size: tuple[float, float], warps: int, subsystems: list[str]) -> None:
-    figure = Figure(figsize=size, layout="constrained")
-    ax = figure.subplots()
-    plot_profile(crowd(warps, subsystems), ax=ax)
-    figure.draw_without_rendering()
-    boxes = sorted((text.get_window_extent() for text in ax.get_yticklabels()), key=lambda box: box.y0)
-    assert len(boxes) > 5
-    # Letters leave some of the height of their line free.
-    assert all(above.y0 - below.y1 > -0.1 * below.height for below, above in pairwise(boxes))
+def test_no_name_beside_the_rows_covers_another(subtests: pytest.Subtests) -> None:
+    for size in [(3.3, 2.8), (4, 3), (9, 5.6)]:
+        for warps in [10, 64]:
+            for subsystems in [["alu", "mem"], SUBSYSTEMS]:
+                with subtests.test(size=size, warps=warps, subsystems=len(subsystems)):
+                    figure = Figure(figsize=size, layout="constrained")
+                    ax = figure.subplots()
+                    plot_profile(crowd(warps, subsystems), ax=ax)
+                    figure.draw_without_rendering()
+                    boxes = sorted((text.get_window_extent() for text in ax.get_yticklabels()), key=lambda box: box.y0)
+                    assert len(boxes) > 5
+                    # Letters leave some of the height of their line free.
+                    assert all(above.y0 - below.y1 > -0.1 * below.height for below, above in pairwise(boxes))

@@ -38,10 +38,11 @@ def test_a_report_has_a_dark_ground() -> None:
     assert contrast(*GROUNDS) > 15
 
 
-@pytest.mark.parametrize("ground", GROUNDS)
-@pytest.mark.parametrize("color", [*COLORS, *SHADES, "grey"])
-def test_colours_are_seen_on_both_grounds(color: str, ground: str) -> None:
-    assert contrast(color, ground) >= LEAST
+def test_colours_are_seen_on_both_grounds(subtests: pytest.Subtests) -> None:
+    for ground in GROUNDS:
+        for color in [*COLORS, *SHADES, "grey"]:
+            with subtests.test(ground=ground, color=color):
+                assert contrast(color, ground) >= LEAST
 
 
 def test_hatching_is_seen_on_its_area() -> None:

@@ -23,13 +23,16 @@ def compiled(source: str, architecture: str) -> tuple[Resources, ...]:
 
 
 @pytest.mark.skipif(library() is None, reason="NVRTC is not installed (pip install nvidia-cuda-nvrtc)")
-@pytest.mark.parametrize("label", every_label())
-def test_the_compiler_takes_the_kernel_and_its_group_fits_a_core(label: str) -> None:
-    _, form = PLANNED[label]
-    program, sizes = CudaProgram(form.build()), form.sizes[0]
-    arguments = checked_arguments(program.kernel, form.arguments(np.random.default_rng(0), sizes), sizes)
-    launches = program.launches(arguments, lambda nbytes: None)
-    for architecture in ARCHITECTURES:
-        functions = {each.function: each for each in compiled(program.source, architecture)}
-        assert functions.keys() == {launch.function for launch in launches}
-        assert all(functions[launch.function].registers * np.prod(launch.group) <= REGISTERS for launch in launches)
+def test_the_compiler_takes_the_kernel_and_its_group_fits_a_core(subtests: pytest.Subtests) -> None:
+    for label in every_label():
+        with subtests.test(label=label):
+            _, form = PLANNED[label]
+            program, sizes = CudaProgram(form.build()), form.sizes[0]
+            arguments = checked_arguments(program.kernel, form.arguments(np.random.default_rng(0), sizes), sizes)
+            launches = program.launches(arguments, lambda nbytes: None)
+            for architecture in ARCHITECTURES:
+                functions = {each.function: each for each in compiled(program.source, architecture)}
+                assert functions.keys() == {launch.function for launch in launches}
+                assert all(
+                    functions[launch.function].registers * np.prod(launch.group) <= REGISTERS for launch in launches
+                )

@@ -43,9 +43,10 @@ def nvrtc() -> None:
 
 
 @pytest.mark.usefixtures("nvrtc")
-@pytest.mark.parametrize("name", sorted(SOURCES))
-def test_the_compiler_takes_the_source(name: str) -> None:
-    assert "error" not in compilation_log(CudaProgram(SOURCES[name]()).source, ["-arch=sm_90"])
+def test_the_compiler_takes_the_source(subtests: pytest.Subtests) -> None:
+    for name in sorted(SOURCES):
+        with subtests.test(name=name):
+            assert "error" not in compilation_log(CudaProgram(SOURCES[name]()).source, ["-arch=sm_90"])
 
 
 @pytest.mark.usefixtures("nvrtc")

@@ -20,10 +20,11 @@ def gpu() -> CudaBackend:
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("label", every_label())
-def test_a_kernel_computes_what_numpy_computes(gpu: CudaBackend, label: str) -> None:
-    name, form = PLANNED[label]
-    assert gpu.time(BenchmarkCase(name, form, form.sizes[0]), 1)
+def test_a_kernel_computes_what_numpy_computes(subtests: pytest.Subtests, gpu: CudaBackend) -> None:
+    for label in every_label():
+        with subtests.test(label=label):
+            name, form = PLANNED[label]
+            assert gpu.time(BenchmarkCase(name, form, form.sizes[0]), 1)
 
 
 @pytest.mark.parametrize(

@@ -51,10 +51,11 @@ def latencies(device: Device, name: str) -> tuple[float, float]:
     return device.issue_latency(*kind_and_type), device.completion_latency(*kind_and_type)
 
 
-@pytest.mark.parametrize("name", sorted(INSTRUCTIONS.keys() - {NEVER_BUSY, ALWAYS_BUSY}))
-def test_latencies_of_instructions_come_back(device: Device, name: str) -> None:
-    lambdas = INSTRUCTIONS[name]
-    assert latencies(device, name) == pytest.approx((lambdas.issue, lambdas.completion), rel=FINITE)
+def test_latencies_of_instructions_come_back(subtests: pytest.Subtests, device: Device) -> None:
+    for name in sorted(INSTRUCTIONS.keys() - {NEVER_BUSY, ALWAYS_BUSY}):
+        with subtests.test(name=name):
+            lambdas = INSTRUCTIONS[name]
+            assert latencies(device, name) == pytest.approx((lambdas.issue, lambdas.completion), rel=FINITE)
 
 
 def test_a_latency_that_no_time_tells_is_absent(device: Device) -> None:
@@ -194,16 +195,17 @@ LATENCIES = sorted(
 )
 
 
-@pytest.mark.parametrize("latency", LATENCIES, ids=" ".join)
-def test_noise_is_within_the_stated_errors(deviations: Mapping[tuple[str, str], np.ndarray], latency: tuple[str, str]):
-    off = deviations[latency]
-    assert len(off) == REPEATED
-    # 27 of 40 are expected within one standard error; fewer than 18 are by chance once in 400 times, and there are 27
-    # latencies. Of few values Student's tails are long, hence 80 % within three.
-    assert np.mean(np.abs(off) < 1) >= 0.45
-    assert np.mean(np.abs(off) < 3) >= 0.8
-    # The median of 40 has an error of 0.2: what the loop takes off is neither too much nor forgotten.
-    assert abs(np.median(off)) < 0.6
+def test_noise_is_within_the_stated_errors(subtests: pytest.Subtests, deviations: Mapping[tuple[str, str], np.ndarray]):
+    for latency in LATENCIES:
+        with subtests.test(latency=" ".join(latency)):
+            off = deviations[latency]
+            assert len(off) == REPEATED
+            # 27 of 40 are expected within one standard error; fewer than 18 happen by chance once in 400 times, and
+            # there are 27 latencies. Student's tails are long for few values, hence 80 % within three.
+            assert np.mean(np.abs(off) < 1) >= 0.45
+            assert np.mean(np.abs(off) < 3) >= 0.8
+            # The median of 40 has an error of 0.2: what the loop takes off is neither too much nor forgotten.
+            assert abs(np.median(off)) < 0.6
 
 
 def test_stated_errors_are_no_larger_than_noise(deviations: Mapping[tuple[str, str], np.ndarray]):

@@ -29,11 +29,12 @@ def backend() -> OpenCLBackend:
     return OpenCLBackend()
 
 
-@pytest.mark.parametrize(("name", "kind"), FORMS)
-def test_a_kernel_computes_what_is_expected(backend, name, kind):
-    form = FORMS[name, kind]
-    # The last ladder has most groups, conflicts or bytes; results are compared at the first size that is timed.
-    assert backend.time(BenchmarkCase(name, form, form.ladders[-1][0]), 1)
+def test_a_kernel_computes_what_is_expected(subtests: pytest.Subtests, backend):
+    for name, kind in FORMS:
+        with subtests.test(name=name, kind=kind):
+            form = FORMS[name, kind]
+            # The last ladder has most groups, conflicts or bytes; results are compared at the first size that is timed.
+            assert backend.time(BenchmarkCase(name, form, form.ladders[-1][0]), 1)
 
 
 def test_no_fit_is_made_from_them():

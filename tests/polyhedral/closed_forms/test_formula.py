@@ -64,12 +64,13 @@ FORMULAS = [
 ]
 
 
-@pytest.mark.parametrize(("domain", "condition", "text", "latex"), FORMULAS)
-def test_a_count_reads_as_its_formula(domain: str, condition: str, text: str, latex: str | None) -> None:
-    count = counted(domain, condition)
-    assert text == str(count)
-    if latex is not None:
-        assert latex == count.latex()
+def test_a_count_reads_as_its_formula(subtests: pytest.Subtests) -> None:
+    for domain, condition, text, latex in FORMULAS:
+        with subtests.test(domain=domain, condition=condition, text=text, latex=latex):
+            count = counted(domain, condition)
+            assert text == str(count)
+            if latex is not None:
+                assert latex == count.latex()
 
 
 def test_long_names_are_words_in_latex() -> None:

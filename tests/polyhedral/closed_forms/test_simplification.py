@@ -111,9 +111,10 @@ SHORT = [
 ]
 
 
-@pytest.mark.parametrize(("domain", "condition", "formula"), SHORT)
-def test_formulas_are_short(domain: str, condition: str, formula: str) -> None:
-    assert formula == str(counted(domain, condition))
+def test_formulas_are_short(subtests: pytest.Subtests) -> None:
+    for domain, condition, formula in SHORT:
+        with subtests.test(domain=domain, condition=condition, formula=formula):
+            assert formula == str(counted(domain, condition))
 
 
 def test_a_term_that_is_zero_is_no_piece() -> None:

@@ -64,21 +64,23 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("mistake", OPTIONS)
-def test_rank_refuses_before_anything_is_built(mistake):
-    options, message = OPTIONS[mistake]
-    with pytest.raises(ParameterError, match=message):
-        lpp.rank({"untouched": untouched}, **ON_TITAN | options)
+def test_rank_refuses_before_anything_is_built(subtests: pytest.Subtests):
+    for mistake in OPTIONS:
+        with subtests.test(mistake=mistake):
+            options, message = OPTIONS[mistake]
+            with pytest.raises(ParameterError, match=message):
+                lpp.rank({"untouched": untouched}, **ON_TITAN | options)
 
 
-@pytest.mark.parametrize("optimizer", ["exhaustive", "tpe"])
-@pytest.mark.parametrize("mistake", OPTIONS)
-def test_search_refuses_before_anything_is_built(mistake, optimizer):
-    options, message = OPTIONS[mistake]
-    if optimizer == "tpe" and "bounds" in options:
-        message += "|bounds= and top= require an exhaustive search"
-    with pytest.raises(ParameterError, match=message):
-        lpp.search(untouched, {"group": (16, 32)}, optimizer=optimizer, **ON_TITAN | options)
+def test_search_refuses_before_anything_is_built(subtests: pytest.Subtests):
+    for optimizer in ["exhaustive", "tpe"]:
+        for mistake in OPTIONS:
+            with subtests.test(optimizer=optimizer, mistake=mistake):
+                options, message = OPTIONS[mistake]
+                if optimizer == "tpe" and "bounds" in options:
+                    message += "|bounds= and top= require an exhaustive search"
+                with pytest.raises(ParameterError, match=message):
+                    lpp.search(untouched, {"group": (16, 32)}, optimizer=optimizer, **ON_TITAN | options)
 
 
 @pytest.mark.parametrize("variants", [5, None, 2.5])

@@ -60,28 +60,28 @@ def counted(made: list[int], group: int) -> lp.TranslationUnit:
 GROUPS = tuple(range(16, 16 + 3 * LOOKED_AT))
 
 
-@pytest.mark.parametrize(
-    ("sizes", "message"),
-    [
+def test_one_mistake_is_said_once_and_early(subtests: pytest.Subtests):
+    for sizes, message in [
         ({}, "missing size n: .* sizes given: none"),
         ({"m": 5}, "missing size n: .* sizes given: m"),
         ({"n": 2**12, "m": 5}, "superfluous size m: of the given sizes, .* use only n"),
         ({"n": 2**12, "topp": 3}, "superfluous size topp: .* a misspelled option"),
-    ],
-)
-@pytest.mark.parametrize("way", ["rank", "cascade", "tpe"])
-def test_one_mistake_is_said_once_and_early(sizes, message, way):
-    made: list[int] = []
-    build = partial(counted, made)
-    variants = {f"{group}": partial(build, group) for group in GROUPS}
-    ask = {
-        "rank": partial(lpp.rank, variants, **ON_MODEL),
-        "cascade": partial(lpp.rank, variants, **ON_TITAN),
-        "tpe": partial(lpp.search, build, {"group": GROUPS}, **ON_MODEL, optimizer="tpe", trials=len(GROUPS)),
-    }[way]
-    with pytest.raises(ParameterError, match=message):
-        ask(parameters=sizes)
-    assert len(made) == LOOKED_AT
+    ]:
+        for way in ["rank", "cascade", "tpe"]:
+            with subtests.test(sizes=sizes, message=message, way=way):
+                made: list[int] = []
+                build = partial(counted, made)
+                variants = {f"{group}": partial(build, group) for group in GROUPS}
+                ask = {
+                    "rank": partial(lpp.rank, variants, **ON_MODEL),
+                    "cascade": partial(lpp.rank, variants, **ON_TITAN),
+                    "tpe": partial(
+                        lpp.search, build, {"group": GROUPS}, **ON_MODEL, optimizer="tpe", trials=len(GROUPS)
+                    ),
+                }[way]
+                with pytest.raises(ParameterError, match=message):
+                    ask(parameters=sizes)
+                assert len(made) == LOOKED_AT
 
 
 def test_of_a_few_variants_all_are_looked_at(fit):

@@ -248,9 +248,8 @@ def untouched(group: int):
     raise AssertionError("nothing is built for a question that makes no sense")
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
+def test_a_question_without_an_answer_is_refused_before_anything_is_built(subtests: pytest.Subtests):
+    for options, error, message in [
         (
             {"optimizer": "crystal ball"},
             ParameterError,
@@ -274,11 +273,9 @@ def untouched(group: int):
         ({"optimizer": "tpe", "device": "no such device"}, UnknownDeviceError, "no-such-device"),
         ({"optimizer": "tpe", "parameters": {"n": 5}}, ParameterError, "given twice"),
         ({"parameters": {"n": 5}}, ParameterError, "given twice"),
-    ],
-)
-def test_a_question_without_an_answer_is_refused_before_anything_is_built(options, error, message):
-    with pytest.raises(error, match=message):
-        lpp.search(untouched, {"group": (8, 16, 32)}, **ON_TITAN | options)
+    ]:
+        with subtests.test(options=options, error=error, message=message), pytest.raises(error, match=message):
+            lpp.search(untouched, {"group": (8, 16, 32)}, **ON_TITAN | options)
 
 
 def test_a_space_and_a_builder_that_do_not_fit_are_refused():
