@@ -119,7 +119,7 @@ def _errors(ratio: NDArray[np.float64]) -> list[str]:
 
 def of_counters(judged: Sequence[Judged]) -> Table:
     """Return by how much the prediction of each metric is off, where it is not counted as zero."""
-    shown = table("metric", "rows", "median error", "90th percentile", "median ratio", "zero, and predicted so")
+    shown = table("metric", "rows", "median error", "90th percentile", "median ratio", "zeros predicted as zero")
     metrics = [name for name in judged[0].predicted if COLUMNS.get(name, name) in judged[0].row]
     for name in metrics:
         pairs = np.array([(each.predicted[name], each.counted(name)) for each in judged])
@@ -137,9 +137,9 @@ def of_times(judged: Sequence[Judged]) -> Table:
     took = 1e-6 * np.array([float(each.row["microseconds"]) for each in judged])
     clocks = np.array([clock_of(each.row) for each in judged])
     stated = lpp.load_device(DEVICE).needed("clock")
-    shown.add_row(f"{stated / 1e6:.0f} MHz, as described", *_of_times(told, took))
+    shown.add_row(f"{stated / 1e6:.0f} MHz (published)", *_of_times(told, took))
     clock = float(np.median(clocks))
-    shown.add_row(f"{clock / 1e6:.0f} MHz, as measured", *_of_times(told * stated / clock, took))
+    shown.add_row(f"{clock / 1e6:.0f} MHz (measured)", *_of_times(told * stated / clock, took))
     return shown
 
 

@@ -60,10 +60,10 @@ def main() -> None:
     slower = [replace(row, seconds=SLOWER * row.seconds) for row in titan_v]
     columns: dict[str, tuple[list[Observation], Fitted]] = {
         "TITAN V": (titan_v, DESCRIBED),
-        "with the H200's fit as prior": (titan_v, of_h200),
-        f"if it took {SLOWER:g} times as long": (slower, DESCRIBED),
+        "TITAN V, H200 fit as prior": (titan_v, of_h200),
+        f"TITAN V, times × {SLOWER:g}": (slower, DESCRIBED),
         "H200": (h200, DESCRIBED),
-        "with the TITAN V's fit as prior": (h200, of_titan_v),
+        "H200, TITAN V fit as prior": (h200, of_titan_v),
     }
     found = table("measured kernels", *columns)
     for number in NUMBERS:
