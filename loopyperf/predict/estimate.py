@@ -64,8 +64,8 @@ def estimate(
 
     There are three kinds of models:
 
-    - A fitted model uses a fit. If the named device has parameters but no fit, ``"pipeline"`` is the default, and a
-      note says so.
+    - A fitted model uses a fit. If the named device has parameters but no fit, ``"pipeline"`` is the default, with
+      a note.
     - A model of the device, such as ``"pipeline"``, takes no fit and counts executed instructions. Such a model, or a
       fit of pipelines, may be unsure whether the compiler keeps a private array in registers. Then ``unsure`` names
       the array, ``alternatives`` has the time for the other placement, and the interval covers both times.
@@ -101,8 +101,8 @@ def estimate(
         model; NVRTC, which compiles the kernel for an NVIDIA GPU and needs no GPU (the extra ``cuda-compiler``); or
         NVRTC if available. Notes give its cost and its effect.
     backend : str or Backend, optional
-        Backend that the fit was measured with; if there are fits for several backends, the default is OpenCL, and a
-        note says so. For a model that runs the kernel: ``"opencl"``, ``"cuda"`` or an open backend.
+        Backend that the fit was measured with; if there are fits for several backends, the default is OpenCL, with
+        a note. For a model that runs the kernel: ``"opencl"``, ``"cuda"`` or an open backend.
     arguments : Mapping, optional
         Kernel arguments by name, for a model that runs the kernel; missing ones are generated.
     parameters : Mapping, optional
