@@ -1,8 +1,8 @@
 """Sixteen steps of arithmetic on each element of a vector: out[i] = x₁₆ with x₀ = a[i], by kind and type.
 
 Straight-line code without a loop, as in most kernels that map a function over an array: a processor's compiler can only
-vectorize over work-items. There is a load and a store for 16 steps, so that neither side hides the other
-completely.
+vectorize over work-items. There is a load and a store for 16 steps, enough of both that one does not hide the
+other completely.
 
 Counts per work-item: 16 steps, a load and a store of stride 1. ``_steps_of_arithmetic.py`` has the steps.
 """

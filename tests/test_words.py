@@ -1,4 +1,4 @@
-"""Phrases that are not plain English, or that have a standard term (CONTRIBUTING.md), occur in no document or source."""
+"""No document and no source has phrases that are not plain English or that have a standard term."""
 
 import re
 

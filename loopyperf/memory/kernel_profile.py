@@ -101,7 +101,8 @@ class AccessPattern:
     def profile(self) -> AccessProfile:
         """Return the memory accesses in all iterations of the warp.
 
-        If addresses have no period and iterations are many, they are those of a sample; :attr:`assumed` then has a note.
+        If addresses have no period and iterations are many, they are those of a sample, with a note in
+        :attr:`assumed`.
         """
         steps = self.addresses.steps
         if steps is not None:
