@@ -4,8 +4,8 @@ Worker processes come from Pebble: a worker that exceeds its time limit is kille
 others continue. No worker outlives the process that started it, however that process ends.
 
 A time limit interrupts a call in the main thread with an alarm signal. Elsewhere, as in dask's workers, signals do not
-arrive. The call then runs in a thread of its own, which is abandoned when its time is over and interrupted as soon as
-it executes Python code. A thread that waits or computes in C cannot be interrupted; it ends with its process.
+arrive. The call then runs in a daemon thread, which is abandoned when its time is over: it ends by itself or with its
+process.
 """
 
 import ctypes
@@ -127,7 +127,7 @@ def limited(seconds: float | None, call: Callable[[], Result]) -> Result:
     if hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread():
         with _alarm(seconds):
             return call()
-    return _in_a_thread(seconds, call)
+    return _in_daemon_thread(seconds, call)
 
 
 @contextmanager
@@ -148,7 +148,7 @@ def _alarm(seconds: float) -> Generator[None]:
             signal.setitimer(signal.ITIMER_REAL, max(left - (monotonic() - started), SOON), interval)
 
 
-def _in_a_thread(seconds: float, call: Callable[[], Result]) -> Result:
+def _in_daemon_thread(seconds: float, call: Callable[[], Result]) -> Result:
     outcome: Future[Result] = Future()
     context = copy_context()
 
@@ -163,15 +163,7 @@ def _in_a_thread(seconds: float, call: Callable[[], Result]) -> Result:
     thread.join(seconds)
     if outcome.done():
         return outcome.result()
-    threading.Thread(target=_stop, args=(thread,), daemon=True).start()
     raise TimeIsUp
-
-
-def _stop(thread: threading.Thread) -> None:
-    """Interrupt *thread* until it ends."""
-    while thread.is_alive():
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(TimeIsUp))
-        thread.join(AGAIN)
 
 
 LONGEST = 1e7

@@ -4,11 +4,13 @@ Sphinx is not run: it passes over members without a docstring, over inherited on
 all that it is not told to show. That is what is looked for here.
 """
 
+import doctest
 import inspect
 import re
 import typing
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
 from pkgutil import resolve_name
 from types import MappingProxyType
 
@@ -149,3 +151,17 @@ def test_every_error_is_public():
     ]
     assert len(of_ours) > 20
     assert [name for name in of_ours if getattr(lpp, name, None) is not getattr(errors, name)] == []
+
+
+def test_the_examples_of_public_names_run(subtests: pytest.Subtests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for name in lpp.__all__:
+        for example in doctest.DocTestFinder(recurse=False).find(getattr(lpp, name), name, globs={}):
+            with subtests.test(name=name):
+                runner = doctest.DebugRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+                runner.run(example)
+
+
+def test_public_functions_have_examples():
+    functions = [name for name in lpp.__all__ if inspect.isfunction(getattr(lpp, name))]
+    assert [name for name in functions if ">>> " not in (getattr(lpp, name).__doc__ or "")] == []
