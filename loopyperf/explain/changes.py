@@ -292,7 +292,7 @@ def sharing_loads(program: TimedWarps) -> TimedWarps:
     def is_of_tile(each: Instruction) -> bool:
         return each.kind == Opcode.BARRIER or (each.source in filled and not is_local_load(each))
 
-    return halved(reusing(program, instead), is_of_tile)
+    return executed_half(reusing(program, instead), is_of_tile)
 
 
 def reduced_once(program: TimedWarps, loop: str) -> TimedWarps:
@@ -330,7 +330,7 @@ def _done_together(graph: Idg, places: Sequence[int]) -> set[int]:
     return together
 
 
-def halved(program: TimedWarps, is_selected: Callable[[Instruction], bool]) -> TimedWarps:
+def executed_half(program: TimedWarps, is_selected: Callable[[Instruction], bool]) -> TimedWarps:
     """Return *program* with the selected instructions executed half as often."""
     instructions = [
         replace(each, executions=Fraction(each.executions) / 2) if is_selected(each) else each

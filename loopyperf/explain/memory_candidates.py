@@ -15,7 +15,7 @@ from loopyperf.explain.changes import (
     VECTOR,
     barriers_each_time,
     coalesced,
-    halved,
+    executed_half,
     is_local_load,
     is_local_store,
     sharing_loads,
@@ -269,7 +269,7 @@ def of_tiles(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         tuple(sorted(served)),
         lines(loads),
         f"only {amount(used / loaded)} loads from the tiles per load into them",
-        lambda: with_programs(seen.launch, lambda program: halved(program, lambda each: each.source in sources)),
+        lambda: with_programs(seen.launch, lambda program: executed_half(program, lambda each: each.source in sources)),
         amount=2,
     )
 
