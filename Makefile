@@ -46,7 +46,7 @@ benchmark: env
 	$(BIN)/python -m pytest --quiet --benchmark-columns=min,median,rounds benchmarks/test_speed.py
 
 docs: env
-	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky --fresh-env docs build/docs
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky --fresh-env $(DOCS_OPTIONS) docs build/docs
 
 opencl: env
 	@$(BIN)/loopyperf doctor | grep -q "^ok *OpenCL device" && exit 0; \
@@ -66,6 +66,8 @@ browser:
 check: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(CORE)
 
+# The tests execute the notebooks and the gallery.
+test: DOCS_OPTIONS = -D nb_execution_mode=off -D plot_gallery=0
 test: lint docs
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
@@ -100,4 +102,4 @@ demo: env
 	$(BIN)/loopyperf validate
 
 clean:
-	rm -rf .venv .venv-oldest build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest build dist docs/auto_gallery .pytest_cache .ruff_cache .hypothesis

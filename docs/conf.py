@@ -70,6 +70,8 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "image_scrapers": ("scraper.last_figure",),
     "capture_repr": (),
+    # An SVG, as pictures are: the drawn one takes its place.
+    "default_thumb_file": str(DOCS / "_static" / "not_drawn.svg"),
     "reset_modules": (),
     "doc_module": ("loopyperf",),
     "backreferences_dir": "auto_gallery/backreferences",

@@ -1,26 +1,74 @@
-"""The pictures in the documents are what their script draws today, as far as words and numbers in them tell."""
+"""The examples of the gallery draw with each function of plots, without warnings, and Sphinx-Gallery finds what."""
 
 import re
-import subprocess
-import sys
+import runpy
+import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from tests.documents import ROOT
+import pytest
+from matplotlib.figure import Figure
 
-PICTURES = ROOT / "docs" / "pictures"
+from loopyperf.explain import plots
+from tests.documents import SITE
+
 WORDS = re.compile(r"<text [^>]*>([^<]*)</text>")
+LINES = 50
+"""of an example, about, so that it is read at once"""
 
 
-def test_the_gallery_is_what_its_script_draws(tmp_path: Path):
-    subprocess.run([sys.executable, "-W", "ignore", PICTURES / "gallery.py", tmp_path], check=True)
-    drawn = sorted(tmp_path.iterdir())
-    assert {each.name for each in drawn} == {each.name for each in PICTURES.glob("*.[sp][vn]g")} - {
-        "rooms.svg",
-        "streams.svg",
-        "report.png",
-    }
-    for each in drawn:
-        if each.suffix == ".svg":
-            words = WORDS.findall((PICTURES / each.name).read_text(encoding="utf-8"))
-            assert words == WORDS.findall(each.read_text(encoding="utf-8"))
-            assert len(words) > 5
+class Drawn(dict[str, list[Figure]]):
+    """Function of :mod:`loopyperf.explain.plots` -> figures that it returned while it was listened to."""
+
+    def listening(self, name: str) -> Callable[..., Figure]:
+        draw = getattr(plots, name)
+
+        def listened(*args: Any, **options: Any) -> Figure:
+            figure = draw(*args, **options)
+            self.setdefault(name, []).append(figure)
+            return figure
+
+        return listened
+
+
+@pytest.fixture
+def scraper(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the module that Sphinx-Gallery gets figures by."""
+    pytest.importorskip("sphinx_gallery", reason="the documentation is built by the extra docs")
+    monkeypatch.syspath_prepend(SITE / "pictures")
+    return pytest.importorskip("scraper")
+
+
+def shown(scraper: Any, figure: Figure, folder: Path) -> tuple[str, str]:
+    """Return the reST, and the picture, of a cell that ends with *figure*."""
+    variables = {"example_globals": {"___": figure}, "image_path_iterator": iter([folder / "sphx_glr_cell_001.png"])}
+    rest = scraper.last_figure(None, variables, {"src_dir": str(folder), "image_srcset": []})
+    return rest, (folder / "sphx_glr_cell_001.svg").read_text(encoding="utf-8")
+
+
+def test_every_function_has_an_example_and_each_draws(
+    scraper: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    monkeypatch.syspath_prepend(SITE / "gallery")
+    drawn = Drawn()
+    for name in plots.__all__:
+        monkeypatch.setattr(plots, name, drawn.listening(name))
+    for example in sorted((SITE / "gallery").glob("plot_*.py")):
+        with subtests.test(example=example.stem), warnings.catch_warnings(action="error"):
+            assert len(example.read_text(encoding="utf-8").splitlines()) <= LINES
+            before = sum(map(len, drawn.values()))
+            runpy.run_path(str(example))
+            assert sum(map(len, drawn.values())) > before
+    for name, figures in drawn.items():
+        for figure in figures:
+            with subtests.test(function=name), warnings.catch_warnings(action="error"):
+                rest, picture = shown(scraper, figure, tmp_path)
+                assert len(WORDS.findall(picture)) >= 5
+                assert re.search(r":alt: \S.* over \S", rest)
+    assert set(drawn) == set(plots.__all__)
+
+
+def test_a_cell_without_a_figure_shows_none(scraper: Any) -> None:
+    for value in ({}, {"___": 3}):
+        assert scraper.last_figure(None, {"example_globals": value}, {}) == ""

@@ -17,6 +17,7 @@ GPU = DeviceLimits(group_size=1024, local_memory=48 * 1024, global_memory=2**30,
 POCL = DeviceLimits(group_size=4096, local_memory=2**21, global_memory=2**30)
 SMALL = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**28, cores=64, warp_size=64)
 LIMITS = {"an NVIDIA GPU": GPU, "PoCL": POCL}
+EVERY_DEVICE = [pytest.param("an NVIDIA GPU", marks=pytest.mark.slow), "PoCL"]
 
 
 @cache
@@ -24,13 +25,13 @@ def runs(device: str) -> tuple[CountedRun, ...]:
     return tuple(counted_runs(LIMITS[device]))
 
 
-@pytest.mark.parametrize("device", LIMITS)
+@pytest.mark.parametrize("device", EVERY_DEVICE)
 def test_every_property_of_the_paper_is_exercised_by_at_least_three_kernels(device: str):
     rows = {row.name: row for row in tabulate(runs(device), PAPER_PROPERTIES)}
     assert {name: rows[name].configurations for name in PAPER_PROPERTIES if rows[name].configurations < FEWEST} == {}
 
 
-@pytest.mark.parametrize("device", LIMITS)
+@pytest.mark.parametrize("device", EVERY_DEVICE)
 def test_every_property_of_the_paper_is_in_kernels_of_more_than_one_class(device: str):
     # but local memory wider than 32 bits, which one class has
     wide = {f"local {direction} {bits}-bit" for direction in ("load", "store") for bits in BITS[1:]}
@@ -41,7 +42,7 @@ def test_every_property_of_the_paper_is_in_kernels_of_more_than_one_class(device
 def test_no_count_is_made_up_of_others_whatever_the_run_times():
     # Dividing rows by anything leaves a combination of columns a combination: here by the largest count of each row,
     # so that no kernel is lost among larger ones.
-    counted = runs("an NVIDIA GPU")
+    counted = runs("PoCL")
     names = sorted({name for run in counted for name in run.properties})
     counts = np.array([[float(run.properties.get(name, 0)) for name in names] for run in counted])
     own = own_parts(counts / counts.max(axis=1, keepdims=True))

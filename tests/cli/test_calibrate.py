@@ -150,6 +150,7 @@ def test_an_archive_gives_a_learned_model_without_the_device(kernels: Path, tmp_
     assert "was trained on device 'synthetic-device-9000', not on 'nvidia-v100'" in refused.stderr
 
 
+@pytest.mark.slow
 def test_what_the_sampled_model_gets_wrong_is_learned_by_three_commands(kernels: Path, tmp_path: Path):
     pytest.importorskip("sklearn", reason="learned models are in the extra learn")
     archive, fit = tmp_path / "raw.jsonl", tmp_path / "fit.json"

@@ -147,6 +147,7 @@ def test_an_archive_takes_no_options_of_measuring(option: str) -> None:
     assert "--from-archive does not measure" in refused.stderr
 
 
+@pytest.mark.slow
 def test_it_runs_through_on_pocl(tmp_path: Path, own_data: Path) -> None:
     path, archive = tmp_path / "measured.toml", tmp_path / "raw.jsonl"
     printed = microbenchmark("--quick", "--archive", archive, "-o", path)

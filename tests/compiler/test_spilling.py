@@ -97,7 +97,7 @@ SPILLED = {500: 24, 600: 224, 800: 624}
 """bytes: "spill stores" and "spill loads" of chains in double precision, ptxas 13.0.88 for sm_75, sm_80 and sm_90"""
 
 
-@pytest.mark.parametrize("terms", SPILLED)
+@pytest.mark.parametrize("terms", [500, *(pytest.param(each, marks=pytest.mark.slow) for each in (600, 800))])
 def test_a_chain_spills_as_many_bytes_as_ptxas_reports(terms: int) -> None:
     """Each is stored once and loaded once, and x is never given up, as each term uses it."""
     graph = chain(terms)

@@ -29,6 +29,7 @@ def cuda(unit: lp.TranslationUnit) -> CudaSource:
     return replace(source, code=re.sub(r"\bfloat(?= tile| const \*| \*)", "float volatile", source.code))
 
 
+@pytest.mark.slow
 def test_all_kinds_of_warps_execute_what_their_machine_graphs_say(subtests: pytest.Subtests, launch: Build) -> None:
     for architecture in ARCHITECTURES:
         for step in STEPS:

@@ -52,6 +52,7 @@ def first_group(launch: Any, row: dict[str, Any], architecture: str) -> Tally:
     )
 
 
+@pytest.mark.slow
 def test_as_many_multiplications_as_the_einsum_says(subtests: pytest.Subtests, launch, rows) -> None:
     for number in MULTIPLY_ADDS:
         with subtests.test(number=number):
@@ -78,6 +79,7 @@ WITHIN = (
 registers"""
 
 
+@pytest.mark.slow
 def test_all_that_a_warp_executes_is_within_fifteen_per_cent(subtests: pytest.Subtests, launch, rows) -> None:
     for number in WITHIN:
         with subtests.test(number=number):

@@ -158,6 +158,7 @@ def with_samples(learned: lpp.ResidualModel, samples_at, monkeypatch: pytest.Mon
     return corrected.CorrectedPredictor("learned", learned.record.slug, learned=learned, machine=machine)
 
 
+@pytest.mark.slow
 def test_with_samples_the_sampled_model_is_corrected(rows: list[lpp.Measured], monkeypatch: pytest.MonkeyPatch):
     # All groups take a tenth more than the first ones tell.
     told = [
@@ -261,6 +262,7 @@ def test_what_cannot_be_learned_from_is_refused(rows: list[lpp.Measured]):
         lpp.train([*rows, (outer_product(), {"n": 16}, 1.0)], device=V100)
 
 
+@pytest.mark.slow
 def test_a_row_that_cannot_be_analysed_is_left_out_and_an_executor_changes_nothing(
     rows: list[lpp.Measured], learned: lpp.ResidualModel
 ):
@@ -278,6 +280,7 @@ def test_a_row_that_cannot_be_analysed_is_left_out_and_an_executor_changes_nothi
     assert found.record.rows == learned.record.rows
 
 
+@pytest.mark.slow
 def test_what_its_base_says_of_a_kernel_is_in_the_notes(rows: list[lpp.Measured]):
     counted = lpp.train(rows, device="mine", base="linear")
     notes = lpp.estimate(outer_product(), n=64, m=64, fit=counted).notes

@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from loopyperf.measurement.campaign import plan
 from loopyperf.measurement.environment import DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
@@ -35,13 +33,9 @@ PLANNED = {
 }
 
 
-def every_label() -> list[object]:
-    """Return the labels of all, as parameters: of variants that differ in numbers only, all but the first are slow."""
-    seen: set[str] = set()
-    parameters: list[object] = []
+def one_of_each_kind() -> list[str]:
+    """Return the label of the first configuration of each kernel class, of those that differ in numbers only."""
+    kinds: dict[str, str] = {}
     for label in sorted(PLANNED):
-        kind = re.sub(r"\d+", "", label)
-        is_slow = label.startswith(f"{RANKING_SETS.name}: ") and kind in seen
-        seen.add(kind)
-        parameters.append(pytest.param(label, marks=[pytest.mark.slow] if is_slow else []))
-    return parameters
+        kinds.setdefault(re.sub(r"\d+", "", label), label)
+    return list(kinds.values())

@@ -343,6 +343,7 @@ def test_a_model_is_of_the_device_that_was_sampled(recording: Recording, kernels
 # }}}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning")
 def test_samples_teach_on_pocl(tmp_path: Path, path: Path):
     pytest.importorskip("pyopencl")

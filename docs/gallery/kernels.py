@@ -1,0 +1,92 @@
+"""The kernels of the gallery. All are predicted, none is executed."""
+
+import loopy as lp
+import numpy as np
+
+
+def stencil(is_tiled: bool = False, tile: int = 16) -> lp.TranslationUnit:
+    """Return a five-point stencil on n × n points; if tiled, a work-group shares a tile of u."""
+    knl = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        "v[i, j] = u[i, j+1] + u[i+2, j+1] + u[i+1, j] + u[i+1, j+2] - 4*u[i+1, j+1]",
+        [
+            lp.GlobalArg("u", np.float32, shape="n + 2, n + 2"),
+            lp.GlobalArg("v", np.float32, shape="n, n"),
+            lp.ValueArg("n", np.int32),
+        ],
+        assumptions=f"n >= {tile} and n mod {tile} = 0",
+        name="tiled_stencil" if is_tiled else "stencil",
+        lang_version=(2018, 2),
+    )
+    knl = lp.split_iname(knl, "i", tile, outer_tag="g.1", inner_tag="l.1")
+    knl = lp.split_iname(knl, "j", tile, outer_tag="g.0", inner_tag="l.0")
+    if not is_tiled:
+        return knl
+    axes, outer = ["i_inner", "j_inner"], "i_outer, j_outer"
+    return lp.add_prefetch(knl, "u", axes, fetch_outer_inames=outer, default_tag="l.auto")
+
+
+def row_sums(group: int = 128) -> lp.TranslationUnit:
+    """Return the sums of the rows of an n × m matrix; a work-group sums a row, finally in a tree."""
+    knl = lp.make_kernel(
+        "{[i, j]: 0 <= i < n and 0 <= j < m}",
+        "total[i] = sum(j, a[i, j])  {id=write}",
+        [
+            lp.GlobalArg("a", np.float32, shape="n, m"),
+            lp.GlobalArg("total", np.float32, shape="n"),
+            lp.ValueArg("n, m", np.int32),
+        ],
+        assumptions=f"n >= 1 and m >= {group} and m mod {group} = 0",
+        name="row_sums",
+        lang_version=(2018, 2),
+        # Loopy does not see that only one work-item of a group writes.
+        silenced_warnings=["write_race(write)"],
+    )
+    knl = lp.tag_inames(knl, {"i": "g.0"})
+    knl = lp.split_iname(knl, "j", group, inner_tag="l.0")
+    return lp.split_reduction_outward(knl, "j_inner")
+
+
+def sparse_rows(group: int = 128) -> lp.TranslationUnit:
+    """Return a sparse matrix in CSR format times a vector; a work-item sums a row."""
+    knl = lp.make_kernel(
+        ["{[i]: 0 <= i < n}", "[start, end] -> {[k]: start <= k < end}"],
+        """
+        <> start = row_start[i]           {id=start}
+        <> end = row_start[i+1]           {id=end}
+        y[i] = sum(k, a[k]*x[column[k]])  {id=product}
+        """,
+        [
+            lp.GlobalArg("a, x", np.float32, shape=None),
+            lp.GlobalArg("column", np.int32, shape=None),
+            lp.GlobalArg("row_start", np.int32, shape="n + 1"),
+            lp.GlobalArg("y", np.float32, shape="n"),
+            lp.ValueArg("n", np.int32),
+        ],
+        assumptions=f"n >= {group} and n mod {group} = 0",
+        seq_dependencies=True,
+        name="sparse_rows",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
+
+
+def element_product(nodes: int = 20, elements: int = 16) -> lp.TranslationUnit:
+    """Return d times the nodal values of each element, as discontinuous Galerkin methods compute it.
+
+    A work-group has *elements* elements and a work-item for each node.
+    """
+    knl = lp.make_kernel(
+        f"{{[e, i, j]: 0 <= e < n and 0 <= i, j < {nodes}}}",
+        "du[e, i] = sum(j, d[i, j]*u[e, j])",
+        [
+            lp.GlobalArg("d", np.float32, shape=(nodes, nodes)),
+            lp.GlobalArg("u, du", np.float32, shape=f"n, {nodes}"),
+            lp.ValueArg("n", np.int32),
+        ],
+        assumptions=f"n >= {elements} and n mod {elements} = 0",
+        name="element_product",
+        lang_version=(2018, 2),
+    )
+    knl = lp.split_iname(knl, "e", elements, outer_tag="g.0", inner_tag="l.1")
+    return lp.tag_inames(knl, {"i": "l.0"})

@@ -1,0 +1,29 @@
+"""
+Predicted and measured times
+============================
+
+:func:`~loopyperf.explain.plots.plot_predictions` compares predicted with measured times.
+:func:`~loopyperf.explain.plots.plot_residuals` and :func:`~loopyperf.explain.plots.plot_residual_panels` relate the
+errors to what the kernels do.
+"""
+
+# %%
+# The bundled archive has measurements of the test kernels on an H200; the fit was made from other kernels. The bars are
+# prediction intervals.
+import loopyperf as lpp
+from loopyperf.calibration.fit_library import bundled_fits
+from loopyperf.explain import plots
+from loopyperf.predict.validate import validated_by
+
+folder = bundled_fits() / "nvidia-h200"
+fit = lpp.load_fit(folder / "linear.json")
+found = validated_by(folder / "raw" / "test-kernels.jsonl.xz", fit=fit)
+plots.plot_predictions(found)
+
+# %%
+# Errors that grow with the share of an operation suggest that its weight is wrong.
+plots.plot_residuals(found.observations, fit, "f32 add")
+
+# %%
+# The panels begin with the operations that take the largest shares of the predicted times.
+plots.plot_residual_panels(found.observations, fit, at_most=3)

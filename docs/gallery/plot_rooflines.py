@@ -1,0 +1,31 @@
+"""
+Rooflines of variants and devices
+=================================
+
+:func:`~loopyperf.explain.plots.plot_roofline` compares variants of a kernel on one device, or one kernel on several
+devices.
+"""
+
+# %%
+# A mapping gives names to variants. A five-point stencil moves the same bytes from DRAM with and without a tile in
+# local memory, but the tile and its halo cost instructions.
+from kernels import element_product, stencil
+from matplotlib.figure import Figure
+
+import loopyperf as lpp
+from loopyperf.explain import plots
+
+plots.plot_roofline(
+    {
+        "without a tile": lpp.roofline(stencil(), n=4096, device="nvidia-v100"),
+        "with a tile": lpp.roofline(stencil(is_tiled=True), n=4096, device="nvidia-v100"),
+    }
+)
+
+# %%
+# A list of rooflines can be of several devices. The lines of each device have a width and a shade of their own. The
+# kernel multiplies a small matrix by the nodal values of each element, as discontinuous Galerkin methods do.
+ax = Figure(figsize=(6.4, 5), layout="constrained").subplots()
+devices = ["nvidia-h200", "amd-mi210"]
+rooflines = [lpp.roofline(element_product(), n=2**17, device=device) for device in devices]
+plots.plot_roofline(rooflines, ax=ax)
