@@ -348,7 +348,7 @@ def test_a_sub_group_size_may_be_an_integer_of_numpy() -> None:
 
 @pytest.mark.parametrize("options", [{"device": 5}, {"model": ["linear"]}, {"parameters": [("n", 3)]}])
 def test_an_option_of_an_estimate_of_the_wrong_type_is_refused(options: Any) -> None:
-    with pytest.raises(ParameterError, match=r"is a (name|mapping)"):
+    with pytest.raises(ParameterError, match=r"must be a (name|mapping)"):
         lpp.estimate(sparse_rows(), n=3, **options)
 
 

@@ -139,7 +139,7 @@ def test_devices_are_those_with_a_fit_and_those_described(fits):
 
 @pytest.mark.parametrize("device", ["nvidia-a100", "Titan V"])
 def test_a_described_device_has_no_fit_where_a_fitted_model_is_asked_and_is_told_what_answers(fits, device: str):
-    with pytest.raises(UnknownDeviceError, match='model="pipeline"') as refused:
+    with pytest.raises(UnknownDeviceError, match="model='pipeline'") as refused:
         estimated_device(device=device, model="overlap")
     assert "loopyperf calibrate" in str(refused.value)
 
@@ -245,7 +245,7 @@ def test_a_description_that_no_model_answers_by_is_not_offered_in_place_of_a_fit
         own.write_text(stated, "utf-8")
         with pytest.raises(UnknownDeviceError) as refused:
             lpp.estimate(KERNEL, n=64, device="mine", model="linear")
-        assert ('model="pipeline"' in str(refused.value)) is is_offered
+        assert ("model='pipeline'" in str(refused.value)) is is_offered
 
 
 @pytest.mark.parametrize(
