@@ -162,7 +162,7 @@ def test_a_broken_law_is_said_with_its_kernel_and_sizes_what_was_received_and_wh
         check_predictor(wrong)
     head, first = str(found.value).splitlines()[:2]
     assert head == "roofline on nvidia-v100 breaks the law 'an estimate has its inputs':"
-    assert re.fullmatch(r"  scaled\(length=64\): received .*nvidia-a100.*, expected .*nvidia-v100.*", first)
+    assert re.fullmatch(r"  scaled\(length=64\): got .*nvidia-a100.*, expected .*nvidia-v100.*", first)
 
 
 def test_all_broken_laws_are_said_at_once() -> None:

@@ -117,7 +117,7 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
     "graphs of a kernel": (lambda: lpp.instruction_graph(triangle(), n=100), ["triangle", "launch", "load b32"]),
     "a comparison": (
         lambda: lpp.compare(doubled(), n=4096, models=["roofline", "linear"], **V100),
-        ["roofline", "cycles", "no prediction: linear: there is no fit for the device 'nvidia-v100'"],
+        ["roofline", "cycles", "no prediction: linear: no fit for device 'nvidia-v100'"],
     ),
     "a comparison over the occupancy": (
         lambda: lpp.compare_occupancies(doubled(), n=4096, models=["roofline", "linear"], **V100),

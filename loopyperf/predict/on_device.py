@@ -113,7 +113,7 @@ class DevicePredictor(Predictor):
         profile = cached_profile(case, device)  # kernel/, idg/, memory/: instructions of warps and their accesses
         # compiler/: the machine instructions and registers
         machine, compiled, notes = compiled_machine(case, profile, device, self.compiler)
-        timed = timed_of(machine, device)  # models/on_device/: time and pipeline of each instruction
+        timed = timed_of(machine, device)  # models/: time and pipeline of each instruction
         answer = self.time(timed)  # models/: the run time and its breakdown
         if self.alternatives:
             answer = with_alternatives(answer, Stages(profile, machine, timed), self.time, compiled)

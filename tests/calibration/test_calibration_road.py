@@ -61,7 +61,7 @@ def test_an_estimate_uses_the_calibration_at_once(backend, kernels):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"model": "roofline"}, UnknownModelError, r"not fitted to measurements; those that are: linear, overlap"),
+        ({"model": "roofline"}, UnknownModelError, r"has no weights to fit; choose one of: linear, overlap"),
         ({"counting": "bogus"}, ParameterError, "unknown counting 'bogus'"),
         ({"model": "overlap", "non_negative": True}, ParameterError, r"of the linear model, .* never negative"),
         ({"save": Path()}, FitFileError, r"cannot write the fit to \.: it is a folder; use another path"),

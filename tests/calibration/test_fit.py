@@ -214,7 +214,7 @@ def test_the_device_may_be_left_out_or_be_named_by_the_environment(
     monkeypatch.setenv("LOOPYPERF_DEVICE", "nvidia-v100")
     assert lpp.fit(rows).slug == "nvidia-v100"
     for device in (5, "", "?"):
-        with pytest.raises(ParameterError, match="or the parameters of the measured device; received"):
+        with pytest.raises(ParameterError, match="or the parameters of the measured device; got"):
             lpp.fit(rows, device=device)  # pyright: ignore[reportArgumentType]
 
 

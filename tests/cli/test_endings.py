@@ -52,7 +52,7 @@ def test_whoever_interrupts_a_campaign_is_told_that_it_goes_on(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(command, works, interrupted)
-    ended = run(command.__name__.rpartition(".")[2])
+    ended = run(command.__name__.rpartition(".")[2].removesuffix("_command"))
     assert (ended.exit_code, ended.stdout, ended.stderr) == (130, "", f"Interrupted: {GOES_ON}\n")
 
 

@@ -118,5 +118,5 @@ def test_what_exceeds_the_limit_is_spilled() -> None:
 
 
 def test_a_group_has_work_items() -> None:
-    with pytest.raises(ParameterError, match="received 0"):
+    with pytest.raises(ParameterError, match="got 0"):
         estimated_registers(flat("load store", [(0, 1)]), 0)

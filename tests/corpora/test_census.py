@@ -53,7 +53,7 @@ def unsaved() -> lp.TranslationUnit:
     [
         (doubled(), "counted", "enumeration agrees"),
         (gathered(), "settled", "counted once the values are stated that the refusals ask for"),
-        ("text", "refused", "KernelError: expected a loopy TranslationUnit or LoopKernel, received str"),
+        ("text", "refused", "KernelError: expected a loopy TranslationUnit or LoopKernel, got str"),
         (unsaved(), "no code", "KernelError: loopy cannot generate code for kernel 'loopy_kernel': temporary variable"),
         (Call(int, "x"), "crashed", "ValueError at specimen.py"),
         (Call(os._exit, 3), "crashed", "the process ended with status 3"),

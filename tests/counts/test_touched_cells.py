@@ -100,7 +100,7 @@ def test_sizes_that_make_no_sense_are_refused():
         admitted_values(program.assumptions, "k", 0, 12, {"m": 8})
     with pytest.raises(ParameterError, match="missing size m"):
         admitted_values(program.assumptions, "n", 0, 12, {})
-    with pytest.raises(ParameterError, match="admits no n from 0 to 5"):
+    with pytest.raises(ParameterError, match="admit no n from 0 to 5"):
         admitted_values(program.assumptions, "n", 0, 5, {"m": 8})
 
 

@@ -113,7 +113,7 @@ def test_a_brand_is_no_device(name: str):
 
 
 def test_what_is_no_name_is_refused():
-    with pytest.raises(UnknownDeviceError, match="a device must be a name or the path of a device file, received 3"):
+    with pytest.raises(UnknownDeviceError, match="a device must be a name or the path of a device file, got 3"):
         lpp.load_device(3)
 
 

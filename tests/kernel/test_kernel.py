@@ -280,7 +280,7 @@ def test_every_device_target_has_all_launches(target: Any) -> None:
 
 @pytest.mark.parametrize("wrong", [3, "out[i] = 2*a[i]", None])
 def test_what_is_no_kernel_is_refused_by_its_type(wrong: Any) -> None:
-    with pytest.raises(KernelError, match=f"received {type(wrong).__name__}; build one with loopy.make_kernel"):
+    with pytest.raises(KernelError, match=f"got {type(wrong).__name__}; build one with loopy.make_kernel"):
         load_kernel(wrong)
 
 

@@ -56,13 +56,13 @@ def test_arguments_stand_in_the_order_of_the_kernel(kernel):
 
 def test_what_the_kernel_does_not_take_is_refused(subtests: pytest.Subtests, kernel):
     for changes, message in [
-        ({"x": None}, "requires the arguments a, x, s, n, m; received a, s, n, m"),
-        ({"y": np.ones(3)}, "received a, x, s, n, m, y"),
+        ({"x": None}, "requires the arguments a, x, s, n, m; got a, s, n, m"),
+        ({"y": np.ones(3)}, "got a, x, s, n, m, y"),
         ({"x": np.ones(4, np.float32)}, "argument x must have type"),
-        ({"x": np.ones(5)}, r"argument x must have shape \(4,\) at .* received \(5,\)"),
-        ({"x": 3.0}, "argument x must be an array; received float"),
-        ({"a": np.zeros((4, 3), np.float32)}, r"argument a must have strides \(1, 4\) .* received \(3, 1\)"),
-        ({"x": np.ones(8)[::2]}, r"argument x must have strides \(1,\) .* received \(2,\)"),
+        ({"x": np.ones(5)}, r"argument x must have shape \(4,\) at .* got \(5,\)"),
+        ({"x": 3.0}, "argument x must be an array; got float"),
+        ({"a": np.zeros((4, 3), np.float32)}, r"argument a must have strides \(1, 4\) .* got \(3, 1\)"),
+        ({"x": np.ones(8)[::2]}, r"argument x must have strides \(1,\) .* got \(2,\)"),
         ({"n": 4.5}, "argument n must be a scalar"),
         ({"n": np.int64(2**40)}, "argument n must be a scalar"),
         ({"n": 2**40}, "argument n must be a scalar"),

@@ -33,7 +33,7 @@ def test_a_ladder_is_that_of_the_definition(at_least, multiple_of, at_most):
 
 @pytest.mark.parametrize(("at_least", "multiple_of"), [(0, 16), (-1, 16), (16, 0), (16, -2)])
 def test_a_ladder_without_a_first_size_is_refused(at_least, multiple_of):
-    with pytest.raises(KernelFileError, match=f"received at_least={at_least}, multiple_of={multiple_of}"):
+    with pytest.raises(KernelFileError, match=f"got at_least={at_least}, multiple_of={multiple_of}"):
         doubling(at_least, multiple_of, 100)
 
 

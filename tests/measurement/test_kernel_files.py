@@ -71,7 +71,7 @@ def test_an_edited_file_is_loaded_again(tmp_path, monkeypatch):
 def test_a_file_that_could_not_be_imported_is_tried_again(tmp_path, monkeypatch):
     path = write(tmp_path, "scale.py", "scale")
     path.write_text(path.read_text() + "import os\nos.environ['LOOPYPERF_KERNEL_FILE_TEST']\n")
-    with pytest.raises(KernelFileError, match=r"scale\.py cannot be imported: KeyError"):
+    with pytest.raises(KernelFileError, match=r"scale\.py: KeyError"):
         load_kernel_files(tmp_path)
     monkeypatch.setenv("LOOPYPERF_KERNEL_FILE_TEST", "set")
     assert len(load_kernel_files(tmp_path)) == 1

@@ -110,5 +110,5 @@ def test_a_schema_that_never_was_is_refused(path):
 
 def test_rules_of_schema_1_that_make_no_sense_are_refused(path):
     path.write_text(path.read_text().replace('"runs":30', '"runs":"many"'))
-    with pytest.raises(ArchiveError, match=r"line 1: .*protocol.runs must be an integer; received 'many'"):
+    with pytest.raises(ArchiveError, match=r"line 1: .*protocol.runs must be an integer; got 'many'"):
         read_archive(path)

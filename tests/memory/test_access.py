@@ -216,7 +216,7 @@ def test_lanes_told_apart_by_data_have_the_stated_stride(stride: str, sectors: i
 
 def test_a_stride_that_is_no_class_is_refused() -> None:
     kernel = written("{[i]: 0<=i<32}", "out[i] = a[ind[i]]", flat("a"), INTEGERS, tags=LANES)
-    with pytest.raises(ParameterError, match="received '5'"):
+    with pytest.raises(ParameterError, match="got '5'"):
         pattern(kernel, "a", WARP, stride="5")
 
 
@@ -301,7 +301,7 @@ def test_a_loop_without_a_value_is_named() -> None:
 
 def test_a_size_that_is_missing_is_named() -> None:
     kernel = written("[n] -> {[i,j]: 0<=i<32 and 0<=j<n}", "out[j,i] = a[i + j]", flat("a"), tags=LANES)
-    with pytest.raises(ParameterError, match="state it among the sizes"):
+    with pytest.raises(ParameterError, match="give its value"):
         pattern(kernel, "a", WARP)
     strided = written("{[i]: 0<=i<32}", "out[i] = a[s*i]", flat("a"), lp.ValueArg("s", np.int32), tags=LANES)
     with pytest.raises(ParameterError, match="depends on s"):

@@ -70,10 +70,10 @@ def test_one_of_equal_choices_is_taken_by_chance():
 def test_what_cannot_be_compared_is_refused(subtests: pytest.Subtests):
     for metric in [mape, median_log_error, spearman, regret]:
         for predicted, measured, words in [
-            ([1], [1, 2], "received 1 predictions and 2 measurements"),
-            ([], [], "received 0 predictions and 0 measurements"),
-            ([1, 2], [1, 0], "measurements must be positive and finite; received 0"),
-            ([float("nan"), 2], [1, 2], "predictions must be positive and finite; received nan"),
+            ([1], [1, 2], "got 1 predictions and 2 measurements"),
+            ([], [], "got 0 predictions and 0 measurements"),
+            ([1, 2], [1, 0], "measurements must be positive and finite; got 0"),
+            ([float("nan"), 2], [1, 2], "predictions must be positive and finite; got nan"),
         ]:
             with (
                 subtests.test(metric=metric, predicted=predicted, measured=measured),
@@ -88,7 +88,7 @@ def test_a_shape_needs_three_occupancies():
 
 
 def test_each_measurement_has_an_occupancy():
-    with pytest.raises(ModelInputError, match="each of the 2 measurements; received 3"):
+    with pytest.raises(ModelInputError, match="each of the 2 measurements; got 3"):
         mape_shape([1, 2], [1, 2], [1, 2, 3])
 
 

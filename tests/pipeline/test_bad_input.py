@@ -40,7 +40,7 @@ def test_latencies_that_are_not_above_0_are_refused(latencies: tuple[float, floa
 
 
 def test_occupancy_of_no_group_is_refused() -> None:
-    with pytest.raises(OccupancyError, match="occupancy is 0 groups"):
+    with pytest.raises(OccupancyError, match="at least 1 group must be resident"):
         Execution(8, 0, 100)
 
 

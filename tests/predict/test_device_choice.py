@@ -371,7 +371,7 @@ def test_a_fit_from_the_future_is_refused_saying_what_to_install(tmp_path):
 def test_what_is_no_path_is_refused():
     with pytest.raises(ParameterError, match="or a path, got 3"):
         estimated_device(fit=3)
-    with pytest.raises(FitFileError, match="received 3"):
+    with pytest.raises(FitFileError, match="got 3"):
         lpp.load_fit(3)
 
 

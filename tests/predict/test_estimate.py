@@ -81,7 +81,7 @@ def test_a_superfluous_size_is_refused_naming_it_and_those_there_are(fit):
 
 @pytest.mark.parametrize("size", [16.0, "16", None, True, [16, 32], 1 + 0j])
 def test_a_size_that_is_no_integer_is_refused(fit, size):
-    with pytest.raises(ParameterError, match="size n must be an integer, received"):
+    with pytest.raises(ParameterError, match="size n must be an integer, got"):
         lpp.estimate(KERNEL, n=size, fit=fit)
 
 
@@ -184,7 +184,7 @@ def test_a_kernel_without_bounds_is_refused(fit):
 
 
 def test_what_is_no_kernel_is_refused(fit):
-    with pytest.raises(KernelError, match="expected a loopy TranslationUnit or LoopKernel, received str"):
+    with pytest.raises(KernelError, match="expected a loopy TranslationUnit or LoopKernel, got str"):
         lpp.estimate("matmul", n=16, fit=fit)
 
 

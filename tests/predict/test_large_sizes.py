@@ -94,7 +94,7 @@ def test_what_numbers_passes_names_the_size_and_the_limit(subtests: pytest.Subte
         for road in sorted(ROADS):
             with subtests.test(n=number_in_words(n), road=road):
                 with pytest.raises(
-                    ParameterError, match=r"^size n is [^,]*, and what looks .* below 2\^62 = 4.61e\+18"
+                    ParameterError, match=r"^size n is [^,]*, too large .* below 2\^62 = 4.61e\+18"
                 ) as refusal:
                     ROADS[road](scaled(), n)
                 assert number_in_words(int(n)) in str(refusal.value)
@@ -107,7 +107,7 @@ def test_an_array_of_sizes_is_refused_by_the_one_that_is_too_large() -> None:
 
 def test_a_float_is_no_size_however_large() -> None:
     for model in (None, "roofline"):
-        with pytest.raises(ParameterError, match="size n must be an integer, received 1e\\+20"):
+        with pytest.raises(ParameterError, match="size n must be an integer, got 1e\\+20"):
             lpp.estimate(scaled(), n=1e20, device=FITTED if model is None else GPU, model=model)
 
 

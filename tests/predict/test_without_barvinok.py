@@ -79,7 +79,7 @@ def test_a_superfluous_size_is_refused_naming_it(fit, plain_islpy):
 
 @pytest.mark.parametrize("size", [16.0, "16", None, True, [16]])
 def test_a_size_that_is_no_integer_is_refused(size, fit, plain_islpy):
-    with pytest.raises(ParameterError, match="size n must be an integer, received"):
+    with pytest.raises(ParameterError, match="size n must be an integer, got"):
         lpp.estimate(doubled(), n=size, fit=fit)
 
 

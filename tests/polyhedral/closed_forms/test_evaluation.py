@@ -42,7 +42,7 @@ def test_any_integer_type_is_a_size(rectangle: QuasiPolynomial, integer: int) ->
 
 @pytest.mark.parametrize("wrong", [3.0, True, np.float64(3), np.bool_(True), "3", None, 3j, [3]])
 def test_what_is_not_an_integer_is_no_size(rectangle: QuasiPolynomial, wrong: object) -> None:
-    with pytest.raises(ParameterError, match=r"size n must be an integer, received .*\("):
+    with pytest.raises(ParameterError, match=r"size n must be an integer, got .*\("):
         rectangle(n=wrong, m=1)  # pyright: ignore[reportArgumentType]
 
 
@@ -202,12 +202,12 @@ def test_the_largest_unsigned_integers_are_exact(rectangle: QuasiPolynomial) -> 
     ],
 )
 def test_arrays_of_anything_but_integers_are_refused(rectangle: QuasiPolynomial, wrong: object, received: str) -> None:
-    with pytest.raises(ParameterError, match=f"n must be .*received {received}"):
+    with pytest.raises(ParameterError, match=f"n must be .*got {received}"):
         rectangle.evaluate(n=wrong, m=1)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_masked_array_of_sizes_is_refused(rectangle: QuasiPolynomial) -> None:
-    with pytest.raises(ParameterError, match="n must be integers, received a masked array"):
+    with pytest.raises(ParameterError, match="n must be integers, got a masked array"):
         rectangle.evaluate(n=np.ma.array([1, 2], mask=[False, True]), m=1)
 
 

@@ -131,7 +131,7 @@ def test_arguments_that_were_not_given_are_noted_where_they_may_matter():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({}, "give backend='cuda' or backend='opencl'"),
+        ({}, "pass a backend: 'cuda' or 'opencl'"),
         ({"backend": 3}, "the backend must be"),
         ({"backend": PartsBackend(), "device": "some"}, "an open backend, which already has a device"),
         (

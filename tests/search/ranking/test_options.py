@@ -32,12 +32,12 @@ class Client:
 
 
 OPTIONS = {
-    "executor, a number": ({"executor": 4}, "executor must be a concurrent.futures executor, .* received 4"),
+    "executor, a number": ({"executor": 4}, "executor must be a concurrent.futures executor, .* got 4"),
     "executor, a name": ({"executor": "processes"}, "executor must be a concurrent.futures executor"),
     "executor, a class": ({"executor": ProcessPoolExecutor}, "executor must be a concurrent.futures executor"),
     "executor, a client of dask's": ({"executor": Client()}, r"pass its get_executor\(\)"),
-    "time limit, a text": ({"time_limit": "10"}, "the time limit must be above 0 .* received '10'"),
-    "time limit, infinite": ({"time_limit": float("inf")}, "received inf; omit it for no limit"),
+    "time limit, a text": ({"time_limit": "10"}, "the time limit must be above 0 .* got '10'"),
+    "time limit, infinite": ({"time_limit": float("inf")}, "got inf; omit it for no limit"),
     "time limit, ages": ({"time_limit": 1e12}, "omit it for no limit"),
     "time limit, no number": ({"time_limit": float("nan")}, "the time limit must be above 0"),
     "time limit, True": ({"time_limit": True}, "the time limit must be above 0"),
@@ -53,8 +53,8 @@ OPTIONS = {
     "top, True": ({"top": True}, "top must be an integer >= 1, got True"),
     "typical, a number": ({"typical": 5}, "typical must map keywords to values"),
     "typical, of numbers": ({"typical": {5: 5}}, "the keyword 5"),
-    "size, a text": ({"n": "abc"}, "size n must be an integer, received 'abc'"),
-    "size, a fraction": ({"n": 1.5}, "size n must be an integer, received 1.5"),
+    "size, a text": ({"n": "abc"}, "size n must be an integer, got 'abc'"),
+    "size, a fraction": ({"n": 1.5}, "size n must be an integer, got 1.5"),
     "size, True": ({"n": True}, "size n must be an integer"),
     "size, an array": ({"n": np.array([64, 128])}, "one size at a time"),
     "size, a list": ({"extents": [64]}, "one size at a time, got extents="),

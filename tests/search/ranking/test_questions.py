@@ -341,7 +341,7 @@ def test_what_cannot_be_sent_to_a_process_is_named():
 
 @pytest.mark.parametrize("limit", [0, -1.0, float("nan")])
 def test_a_limit_that_is_no_time_is_refused(limit):
-    with pytest.raises(ParameterError, match="seconds above 0"):
+    with pytest.raises(ParameterError, match="time limit must be above 0"):
         TaskRunner(doubled, limit=limit)
 
 

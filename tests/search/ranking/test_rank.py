@@ -168,7 +168,7 @@ def of_data() -> lp.TranslationUnit:
 
 
 FAULTY = {
-    "builds nothing": (lambda: 5, "expected a loopy TranslationUnit or LoopKernel, received int"),
+    "builds nothing": (lambda: 5, "expected a loopy TranslationUnit or LoopKernel, got int"),
     "raises": (no_such_tile, "building failed (ValueError): no such tile"),
     "leaves": (leaving, "building failed (SystemExit): no device"),
     "other sizes": (outer_product, "missing size m"),
