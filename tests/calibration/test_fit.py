@@ -173,7 +173,7 @@ def test_what_is_no_row_is_refused(rows: list[lpp.Measured]):
         lpp.fit([rows[0], (rows[0].kernel,)], device="mine")
     with pytest.raises(CalibrationError, match="no observations to fit"):
         lpp.fit([], device="mine")
-    with pytest.raises(UnknownModelError, match="not fitted"):
+    with pytest.raises(UnknownModelError, match="no weights to fit"):
         lpp.fit(rows, device="mine", model="roofline")
 
 

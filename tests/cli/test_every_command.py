@@ -142,7 +142,7 @@ def test_a_start_imports_no_command_but_the_one_that_is_asked_for(
         check=True,
     )
     modules = set(started.stdout.splitlines()[-1].split())
-    assert {name for name in COMMANDS if f"loopyperf.cli.{name}" in modules} == imported
+    assert {name for name in COMMANDS if f"loopyperf.cli.{name}_command" in modules} == imported
     assert imported or not {"loopy", "numpy", "scipy"} & modules
 
 

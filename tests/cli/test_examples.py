@@ -137,7 +137,7 @@ def test_an_answer_is_no_wider_than_the_terminal_and_nothing_of_it_is_cut(
             printed = answer(line.replace(" --json", "")).stdout
             assert max(map(len, printed.splitlines())) <= WIDTH
             assert "…" not in printed
-            assert "..." not in " ".join(printed.split()).replace("(--model ... selects another)", "")
+            assert "..." not in " ".join(printed.split()).replace("(model=... selects another)", "")
 
 
 def test_an_answer_is_json_if_that_is_asked_for(subtests: pytest.Subtests, answer: Callable[[str], Result]) -> None:

@@ -68,8 +68,8 @@ def test_a_latency_that_no_time_tells_is_absent(device: Device) -> None:
 def test_a_completion_latency_that_is_only_bounded_says_so(device: Device) -> None:
     (root,) = (each for each in device.instructions if each.name == ALWAYS_BUSY)
     assert root.completion == pytest.approx(20, rel=FINITE)
-    assert "at most" in root.source("completion").source
-    assert "at most" not in root.source("issue").source
+    assert "upper bound" in root.source("completion").source
+    assert "upper bound" not in root.source("issue").source
 
 
 def test_barriers_and_loops_come_back(device: Device) -> None:
