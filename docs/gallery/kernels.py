@@ -1,11 +1,11 @@
-"""The kernels of the gallery. All are predicted, none is executed."""
+"""The kernels of the gallery. The examples predict their run times without executing them."""
 
 import loopy as lp
 import numpy as np
 
 
 def stencil(is_tiled: bool = False, tile: int = 16) -> lp.TranslationUnit:
-    """Return a five-point stencil on n × n points; if tiled, a work-group shares a tile of u."""
+    """Return a five-point stencil on n × n points. If tiled, the work-items of a group share a tile of u."""
     knl = lp.make_kernel(
         "{[i, j]: 0 <= i, j < n}",
         "v[i, j] = u[i, j+1] + u[i+2, j+1] + u[i+1, j] + u[i+1, j+2] - 4*u[i+1, j+1]",
@@ -27,7 +27,7 @@ def stencil(is_tiled: bool = False, tile: int = 16) -> lp.TranslationUnit:
 
 
 def row_sums(group: int = 128) -> lp.TranslationUnit:
-    """Return the sums of the rows of an n × m matrix; a work-group sums a row, finally in a tree."""
+    """Return a kernel that sums the rows of an n × m matrix. A group sums one row, and ends with a tree reduction."""
     knl = lp.make_kernel(
         "{[i, j]: 0 <= i < n and 0 <= j < m}",
         "total[i] = sum(j, a[i, j])  {id=write}",
@@ -39,7 +39,7 @@ def row_sums(group: int = 128) -> lp.TranslationUnit:
         assumptions=f"n >= 1 and m >= {group} and m mod {group} = 0",
         name="row_sums",
         lang_version=(2018, 2),
-        # Loopy does not see that only one work-item of a group writes.
+        # Loopy does not detect that only one work-item of a group writes.
         silenced_warnings=["write_race(write)"],
     )
     knl = lp.tag_inames(knl, {"i": "g.0"})
@@ -48,7 +48,7 @@ def row_sums(group: int = 128) -> lp.TranslationUnit:
 
 
 def sparse_rows(group: int = 128) -> lp.TranslationUnit:
-    """Return a sparse matrix in CSR format times a vector; a work-item sums a row."""
+    """Return a kernel that multiplies a sparse matrix in CSR format by a vector, with one work-item per row."""
     knl = lp.make_kernel(
         ["{[i]: 0 <= i < n}", "[start, end] -> {[k]: start <= k < end}"],
         """
@@ -72,9 +72,9 @@ def sparse_rows(group: int = 128) -> lp.TranslationUnit:
 
 
 def element_product(nodes: int = 20, elements: int = 16) -> lp.TranslationUnit:
-    """Return d times the nodal values of each element, as discontinuous Galerkin methods compute it.
+    """Return a kernel that multiplies d by the nodal values of each element, as in discontinuous Galerkin methods.
 
-    A work-group has *elements* elements and a work-item for each node.
+    A group processes *elements* elements, with one work-item per node.
     """
     knl = lp.make_kernel(
         f"{{[e, i, j]: 0 <= e < n and 0 <= i, j < {nodes}}}",

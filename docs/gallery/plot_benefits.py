@@ -1,15 +1,15 @@
 """
-Possible benefits
-=================
+Potential benefits
+==================
 
-:func:`~loopyperf.explain.plots.plot_benefits` shows how much time a kernel spends on memory and on computation, and how
-much it would ideally spend.
+:func:`~loopyperf.explain.plots.plot_benefits` shows the time that a kernel spends on memory accesses and on
+computation, and the ideal times, according to the model GPUPerf.
 """
 
 # %%
-# The variants sum the rows of a matrix by work-groups of different sizes. A solid point is what a kernel costs, the
-# cross what it would cost without overlap, and the hollow point what it would cost ideally. The longer the line to the
-# hollow point, the more an optimization may gain.
+# The variants sum the rows of a matrix with groups of different sizes. Each variant has three markers: a solid one for
+# its cost, a cross for its cost if memory accesses and computation did not overlap, and a hollow one for its ideal
+# cost. A long line to the hollow marker indicates a large potential for optimization.
 from kernels import row_sums
 
 import loopyperf as lpp

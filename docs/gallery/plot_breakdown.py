@@ -2,13 +2,13 @@
 Breakdown of the run time
 =========================
 
-:func:`~loopyperf.explain.plots.plot_breakdown` shows which operations, or which instructions of the source, take the
-time.
+:func:`~loopyperf.explain.plots.plot_breakdown` shows the time of each type of operation, or of each source instruction.
 """
 
 # %%
-# The kernel multiplies a sparse matrix in CSR format by a vector. Only the data tell how long a row is, so ``typical``
-# gives the average. The bars are the parts of the time, and the interval is that of the bundled fit.
+# The kernel multiplies a sparse matrix in CSR format by a vector. The length of a row depends on the data, so
+# ``typical`` has the average length. Each bar is one part of the predicted time. The bar of the total time has the
+# prediction interval of the bundled fit.
 from kernels import sparse_rows
 
 import loopyperf as lpp
@@ -18,5 +18,5 @@ est = lpp.estimate(sparse_rows(), n=2**20, typical={"k": 27}, device="nvidia-h20
 plots.plot_breakdown(est)
 
 # %%
-# By source, the same time is divided among the instructions of the kernel, by their ``id``.
+# With ``by="source"``, the bars show the time of each instruction of the kernel, identified by its ``id``.
 plots.plot_breakdown(est, by="source")

@@ -2,12 +2,12 @@
 Instruction mix
 ===============
 
-:func:`~loopyperf.explain.plots.plot_mix` shows which instructions a warp executes.
+:func:`~loopyperf.explain.plots.plot_mix` shows the instructions that a warp executes, by type.
 """
 
 # %%
-# The number beside each name is how many instructions a warp executes. The graphs are those of the source: a compiler
-# simplifies the integer arithmetic of addresses.
+# The number beside each name is the number of instructions that a warp executes. These are the instructions of the
+# source code, before compiler optimizations, which remove much of the integer arithmetic for addresses.
 from kernels import element_product, row_sums, sparse_rows, stencil
 
 import loopyperf as lpp

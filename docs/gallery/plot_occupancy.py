@@ -1,14 +1,14 @@
 """
-Performance over occupancy
-==========================
+Performance against occupancy
+=============================
 
-:func:`~loopyperf.explain.plots.plot_over_occupancy` shows how many warps a core must execute at once to reach its best
-performance, according to several models.
+:func:`~loopyperf.explain.plots.plot_over_occupancy` shows performance as a function of the number of resident warps per
+core, according to several models.
 """
 
 # %%
-# The kernel is a five-point stencil whose work-groups share a tile in local memory. Without ``models``, all models that
-# know the occupancy are compared.
+# The kernel is a five-point stencil whose groups load tiles into local memory. Without ``models=``, the plot shows all
+# models that include occupancy.
 from kernels import stencil
 
 import loopyperf as lpp

@@ -3,12 +3,12 @@ Predicted and measured times
 ============================
 
 :func:`~loopyperf.explain.plots.plot_predictions` compares predicted with measured times.
-:func:`~loopyperf.explain.plots.plot_residuals` and :func:`~loopyperf.explain.plots.plot_residual_panels` relate the
-errors to what the kernels do.
+:func:`~loopyperf.explain.plots.plot_residuals` and :func:`~loopyperf.explain.plots.plot_residual_panels` plot the
+errors against the operations and memory accesses of the kernels.
 """
 
 # %%
-# The bundled archive has measurements of the test kernels on an H200; the fit was made from other kernels. The bars are
+# The bundled archive has measurements of the test kernels on an H200, which were not used for the fit. The bars are
 # prediction intervals.
 import loopyperf as lpp
 from loopyperf.calibration.fit_library import bundled_fits
@@ -25,5 +25,5 @@ plots.plot_predictions(found)
 plots.plot_residuals(found.observations, fit, "f32 add")
 
 # %%
-# The panels begin with the operations that take the largest shares of the predicted times.
+# The first panels show the operations with the largest shares of the predicted times.
 plots.plot_residual_panels(found.observations, fit, at_most=3)

@@ -2,13 +2,13 @@
 Warps and groups over time
 ==========================
 
-:func:`~loopyperf.explain.plots.plot_profile` shows what each warp of a simulated core waits for, and
-:func:`~loopyperf.explain.plots.plot_groups` when each work-group starts and finishes.
+:func:`~loopyperf.explain.plots.plot_profile` shows the stall reasons of each warp of a simulated core.
+:func:`~loopyperf.explain.plots.plot_groups` shows the start and end of each group.
 """
 
 # %%
-# The kernel sums the rows of a matrix: each work-group sums one row, at the end in a tree with barriers. The picture
-# shows 500 cycles in the middle of the run: above the warps, below the pipelines.
+# The kernel sums the rows of a matrix: each group sums one row, and ends with a tree reduction that uses barriers. The
+# plot covers 500 cycles in the middle of the run. The upper part shows the warps, the lower part the pipelines.
 from kernels import row_sums
 
 import loopyperf as lpp
@@ -19,5 +19,6 @@ from loopyperf.pipeline import group_times
 plots.plot_profile(launch.profile)
 
 # %%
-# The points on a bar are when a quarter, half and three quarters of the group's instructions have been issued.
+# Each bar is a group. The points on a bar mark the times at which a quarter, half and three quarters of the
+# instructions of the group have been issued.
 plots.plot_groups(group_times(launch.explicit.simulation, shares=(0.25, 0.5, 0.75)))

@@ -2,12 +2,12 @@
 Roofline of a kernel
 ====================
 
-:func:`~loopyperf.explain.plots.plot_roofline` shows which memory or unit limits a kernel, and how far below that limit
-the kernel runs.
+:func:`~loopyperf.explain.plots.plot_roofline` shows the memory level or pipeline that limits a kernel, and how far the
+predicted performance is below this limit.
 """
 
 # %%
-# The kernel is a tiled matrix multiplication: a work-group keeps a tile of each factor in local memory.
+# The kernel is a tiled matrix multiplication. Each group keeps a tile of each factor in local memory.
 import loopy as lp
 import numpy as np
 
@@ -34,7 +34,7 @@ def matmul(tile: int = 16) -> lp.TranslationUnit:
 
 
 # %%
-# Each memory of the device has a slope, and the kernel has a marker at its intensity for that memory. The filled marker
-# is that of the memory that binds. The arrow leads from the predicted performance to what is attainable: a small matrix
-# has too few warps to hide latencies.
+# Each sloped line is the bandwidth of a memory level. The kernel has one marker for each level, at its arithmetic
+# intensity for this level. The filled marker belongs to the limiting level. The arrow points from the predicted to the
+# attainable performance: for a small matrix, there are too few warps to hide latencies.
 plots.plot_roofline(lpp.roofline(matmul(), n=128, device="nvidia-v100"))

@@ -7,8 +7,8 @@ devices.
 """
 
 # %%
-# A mapping gives names to variants. A five-point stencil moves the same bytes from DRAM with and without a tile in
-# local memory, but the tile and its halo cost instructions.
+# To compare variants, pass a dict of names and rooflines. A five-point stencil moves the same number of bytes from DRAM
+# with and without a tile in local memory, but the tile and its halo cost additional instructions.
 from kernels import element_product, stencil
 from matplotlib.figure import Figure
 
@@ -23,8 +23,8 @@ plots.plot_roofline(
 )
 
 # %%
-# A list of rooflines can be of several devices. The lines of each device have a width and a shade of their own. The
-# kernel multiplies a small matrix by the nodal values of each element, as discontinuous Galerkin methods do.
+# To compare devices, pass a list of rooflines. Each device has its own line width and shade. The kernel multiplies a
+# small matrix by the nodal values of each element, as in discontinuous Galerkin methods.
 ax = Figure(figsize=(6.4, 5), layout="constrained").subplots()
 devices = ["nvidia-h200", "amd-mi210"]
 rooflines = [lpp.roofline(element_product(), n=2**17, device=device) for device in devices]

@@ -1,12 +1,12 @@
 """
-Run time over the size
-======================
+Run time against size
+=====================
 
-:func:`~loopyperf.explain.plots.plot_sizes` shows how the time grows with a size.
+:func:`~loopyperf.explain.plots.plot_sizes` shows the predicted time as a function of a size.
 """
 
 # %%
-# A size may be an array: one estimate then has the time for each value. The kernel multiplies a small matrix by the
+# If you pass an array of sizes, the estimate contains an array of times. The kernel multiplies a small matrix by the
 # nodal values of each of n elements.
 import numpy as np
 from kernels import element_product
@@ -19,6 +19,6 @@ fit = lpp.load_fit(bundled_fits() / "nvidia-h200" / "linear.json")
 est = lpp.estimate(element_product(), n=2 ** np.arange(8, 21), fit=fit)
 
 # %%
-# The band is the prediction interval. With ``fit``, sizes are hatched where the fit extrapolates: the kernel then does
-# more, or less, of something than all kernels that were measured.
+# The band is the prediction interval. If you pass ``fit=``, hatching marks the sizes at which the fit extrapolates,
+# that is, at which the count of some property is outside the range of the measured kernels.
 plots.plot_sizes(est, "n", fit=fit)

@@ -2,12 +2,14 @@
 Weights of a fit
 ================
 
-:func:`~loopyperf.explain.plots.plot_weights` shows what a unit of work costs, and how far each weight may be off.
+:func:`~loopyperf.explain.plots.plot_weights` shows the weights of a fit, that is, the cost per unit of work, with error
+bars.
 """
 
 # %%
-# These weights of the bundled fit for the H200 are what a global load and a store cost by access pattern. In "1/4", the
-# accesses of neighboring work-items are four elements apart, and one of the four is used.
+# The plot shows weights of the bundled fit for the H200: the cost of a global load and of a global store for several
+# strides. For stride "1/4", neighboring work-items access elements that are four elements apart, and the kernel uses
+# one of these four.
 import loopyperf as lpp
 from loopyperf.calibration.fit_library import bundled_fits
 from loopyperf.explain import plots

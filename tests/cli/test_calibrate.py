@@ -44,7 +44,7 @@ def calibrate(folder: Path, *options: object) -> Result:
 def test_calibrate_says_by_which_protocol_and_how_well_times_repeat(kernels: Path):
     printed = calibrate(kernels)
     assert (
-        "at most 30 runs, the first 4 dropped, warm caches, order of seed 0; noise floor 0.0 %: repeated"
+        "at most 30 runs, the first 4 dropped, warm caches, order of seed 0; noise floor 0.0 %: variation of repeated"
         in printed.stdout
     )
 

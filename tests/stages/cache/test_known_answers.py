@@ -41,19 +41,18 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 # {{{ the same
 
 
-def test_an_equal_kernel_is_answered_the_same_without_its_graphs(subtests: pytest.Subtests, folder, forbid):
-    for forgets in [False, True]:
-        for name in sorted(QUESTIONS):
-            with subtests.test(forgets=forgets, name=name):
-                first = lpp.estimate(unsure(), n=N, **QUESTIONS[name])
-                assert first.alternatives
-                forbid()
-                if forgets:
-                    recent.clear_memory()
-                again = lpp.estimate(unsure(), n=N, **QUESTIONS[name])
-                assert whole(again) == whole(first)
-                assert str(again) == str(first)
-                assert again.to_dict() == first.to_dict()
+@pytest.mark.parametrize("forgets", [False, True])
+@pytest.mark.parametrize("name", sorted(QUESTIONS))
+def test_an_equal_kernel_is_answered_the_same_without_its_graphs(forgets, name, folder, forbid):
+    first = lpp.estimate(unsure(), n=N, **QUESTIONS[name])
+    assert first.alternatives
+    forbid()
+    if forgets:
+        recent.clear_memory()
+    again = lpp.estimate(unsure(), n=N, **QUESTIONS[name])
+    assert whole(again) == whole(first)
+    assert str(again) == str(first)
+    assert again.to_dict() == first.to_dict()
 
 
 def test_what_is_not_known_needs_graphs(forbid):

@@ -70,29 +70,25 @@ def all_of(answer: Any) -> Any:
 # {{{ the same
 
 
-def test_an_equal_question_has_an_equal_answer_without_passes_of_loopys_and_graphs(
-    subtests: pytest.Subtests, folder, forbid
-):
-    for forgets in [False, True]:
-        for name in QUESTIONS:
-            with subtests.test(forgets=forgets, name=name):
-                first = QUESTIONS[name]()
-                forbid()
-                if forgets:
-                    recent.clear_memory()
-                again = QUESTIONS[name]()
-                assert all_of(again) == all_of(first)
-                assert whole(again) == whole(first)
-                assert str(again) == str(first)
+@pytest.mark.parametrize("forgets", [False, True])
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_an_equal_question_has_an_equal_answer_without_passes_of_loopys_and_graphs(forgets, name, folder, forbid):
+    first = QUESTIONS[name]()
+    forbid()
+    if forgets:
+        recent.clear_memory()
+    again = QUESTIONS[name]()
+    assert all_of(again) == all_of(first)
+    assert whole(again) == whole(first)
+    assert str(again) == str(first)
 
 
-def test_a_new_question_needs_passes_of_loopys_and_graphs(subtests: pytest.Subtests, folder, forbid):
+@pytest.mark.parametrize("name", sorted(QUESTIONS.keys() - {"rank"}))
+def test_a_new_question_needs_passes_of_loopys_and_graphs(name, folder, forbid):
     """Else the test above could not fail."""
-    for name in sorted(QUESTIONS.keys() - {"rank"}):
-        with subtests.test(name=name):
-            forbid()
-            with pytest.raises(pytest.fail.Exception):
-                QUESTIONS[name]()
+    forbid()
+    with pytest.raises(pytest.fail.Exception):
+        QUESTIONS[name]()
 
 
 def test_what_explain_has_found_serves_roofline_advise_and_estimate(folder, forbid):
