@@ -241,7 +241,7 @@ class ReportText:
         if len(repeated) < 2:
             return "", own, repeated
         clauses = dict.fromkeys(OF_DEVICE.sub("", re.split("[;:] ", note)[0]) for note in repeated)
-        return f"{len(repeated)} notes in short: {', '.join(clauses)}", own, repeated
+        return f"{len(repeated)} notes, abbreviated: {', '.join(clauses)}", own, repeated
 
 
 class Shown:
@@ -327,7 +327,7 @@ def abridged(items: Sequence[Item], row: Callable[[Item], tuple[str, ...]], call
     if between <= 0:
         return [row(each) for each in items]
     first, last = ([row(each) for each in part] for part in (items[:SHOWN_FIRST], items[-SHOWN_LAST:]))
-    gap = tuple(f"{between:,} more between" if place == called else "" for place in range(len(first[0])))
+    gap = tuple(f"{between:,} rows omitted" if place == called else "" for place in range(len(first[0])))
     return [*first, gap, *last]
 
 

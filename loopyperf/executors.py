@@ -176,12 +176,12 @@ def check_executor(executor: object) -> None:
         return
     if callable(getattr(executor, "get_executor", None)):  # a dask client has submit() too, but returns other futures
         raise ParameterError(
-            f"executor must be a concurrent.futures executor, received {executor!r:.80}; pass its get_executor()"
+            f"executor must be a concurrent.futures executor, got {executor!r:.80}; pass its get_executor()"
         )
     if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
         raise ParameterError(
             "executor must be a concurrent.futures executor, such as ProcessPoolExecutor(4), or have its interface; "
-            f"received {executor!r:.80}"
+            f"got {executor!r:.80}"
         )
 
 
@@ -191,7 +191,7 @@ def check_time_limit(seconds: object) -> None:
     if seconds is not None and (limit is None or not 0 < limit <= LONGEST):
         advice = "; omit it for no limit" if limit is not None and limit > LONGEST else ""
         raise ParameterError(
-            f"the time limit must be above 0 and at most {LONGEST:,.0f} seconds, received {seconds!r:.80}{advice}"
+            f"the time limit must be above 0 and at most {LONGEST:,.0f} seconds, got {seconds!r:.80}{advice}"
         )
 
 

@@ -103,11 +103,14 @@ def unit_of(seconds: float) -> tuple[float, str]:
 
 
 def in_percent(share: float, digits: int = 0) -> str:
-    """Return *share* in percent with *digits* decimals: ``"83 %"`` for 0.8265, ``"< 1 %"`` for 0.002."""
+    """Return *share* in percent with *digits* decimals: ``"83 %"`` for 0.8265, ``"< 1 %"`` for 0.002.
+
+    A negative share above minus one unit of the last digit has one significant digit: ``"-0.4 %"`` for -0.0037.
+    """
     percent, least = 100 * share, 10.0**-digits
-    if not percent or abs(percent) >= least:
-        return f"{percent:.{digits}f} %"
-    return f"< {least:g} %" if percent > 0 else f"> -{least:g} %"
+    if 0 < percent < least:
+        return f"< {least:g} %"
+    return f"{percent:.1g} %" if -least < percent < 0 else f"{percent:.{digits}f} %"
 
 
 def _unit(seconds: float) -> tuple[float, str]:

@@ -89,7 +89,7 @@ def test_of_many_rows_the_first_and_the_last_are_shown() -> None:
     ]
     rows = abridged(range(2000), lambda each: (str(each), "row"), called=1)
     assert [number for number, _ in rows] == [*map(str, range(SHOWN_FIRST)), "", "1997", "1998", "1999"]
-    assert rows[SHOWN_FIRST] == ("", "1,988 more between")
+    assert rows[SHOWN_FIRST] == ("", "1,988 rows omitted")
 
 
 def test_what_was_asked_about_is_said_with_all_that_was_stated() -> None:
@@ -136,7 +136,7 @@ def test_notes_that_each_answer_has_are_one_line_and_others_are_whole() -> None:
     assert report_text.text(200).splitlines() == [
         "k",
         "  note: the loop i; runs once",
-        "  4 notes in short: no fit for 'my-gpu', assumed latencies, launch overhead is unknown, no prediction "
+        "  4 notes, abbreviated: no fit for 'my-gpu', assumed latencies, launch overhead is unknown, no prediction "
         "interval (full text: .notes)",
     ]
     assert report_text.text(200, lists="").splitlines() == [
@@ -151,9 +151,8 @@ def test_notes_that_each_answer_has_are_one_line_and_others_are_whole() -> None:
 def test_a_lone_note_is_whole_and_one_clause_is_said_once() -> None:
     assert ReportText("k", notes=REPEATED[1:2]).text().splitlines()[1] == f"  note: {REPEATED[1]}"
     of_two = [note.replace("my-gpu", name) for note in REPEATED[1:3] for name in ("one", "two")]
-    assert "4 notes in short: assumed latencies, launch overhead is unknown (" in ReportText("k", notes=of_two).text(
-        200
-    )
+    shown = ReportText("k", notes=of_two).text(200)
+    assert "4 notes, abbreviated: assumed latencies, launch overhead is unknown (" in shown
 
 
 @pytest.mark.parametrize(

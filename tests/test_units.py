@@ -67,7 +67,7 @@ def test_a_unit_is_the_largest_that_is_not_larger(seconds: float, unit: tuple[fl
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(0, "0 %"), (0.8265, "83 %"), (0.004, "< 1 %"), (-0.004, "> -1 %"), (-0.8599, "-86 %"), (1.3, "130 %")],
+    [(0, "0 %"), (0.8265, "83 %"), (0.004, "< 1 %"), (-0.0037, "-0.4 %"), (-0.8599, "-86 %"), (1.3, "130 %")],
 )
 def test_a_share_is_in_percent_and_nothing_is_told_from_little(share: float, text: str):
     assert text == in_percent(share)

@@ -61,7 +61,7 @@ def mape_shape(predicted: ArrayLike, measured: ArrayLike, occupancy: ArrayLike) 
     p, m = _pairs(predicted, measured)
     warps = np.asarray(occupancy, dtype=np.float64).ravel()
     if warps.shape != m.shape:
-        raise ModelInputError(f"pass an occupancy for each of the {m.size} measurements; received {warps.size}")
+        raise ModelInputError(f"pass an occupancy for each of the {m.size} measurements; got {warps.size}")
     if len(np.unique(warps)) < 3 or not np.isfinite(warps).all():
         raise ModelInputError("the shape error needs at least three distinct, finite occupancies")
     line = np.stack([np.ones_like(warps), warps], axis=1)
@@ -114,11 +114,11 @@ def _pairs(predicted: ArrayLike, measured: ArrayLike) -> tuple[Floats, Floats]:
     p, m = (np.asarray(each, dtype=np.float64).ravel() for each in (predicted, measured))
     if p.shape != m.shape or not m.size:
         raise ModelInputError(
-            f"pass one prediction for each measurement; received {p.size} predictions and {m.size} measurements"
+            f"pass one prediction for each measurement; got {p.size} predictions and {m.size} measurements"
         )
     for name, values in (("predictions", p), ("measurements", m)):
         if not (np.isfinite(values).all() and (values > 0).all()):
-            raise ModelInputError(f"{name} must be positive and finite; received {_first_bad(values)}")
+            raise ModelInputError(f"{name} must be positive and finite; got {_first_bad(values)}")
     return p, m
 
 
@@ -229,8 +229,8 @@ class CrossValidation(msgspec.Struct, frozen=True):
             return ""
         lacking = dict.fromkeys(name for each in self.classes for name in each.unknown)
         return (
-            f"not compared: {number - known:,} of {number_of(number, 'measurement')}, whose weights no other class "
-            f"determines: {listed(lacking, NAMED)}"
+            f"not compared: {number - known:,} of {number_of(number, 'measurement')}, because no other class "
+            f"determines the weights of {listed(lacking, NAMED)}"
         )
 
     @property

@@ -223,10 +223,10 @@ def _described_local_device() -> str:
     """Return the short name of this machine's OpenCL device if it has parameters."""
     known = tuple(each.slug for each in known_descriptions())
     how = (
-        f"pass a device that has some (see `loopyperf devices`), or set {DEVICE_VARIABLE}; or run "
+        f"pass a device with parameters (see `loopyperf devices`), or set {DEVICE_VARIABLE}; or run "
         "`loopyperf microbenchmark` on this machine, or `loopyperf calibrate` for models that need no parameters"
     )
-    return _local_device_among(known, "this machine's {!r} has no parameters", how)
+    return _local_device_among(known, "the parameters of this machine's {!r} are unknown", how)
 
 
 def _local_device_among(

@@ -283,14 +283,14 @@ def given_device_name(device: object) -> tuple[Device | str, Device | None]:
         return device, device
     named = os.environ.get(DEVICE_VARIABLE) or NOBODYS if device is None else device
     if not isinstance(named, str) or not device_slug(named):
-        raise ParameterError(f"device must be the name or the parameters of the measured device; received {device!r}")
+        raise ParameterError(f"device must be the name or the parameters of the measured device; got {device!r}")
     return named, description_or_none(device_slug(named))
 
 
 def checked_rows(measurements: object) -> list[Measured]:
     """Return *measurements* as rows; raises :class:`CalibrationError` with the number of the first invalid one."""
     if isinstance(measurements, str) or not isinstance(measurements, Iterable):
-        raise CalibrationError(f"measurements must be rows of {_A_ROW}; received {measurements!r:.80}")
+        raise CalibrationError(f"measurements must be rows of {_A_ROW}; got {measurements!r:.80}")
     return [_row(row, number) for number, row in enumerate(cast("Iterable[object]", measurements))]
 
 
@@ -304,14 +304,12 @@ def _row(row: object, number: int) -> Measured:
     except TypeError as error:
         why = f" ({error})"
     if not isinstance(found, Measured):
-        raise CalibrationError(f"row {number} must be a measurement: {_A_ROW}; received {row!r:.80}{why}")
+        raise CalibrationError(f"row {number} must be a measurement: {_A_ROW}; got {row!r:.80}{why}")
     sizes, seconds = cast("object", found.sizes), cast("object", found.seconds)
     if not isinstance(sizes, Mapping):
-        raise CalibrationError(
-            f"row {number}: sizes must be a mapping by name, as in {{'n': 1024}}; received {sizes!r:.80}"
-        )
+        raise CalibrationError(f"row {number}: sizes must be a mapping by name, as in {{'n': 1024}}; got {sizes!r:.80}")
     if not isinstance(seconds, Real) or not (isfinite(float(seconds)) and float(seconds) > 0):
-        raise CalibrationError(f"row {number}: seconds must be a positive number; received {seconds!r:.80}")
+        raise CalibrationError(f"row {number}: seconds must be a positive number; got {seconds!r:.80}")
     return found
 
 

@@ -15,10 +15,19 @@ from typing import Literal
 
 from loopyperf.calibration.fits import Fit, load_fit, path_of, save_fit
 from loopyperf.device.device_files import device_slug
-from loopyperf.device.device_library import is_one_device, known_descriptions, load_device, nearest_to, slug_of, unread
+from loopyperf.device.device_library import (
+    NEAREST,
+    is_one_device,
+    known_descriptions,
+    load_device,
+    nearest_first,
+    slug_of,
+    unread,
+)
 from loopyperf.device.substitutes import lacking
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
 from loopyperf.files import file_names, is_folder, is_there, user_data, user_data_name
+from loopyperf.units import listed
 
 FITTED_MODELS = ("linear", "overlap")
 """models that fits are made for, simplest first"""
@@ -227,15 +236,15 @@ def _no_fit(slug: str, model: str) -> LoopyperfError:
         return UnknownDeviceError(_no_such_device(slug, sorted({fit.slug for fit in known})))
     models = ", ".join(dict.fromkeys(fit.model for fit in of_device))
     return FitFileError(
-        f"no fit of model {model!r} for {slug!r}, only of {models}; request one of these, or run `loopyperf calibrate` "
-        "on the device"
+        f"no fit of model {model!r} for {slug!r}, only of {models}; use one of these models, or run `loopyperf "
+        "calibrate` on the device"
     )
 
 
 def _no_fit_through(backend: str | None, slug: str, fits: Sequence[Fit]) -> FitFileError:
     through = ", ".join(sorted({repr(fit.backend) if fit.backend else "an unknown one" for fit in fits}))
     return FitFileError(
-        f"no fit for {slug!r} measured through backend {backend!r}, only through {through}; request one of these, or "
+        f"no fit for {slug!r} measured through backend {backend!r}, only through {through}; use one of these, or "
         f"run `loopyperf calibrate --backend {backend}` on the device"
     )
 
@@ -244,14 +253,15 @@ def _no_such_device(slug: str, known: Sequence[str]) -> str:
     way_out = without_fit(slug)
     if not way_out:
         known = sorted({*known, *(each.slug for each in known_descriptions())})
+    nearest = nearest_first(slug, known)
     if not way_out:
         return (
-            f"no device called {slug!r}; nearest: {nearest_to(slug, known)}; see `loopyperf devices`, run `loopyperf "
-            f"calibrate` on the device, or pass the path of a fit{unread()}"
+            f"no device called {slug!r}; nearest: {', '.join(nearest[:NEAREST]) or 'none'}; see `loopyperf devices`, "
+            f"run `loopyperf calibrate` on the device, or pass the path of a fit{unread()}"
         )
     return (
-        f"no fit for device {slug!r}; devices with a fit: {nearest_to(slug, known)}; run `loopyperf calibrate` on the "
-        f"device, or pass the path of a fit{way_out}"
+        f"no fit for device {slug!r}; devices with a fit: {listed(nearest, NEAREST) or 'none'}; run `loopyperf "
+        f"calibrate` on the device, or pass the path of a fit{way_out}"
     )
 
 

@@ -150,7 +150,7 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
             raise ValueError(f"the range of {wrong[0]!r} must have minimum <= maximum")
         ridge = self.options.get("ridge", 0)
         if isinstance(ridge, str) or ridge < 0:
-            raise ValueError(f"option ridge must be a number >= 0, received {ridge!r}")
+            raise ValueError(f"option ridge must be a number >= 0, got {ridge!r}")
 
     def report_text(self) -> ReportText:
         """Return the weights, the fitted measurements, and the errors on held-out kernel classes as report text."""
@@ -305,7 +305,7 @@ def path_of(fit: str | os.PathLike[str]) -> str:
     try:
         return os.fspath(fit)
     except TypeError as error:
-        raise FitFileError(f"fit must be a fit or the path of one, received {fit!r}") from error
+        raise FitFileError(f"fit must be a fit or the path of one, got {fit!r}") from error
 
 
 def load_fit(path: str | os.PathLike[str]) -> Fit:
@@ -378,7 +378,7 @@ def _upgraded(document: object, source: Path) -> Document:
     version = cast("Document", document).get("schema") if isinstance(document, dict) else None
     if type(version) is not int or not (version >= SCHEMA or version in UPGRADES):
         raise FitFileError(
-            f'{source} is not a fit file: it must be a JSON object with "schema": {SCHEMA}, but has '
+            f'{source} is not a fit file: it must be a JSON object with "schema": {SCHEMA}, got '
             f"{type(document).__name__ if not isinstance(document, dict) else f'schema {version!r}'}; {_RECALIBRATE}"
         )
     current = dict(cast("Document", document))

@@ -227,7 +227,7 @@ class Record(Provenance, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ):
             raise ValueError(
                 f"parameters of {self.recipe!r} must be {', '.join(grid)}, within a factor of {NEAR} of the candidates "
-                f"{', '.join(f'{name} {values}' for name, values in grid.items())}; received {dict(self.parameters)}"
+                f"{', '.join(f'{name} {values}' for name, values in grid.items())}; got {dict(self.parameters)}"
             )
         if list(self.errors) != sorted(self.errors):
             raise ValueError("errors must be in ascending order")

@@ -14,7 +14,7 @@ from loopyperf.explain.advice import advise as ask
 @settings.sizes
 @settings.typical
 @settings.device
-@click.option("--try", "apply", is_flag=True, help="Apply changes with Loopy where possible, and predict the result.")
+@click.option("--try", "apply", is_flag=True, help="Apply the changes that Loopy can make, and predict the results.")
 @settings.as_json
 def advise_command(
     kernel: str,

@@ -70,7 +70,8 @@ def _is_readable(entry: Entry) -> bool:
 def _state() -> str:
     folder, value = cache_folder(), os.environ.get(CACHE_VARIABLE, "")
     if folder is None:
-        return f"off: {CACHE_VARIABLE}={value}; unset it to turn it on" if value else "off: no home folder"
+        on = f"unset {CACHE_VARIABLE} to turn the cache on"
+        return f"off: {CACHE_VARIABLE}={value}; {on}" if value else "off: no home folder"
     if not lp.CACHING_ENABLED:
         return "off: LOOPY_NO_CACHE turns off Loopy's caches and this one"
     if reason := why_unwritable(folder, is_folder=True, makes_folders=True):

@@ -47,7 +47,7 @@ def calibrate_command(
 ) -> None:
     """Time the measurement kernels on a device and fit a model to the times.
 
-    Of the candidate models, the one that best predicts held-out kernel classes is kept.
+    The command keeps the candidate model that best predicts held-out kernel classes.
     """
     started = time.monotonic()
     protocol = Protocol(caches=caches)

@@ -19,7 +19,7 @@ from rich.text import Text
 from loopyperf.cli.streams import Form, Records, has_width, is_quiet, is_verbose, standard_output
 from loopyperf.display import GAP, ReportText, Shown, Tabular, folded
 
-NOTE = re.compile(r"note: |\d+ notes in short: ")
+NOTE = re.compile(r"note: |\d+ notes, abbreviated: ")
 SHARE = re.compile(r"[<>]? ?-?\d+(\.\d+)? %")
 
 HANGING = " " * 4

@@ -59,7 +59,7 @@ def coverage_command(
 
     The table gives the amounts of each property, and how well its weight can be separated from the others (variance
     inflation). It covers the kernels of a fit or, with --group-size, the measurement kernels on a device that need not
-    be present; then there is no variance inflation, which needs run times.
+    be present. Variance inflation requires run times, so --group-size omits it.
     """
     _check_options_match(
         group_size is not None,

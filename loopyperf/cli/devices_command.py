@@ -81,14 +81,13 @@ def _substitutions(device: Device) -> Iterator[Substitution]:
 
 
 Row = dict[str, Any]
-MODELS_NOTE = (
-    "models: number that need no fit, with specified or assumed device parameters; `loopyperf devices show NAME` lists "
-    "them"
+MODELS_NOTES = (
+    "models: number that need no fit; 'assumed (6 numbers)': with up to 6 assumed device parameters",
+    "`loopyperf devices show NAME` prints all parameters and lists the assumed ones",
 )
 LABELS = {
     "also called": "also known as",
-    "registers are allocated to": "registers allocated to",
-    "work-items of a warp execute": "execution of a warp's work-items",
+    "shared pipelines": "pipelines",
     "warps are scheduled": "warp scheduling",
 }
 """JSON key -> label in text"""
@@ -112,7 +111,7 @@ def _report_text(rows: Sequence[Row]) -> ReportText:
     unreadable = [
         each["error"] for row in rows for each in (row["description"], *row["fits"]) if each and each["error"]
     ]
-    return ReportText(number_of(len(rows), "device"), tables=[_listed(rows)], remarks=[MODELS_NOTE], notes=unreadable)
+    return ReportText(number_of(len(rows), "device"), tables=[_listed(rows)], remarks=MODELS_NOTES, notes=unreadable)
 
 
 def _records(rows: Sequence[Row]) -> Iterator[Row]:
@@ -188,7 +187,7 @@ def _note(device: Device) -> list[str]:
     with_assumed: dict[tuple[Substitution, ...], list[str]] = {}
     for name, assumed in found.assumed.items():
         with_assumed.setdefault(assumed, []).append(name)
-    how = {each: f"assuming {substitution_list(each)}" if each else "no assumed numbers" for each in with_assumed}
+    how = {each: f"assuming {substitution_list(each)}" if each else "no assumed parameters" for each in with_assumed}
     return [f"{', '.join(names)}: {how[assumed]}" for assumed, names in with_assumed.items()]
 
 
@@ -256,7 +255,9 @@ def _words(device: Device) -> dict[str, str | list[str]]:
         "also called": list(device.also_called),
         "registers are allocated to": f"a {device.register_allocation}",
         "work-items of a warp execute": device.lanes,
-        "shared pipelines": [f"{one} with {shared.pipeline} ({shared.source})" for one, shared in device.pipelines],
+        "shared pipelines": [
+            f"{one} instructions on {shared.pipeline} ({shared.source})" for one, shared in device.pipelines
+        ],
         "warps are scheduled": f"{scheduling.policy} ({scheduling.source})" if scheduling else "",
         "note": device.note,
     }

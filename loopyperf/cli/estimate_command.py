@@ -21,7 +21,9 @@ from loopyperf.stages.compiled import Compiler
 @settings.model
 @settings.fit
 @click.option(
-    "--backend", type=BACKEND, help="Backend of the fit, or on which `sampled` and `learned` run: opencl or cuda."
+    "--backend",
+    type=BACKEND,
+    help="Backend with which the fit was measured, or on which `sampled` and `learned` run: opencl or cuda.",
 )
 @click.option("--counting", type=click.Choice(COUNTINGS), help=f"{settings.HOW_TO_COUNT}; default: as in the fit.")
 @settings.compiler

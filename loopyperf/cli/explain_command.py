@@ -36,8 +36,9 @@ ADVISOR = "gpuperf"
 def explain_command(as_json: bool, details: bool, **options: Any) -> None:
     """Explain the run time of a Loopy kernel and suggest improvements.
 
-    FUNCTION in FILE.py returns the kernel. The first screen has the time and its cause, the utilization of each part
-    of the device, and the three changes that help most, each simulated; below are the source lines with their costs.
+    FUNCTION in FILE.py returns the kernel. The first screen shows the run time and the bottleneck, the utilization of
+    each part of the device, and the three changes that help most, each simulated. Below are the source lines with their
+    costs.
     `loopyperf report` writes the same as an HTML page.
     """
     models = options.pop("models") or (tuple(MODELS) if details else ())
@@ -144,7 +145,7 @@ def _listed(title: str, sentences: Sequence[str]) -> Iterator[ReportText]:
 
 
 def _notes_title(on: OnDevice) -> str:
-    return "Notes (on all models unless named)" if len(on.estimates) > 1 else "Notes"
+    return "Notes (of all models, unless a model is named)" if len(on.estimates) > 1 else "Notes"
 
 
 def _with_models(names: Sequence[str], sentence: str, on: OnDevice) -> str:
@@ -171,7 +172,7 @@ def _moved(moved: Mapping[str, float]) -> str:
 
 def _beside(on: OnDevice) -> str:
     """Return a reminder that the advice is about another time than the one shown first; empty if it is not."""
-    return "" if on.first == ADVISOR else f" (its time differs from that of {on.first})"
+    return "" if on.first == ADVISOR else f" (from its own prediction, not that of {on.first})"
 
 
 def _reasons(refusals: Mapping[str, str]) -> list[str]:
@@ -207,4 +208,4 @@ def _source_table(answer: Explanation, on: OnDevice) -> Table:
         is_shown = bool(cost.parts and whole) and abs(cost.seconds) >= SMALL * whole
         time, share = (duration(cost.seconds), in_percent(cost.seconds / whole)) if is_shown else ("", "")
         rows.append((" " * INDENT * line.depth + line.text + name, time, share, on.waits_at(line.source)))
-    return Table(("source", "time", "share", "stall reasons (share of all stalls)"), rows, last=1)
+    return Table(("source", "time", "share", "stall reasons (share of stall cycles)"), rows, last=1)

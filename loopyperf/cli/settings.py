@@ -183,13 +183,13 @@ bounds = click.option(
     multiple=True,
     callback=each_once,
     metavar="BOUND",
-    help=f"Lower bound to compute before running the model: {' or '.join(BOUNDS)}; repeat for both.",
+    help=f"Lower bound by which to skip slow variants: {' or '.join(BOUNDS)}; repeat for both. Requires --top.",
 )
 fit = click.option(
     "--fit", type=click.Path(), help="Path of a fit or residual model to use instead of the one for the device."
 )
 fit_of_one = click.option(
-    "--fit", type=click.Path(), help="Path of a fit or residual model to use for its own model and device."
+    "--fit", type=click.Path(), help="Path of a fit or residual model; replaces the fit of its own model and device."
 )
 
 # }}}
@@ -235,7 +235,9 @@ def output(
 
 # }}}
 
-HOW_TO_COUNT = "How to count work: as executed, or each instruction over its own loops only (paper)"
+HOW_TO_COUNT = (
+    "executed: count instructions as often as the hardware executes them; paper: once per iteration of their own loops"
+)
 counting = click.option("--counting", type=click.Choice(COUNTINGS), default="executed", help=f"{HOW_TO_COUNT}.")
 
 

@@ -60,7 +60,7 @@ def _loudness_option() -> str:
 
 def _store_loudness(context: click.Context, option: click.Parameter, is_given: bool) -> None:
     if is_given and context.meta.setdefault(LOUDNESS, option.name) != option.name:
-        raise click.UsageError("--quiet and --verbose exclude each other; give one of them")
+        raise click.UsageError("--quiet and --verbose cannot be combined; give one of them")
 
 
 _QUIET = click.option(

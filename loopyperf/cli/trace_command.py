@@ -24,7 +24,7 @@ from loopyperf.explain.trace import EVENTS, FEWEST, GENERATOR, trace
     "--events",
     type=click.IntRange(min=FEWEST),
     default=EVENTS,
-    help="Largest number of events in total; each launch has some.",
+    help="Largest number of events, divided among the launches.",
 )
 @click.option("--cycles", is_flag=True, help="Show a cycle as a microsecond, so that single cycles are visible.")
 @settings.as_json

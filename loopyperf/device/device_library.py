@@ -15,7 +15,6 @@ from loopyperf.device.description import Device
 from loopyperf.device.device_files import SUFFIX, device_slug, is_path, load_description
 from loopyperf.errors import DeviceFileError, UnknownDeviceError, one_line
 from loopyperf.files import below_home, file_names, is_there, user_data, user_data_name
-from loopyperf.units import listed
 
 BUNDLED = Path(__file__).parent / "catalog"
 """folder of the device files that come with loopyperf"""
@@ -86,7 +85,7 @@ def load_device(name: str | os.PathLike[str]) -> Device:
     try:
         words = os.fspath(name)
     except TypeError as error:
-        raise UnknownDeviceError(f"a device must be a name or the path of a device file, received {name!r}") from error
+        raise UnknownDeviceError(f"a device must be a name or the path of a device file, got {name!r}") from error
     if isinstance(name, os.PathLike):
         return load_description(words)
     if is_path(words):
@@ -191,18 +190,19 @@ def without_brand(slug: str) -> str:
     return "-".join(word for word in slug.split("-") if word not in BRANDS)
 
 
-def nearest_to(asked: str, known: Sequence[str]) -> str:
-    """Return the *known* short names most similar to *asked*, with and without brand."""
+def nearest_first(asked: str, known: Sequence[str]) -> list[str]:
+    """Return the *known* short names, those most similar to *asked*, with and without brand, first."""
 
     def likeness(slug: str) -> float:
         names = ((asked, slug), (without_brand(asked), without_brand(slug)))
         return max(difflib.SequenceMatcher(None, one, other).ratio() for one, other in names)
 
-    return listed(sorted(known, key=lambda slug: -likeness(slug)), NEAREST) or "none"
+    return sorted(known, key=lambda slug: -likeness(slug))
 
 
 def _no_such_device(slug: str, known: Sequence[str]) -> str:
+    nearest = ", ".join(nearest_first(slug, known)[:NEAREST]) or "none"
     return (
-        f"no device called {slug!r}; nearest: {nearest_to(slug, known)}; see `loopyperf devices`, or write a device "
-        f"file (docs/devices.md) and pass its path, or save it in {user_descriptions()}"
+        f"no device called {slug!r}; nearest: {nearest}; see `loopyperf devices`, or write a device file "
+        f"(docs/devices.md) and pass its path, or save it in {user_descriptions()}"
     )

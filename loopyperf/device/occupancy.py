@@ -233,7 +233,7 @@ class _Group:
         """Raise :class:`OccupancyError` if the group exceeds the limits of a single group."""
         if self.work_items < 1 or self.registers < 0 or self.local_memory < 0:
             raise OccupancyError(
-                "a group must have at least 1 work-item, and registers and local memory >= 0; received "
+                "a group must have at least 1 work-item, and registers and local memory >= 0; got "
                 f"{self.work_items} work-items, {self.registers} registers, {self.local_memory} B of local memory"
             )
         for resource, most, needed, unit in self._shares():
@@ -294,7 +294,7 @@ class Execution:
             )
         if self.warps_per_group < 1 or self.total_groups < 1:
             raise SimulationError(
-                "a core must execute at least 1 group of at least 1 warp; received "
+                "a core must execute at least 1 group of at least 1 warp; got "
                 f"warps_per_group={self.warps_per_group}, total_groups={self.total_groups}"
             )
 
@@ -315,7 +315,7 @@ def execution_on(occupancy: Occupancy, groups: int, cores: int) -> Execution:
     Raises :class:`SimulationError` if there are no groups or no cores.
     """
     if groups < 1 or cores < 1:
-        raise SimulationError(f"groups and cores must be at least 1; received {groups=}, {cores=}")
+        raise SimulationError(f"groups and cores must be at least 1; got {groups=}, {cores=}")
     return Execution(occupancy.warps_per_group, occupancy.groups, -(-groups // cores))
 
 

@@ -154,7 +154,8 @@ def _of_launch(review: LaunchReview, finding: Finding | None, words: Vocabulary)
         return f"{_limited_by(finding.kind, limit, words)}: {finding.evidence}"
     if review.balance < IDLE:
         return (
-            f"{words.core}s are idle for {in_percent(1 - review.balance)} of the time: groups are too few or too large"
+            f"{words.core}s are idle for {in_percent(1 - review.balance)} of the time: "
+            "there are too few groups, or the groups are too large"
         )
     return _waiting(review, limit, share, words)
 
@@ -179,16 +180,17 @@ def _waiting(review: LaunchReview, limit: str, share: float, words: Vocabulary) 
     if review.waiting is None or not review.waiting.total:
         return f"bound by {limit}: busy for {in_percent(share)} of the time"
     cause, part = next(iter(review.waiting.total.items()))
-    residents = f"{review.residents.warps} of {review.residents.slots} {words.warp}s are resident"
+    residents = f"{review.residents.warps_in_words} of {review.residents.slots} {words.warp}s are resident"
+    stalls = f"{in_percent(part)} of stall cycles"
     clause = {
-        "memory latency": f"bound by memory latency: {residents}",
-        "dependency": f"bound by the latency of dependent instructions: {residents}",
-        "barrier": "limited by barriers",
-        "issue": "bound by instruction issue",
-        "pipeline busy": f"bound by {limit}",
-        "memory bandwidth": f"bound by {limit}",
+        "memory latency": f"bound by memory latency ({stalls}): {residents}",
+        "dependency": f"bound by the latency of dependent instructions ({stalls}): {residents}",
+        "barrier": f"limited by barriers ({stalls})",
+        "issue": f"bound by instruction issue ({stalls})",
+        "pipeline busy": f"bound by {limit} ({cause}: {stalls})",
+        "memory bandwidth": f"bound by {limit} ({cause}: {stalls})",
     }[cause]
-    return f"{clause}; {in_percent(part)} of stall cycles; {limit} is busy for {in_percent(share)} of the time"
+    return f"{clause}; utilization of {limit}: {in_percent(share)}"
 
 
 # }}}

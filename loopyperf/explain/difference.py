@@ -177,10 +177,10 @@ class Difference(Shown):
         long = {name: len(every) - SHOWN for name, every in self.shown_quantities.items() if len(every) > SHOWN}
         remarks = [f"{number_of(number, 'row')} more: {name}" for name, number in long.items()]
         if self.folded:
-            remarks.append(f"{number_of(self.folded, 'row')} with differences below 1 %")
+            remarks.append(f"{number_of(self.folded, 'row')} with differences below 1 % not shown")
         return ReportText(
             question=self.inputs,
-            answer=f"{duration(self.before)}, then {duration(self.after)}, {self.why}",
+            answer=f"{duration(self.before)} vs. {duration(self.after)}, {self.why}",
             tables=list(self._tables()),
             remarks=remarks,
             notes=self.notes,
@@ -276,7 +276,7 @@ def _notes(sides: Sequence[Side]) -> Iterator[str]:
         yield from side.estimate.notes
         if side.sums is not None and side.sums.diagnosis.model != side.on.first:
             yield (
-                f"{side.on.first!r} does not model pipelines; utilization and waiting are those of "
+                f"{side.on.first!r} does not model pipelines; utilization and stalls are from "
                 f"{side.sums.diagnosis.model!r}"
             )
 

@@ -384,7 +384,8 @@ class _Cause:
         if not differ(slow.share, fast.share) or slow.share > fast.share:
             return ""
         then, now = (each.diagnosis.longest.residents for each in (self.first, self.second))
-        resident = f"{now.warps} of {now.slots} {self.slow.diagnosis.words.warp}s are resident instead of {then.warps}"
+        warps = [each.warps_in_words for each in (now, then)]
+        resident = f"{warps[0]} of {now.slots} {self.slow.diagnosis.words.warp}s are resident instead of {warps[1]}"
         resident += f" of {then.slots}" if then.slots != now.slots else ""
         if slow.registers != fast.registers and "registers" in slow.limited_by:
             numbers = now.spilled or "none", then.spilled or "none"
@@ -397,7 +398,7 @@ class _Cause:
 
 
 def _is(named: str) -> str:
-    return "are" if named.endswith("s") else "is"
+    return "are" if named.endswith("s") or " and " in named else "is"
 
 
 def _grid(review: LaunchReview) -> str:

@@ -81,7 +81,7 @@ def _registers_in_words(seen: LaunchSeen) -> str:
 
 def _residing(seen: LaunchSeen) -> str:
     """Return the resident warps per core and the number of slots, e.g. ``"8 of 64 warps"``."""
-    return f"{amount(round(seen.review.residents.warps, 1))} of {seen.review.residents.slots} {seen.words.warp}s"
+    return f"{seen.review.residents.warps_in_words} of {seen.review.residents.slots} {seen.words.warp}s"
 
 
 def _has_results(seen: LaunchSeen, loop: str) -> bool:
@@ -160,7 +160,7 @@ def uneven(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
         (),
         (),
         f"{number_of(launch.all_groups, 'group')} on {number_of(cores, seen.words.core)}: some execute "
-        f"{amount(launch.execution.total_groups)}, and {seen.words.core}s are idle for "
+        f"{number_of(launch.execution.total_groups, 'group')}, others fewer; {seen.words.core}s are idle for "
         f"{in_percent(1 - launch.balance)} of the time",
         lambda: in_more_groups(launch, factor, launch.warps_per_group // factor),
         amount=launch.work_items // factor,

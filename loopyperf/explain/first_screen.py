@@ -10,7 +10,7 @@ from loopyperf.display import Table
 from loopyperf.explain.diagnosis import FULL, Diagnosis
 from loopyperf.explain.findings import Finding
 from loopyperf.explain.review import AccessReview, LaunchReview, Residents
-from loopyperf.units import amount, duration, in_percent, listed, number_of
+from loopyperf.units import duration, in_percent, listed, number_of
 
 WIDTH = 24
 """length of a full bar, in characters"""
@@ -80,7 +80,7 @@ def waiting_in_words(review: LaunchReview, words: Vocabulary) -> str:
 
 def occupancy_in_words(residents: Residents, words: Vocabulary) -> str:
     """Return the resident warps, what limits them, and what one more group would need."""
-    here = f"{amount(round(residents.warps, 1))} of {residents.slots} {words.warp}s"
+    here = f"{residents.warps_in_words} of {residents.slots} {words.warp}s"
     if residents.is_full:
         return f"{here}: full"
     if residents.limited_by == ("grid",):
@@ -135,7 +135,7 @@ def accesses_table(review: LaunchReview, words: Vocabulary) -> Table:
         for each in review.accesses
     ]
     hits = (f"{cache} hits" for cache in caches)
-    return Table(("line", "access", "memory", f"{words.sector}s (fewest)", words.wavefronts, *hits), rows, text=3)
+    return Table(("line", "access", "memory", f"{words.sector}s (minimum)", words.wavefronts, *hits), rows, text=3)
 
 
 def _of_fewest(number: float, fewest: float) -> str:

@@ -157,6 +157,8 @@ class _Launch:
     def _coalesce(self) -> ChangeRecipe:
         """Return the recipe that maps axis l.0 to the iname with unit stride."""
         along, change = self.candidate.along, f"coalesce the accesses of {self.arrays}"
+        if along == "l.0":
+            return self._aligned()
         first, other = self._iname("l.0"), self._iname(along)
         if along.startswith("l.") and first and other and not self.machine.local_memory:
             calls = (_untagged(first), _untagged(other), Call("tag_inames", ({first: along, other: "l.0"},)))
@@ -174,24 +176,45 @@ class _Launch:
         return self._tile_of_global(change)
 
     def _transpose(self) -> ChangeRecipe:
+        if self.candidate.along == "l.0":
+            return self._aligned()
         return self._tile_of_global(f"coalesce the accesses of {self.arrays}")
+
+    def _aligned(self) -> ChangeRecipe:
+        """Return the recipe for accesses that have unit stride along l.0 already, but start within a sector."""
+        sectors, first = f"{self.words.sector}s", self._iname("l.0") or "l.0"
+        return ChangeRecipe(
+            f"align the accesses of {self.arrays} with {sectors}",
+            advice=(f"pad {self.arrays} so that rows start at {sectors}, or use longer groups along {first}",),
+        )
 
     def _tile_of_global(self, change: str) -> ChangeRecipe:
         array, along = self.candidate.subject[0], self.candidate.along
+        first, other = self._iname("l.0"), self._iname(along)
         if not along:
-            first = self._iname("l.0") or "l.0"
-            return ChangeRecipe(f"{change} by another layout", advice=(f"store {array} with the axis of {first} last",))
+            return ChangeRecipe(
+                f"{change} with another array layout",
+                advice=(
+                    f"store {array} so that adjacent work-items access adjacent elements, "
+                    f"e.g. with the axis of {first or 'l.0'} last",
+                ),
+            )
+        inames, lanes = [name for name in (first, other) if name], f"with lanes along {other or along}"
+        options = {"default_tag": "l.auto"}
+        call, verb = Call("add_prefetch", (array, inames), options), "load"
+        if not self._is_loaded(array):
+            call, verb = Call("buffer_array", (array, inames), {"init_expression": "0", **options}), "store"
         return ChangeRecipe(
             f"{change} through a tile in {self.words.local}",
-            advice=(
-                f'knl = lp.add_prefetch(knl, "{array}", [{self._tile(along)}], default_tag="l.auto")',
-                f"load the tile with lanes along {self._iname(along) or along}, and pad its rows by one element",
-            ),
+            advice=(str(call), f"{verb} the tile {lanes}, and pad its rows by one element"),
         )
 
-    def _tile(self, along: str) -> str:
-        names = [name for name in (self._iname("l.0"), self._iname(along)) if name]
-        return ", ".join(f'"{name}"' for name in names)
+    def _is_loaded(self, array: str) -> bool:
+        """Return whether an affected line loads *array*."""
+        instructions = self.kernel.loopy_kernel.id_to_insn
+        return any(
+            array in instructions[line].read_dependency_names() for line in self.candidate.lines if line in instructions
+        )
 
     def _pad(self) -> ChangeRecipe:
         (name,), padding = self.candidate.subject, self.candidate.amount
@@ -278,7 +301,7 @@ class _Launch:
         )
         return ChangeRecipe(
             f"compute 2 × 2 elements per work-item, which share loads from {self.words.local}",
-            advice=(f"split into tiles twice as long, with {listed(names.values(), NAMED)} untagged, then:", *splits),
+            advice=(f"split into tiles twice as long, leave {listed(names.values(), NAMED)} untagged, then:", *splits),
         )
 
     def _larger_tile(self) -> ChangeRecipe:

@@ -125,11 +125,7 @@ def _coalescing(seen: LaunchSeen, wasted: Mapping[Way, Sequence[_Access]], along
             return request
         return coalesced(request, each.fewest_sectors, ceil(each.mean("distinct") / LINE))
 
-    clauses = [
-        f"each {kind} of {array} takes {amount(found[0].mean('sectors'))} {seen.words.sector}s where "
-        f"{amount(found[0].fewest_sectors)} would do"
-        for (array, kind), found in wasted.items()
-    ]
+    clauses = [_sectors_in_words(*way, found, seen.words.sector) for way, found in wasted.items()]
     return ChangeCandidate(
         ChangeClass.COALESCE,
         tuple(dict.fromkeys(array for array, _ in wasted)),
@@ -138,6 +134,15 @@ def _coalescing(seen: LaunchSeen, wasted: Mapping[Way, Sequence[_Access]], along
         lambda: with_requests(seen.launch, changed),
         along=along,
     )
+
+
+def _sectors_in_words(array: str, kind: str, found: Sequence[_Access], sector: str) -> str:
+    """Return the sectors of the accesses *found*, e.g. ``"each load of a takes 32 sectors (minimum 4)"``."""
+    most = max(found, key=lambda each: each.mean("sectors"))
+    takes = f"each {kind} of {array} takes"
+    if any(each.mean("sectors") < most.mean("sectors") for each in found):
+        takes = f"{kind}s of {array} take up to"
+    return f"{takes} {amount(most.mean('sectors'))} {sector}s (minimum {amount(most.fewest_sectors)})"
 
 
 def conflicting(seen: LaunchSeen) -> Iterator[ChangeCandidate]:
@@ -306,4 +311,5 @@ def _unit_axis(instruction: Instruction) -> str:
     if known is None:
         return ""
     units = (product[0] for product, factor in known.terms if len(product) == 1 and abs(factor) == 1)
-    return next((each for each in units if isinstance(each, str)), "")
+    several = [each for product, _ in known.terms for each in product]  # the stride of i in D[i, i] is n + 1
+    return next((each for each in units if isinstance(each, str) and several.count(each) == 1), "")

@@ -25,7 +25,7 @@ from loopyperf.models.timing import WAVEFRONT, InstructionTimes, is_of_device
 from loopyperf.models.traffic import neighbours
 from loopyperf.models.workload import START
 from loopyperf.pipeline.timed_program import Request, TimedLaunch
-from loopyperf.units import prefixed
+from loopyperf.units import amount, prefixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +198,12 @@ class Residents:
     def share(self) -> float:
         """Return the occupancy: resident warps over warp slots."""
         return self.warps / self.slots
+
+    @property
+    def warps_in_words(self) -> str:
+        """Return the resident warps with at most one decimal, e.g. ``"3.2"``, or ``"< 0.1"``."""
+        rounded = round(self.warps, 1)
+        return amount(rounded) if rounded or not self.warps else "< 0.1"
 
     @property
     def is_full(self) -> bool:

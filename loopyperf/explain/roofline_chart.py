@@ -175,7 +175,9 @@ class Roofline(Shown):
         """Return the predicted time of all launches, if all are predicted, and the lower bound."""
         at_least = f"at least {duration(sum(each.seconds for each in self.launches))}"
         known = [each.predicted for each in self.launches if each.predicted is not None]
-        return at_least if len(known) < len(self.launches) else f"{duration(sum(known))} by {self.model}, {at_least}"
+        if len(known) < len(self.launches):
+            return at_least
+        return f"{duration(sum(known))} predicted by {self.model}, {at_least}"
 
     def _launches(self) -> Table:
         """Return the table of predicted times, lower bounds and bounds of the launches."""

@@ -44,7 +44,7 @@ def checked_program(program: object) -> Program:
     if isinstance(program, Program):
         return program
     raise KernelError(
-        f"expected a loopy TranslationUnit or LoopKernel, received {type(program).__name__}; "
+        f"expected a loopy TranslationUnit or LoopKernel, got {type(program).__name__}; "
         "build one with loopy.make_kernel(...)"
     )
 

@@ -82,7 +82,7 @@ def checked_arguments(kernel: LoopKernel, arguments: Arguments, sizes: Sizes) ->
     expected = [argument.name for argument in kernel.args]
     if set(expected) != set(arguments):
         raise MeasurementError(
-            f"kernel {kernel.name} requires the arguments {', '.join(expected)}; received {', '.join(arguments)}"
+            f"kernel {kernel.name} requires the arguments {', '.join(expected)}; got {', '.join(arguments)}"
         )
     return {argument.name: _checked(argument, arguments[argument.name], sizes) for argument in kernel.args}
 
@@ -99,20 +99,18 @@ def _checked(argument: KernelArgument, value: object, sizes: Sizes) -> Array | n
 
 def _checked_array(argument: ArrayArg | ConstantArg, value: object, sizes: Sizes) -> Array:
     if not isinstance(value, np.ndarray):
-        raise MeasurementError(f"argument {argument.name} must be an array; received {type(value).__name__}")
+        raise MeasurementError(f"argument {argument.name} must be an array; got {type(value).__name__}")
     array = cast("Array", value)
     if array.dtype != numpy_type(argument):
-        raise MeasurementError(f"argument {argument.name} must have type {argument.dtype}; received {array.dtype}")
+        raise MeasurementError(f"argument {argument.name} must have type {argument.dtype}; got {array.dtype}")
     shape = evaluated_axes(argument, argument.shape, sizes)
     if array.shape != shape:
-        raise MeasurementError(
-            f"argument {argument.name} must have shape {shape} at {dict(sizes)}; received {array.shape}"
-        )
+        raise MeasurementError(f"argument {argument.name} must have shape {shape} at {dict(sizes)}; got {array.shape}")
     strides = evaluated_axes(argument, get_strides(argument), sizes)
     received = [stride // array.itemsize for stride in array.strides]
     if _along_long_axes(strides, shape) != _along_long_axes(received, shape):
         raise MeasurementError(
-            f"argument {argument.name} must have strides {strides} (elements); received {tuple(received)}; "
+            f"argument {argument.name} must have strides {strides} (elements); got {tuple(received)}; "
             "create the array in the kernel's order, C or Fortran"
         )
     return array
@@ -125,7 +123,7 @@ def _along_long_axes(strides: Sequence[int], shape: Sequence[int]) -> list[int]:
 
 def _checked_scalar(argument: ValueArg, value: object) -> np.generic:
     kind = numpy_type(argument)
-    problem = f"argument {argument.name} must be a scalar of type {argument.dtype}; received {value!r}"
+    problem = f"argument {argument.name} must be a scalar of type {argument.dtype}; got {value!r}"
     if isinstance(value, np.ndarray):
         raise MeasurementError(problem)
     try:
@@ -162,7 +160,7 @@ def made_arguments(kernel: LoopKernel, sizes: Sizes, given: Mapping[str, Any], s
     :class:`MeasurementError` for an array of unknown shape or type.
     """
     if not isinstance(cast("object", given), Mapping):
-        raise ParameterError(f"arguments must be a mapping by name, as in {{'a': array}}; received {given!r:.80}")
+        raise ParameterError(f"arguments must be a mapping by name, as in {{'a': array}}; got {given!r:.80}")
     if superfluous := sorted(set(given) - set(kernel.arg_dict)):
         takes = ", ".join(kernel.arg_dict)
         raise ParameterError(f"kernel {kernel.name!r} has no argument {', '.join(superfluous)}; it takes: {takes}")

@@ -314,7 +314,7 @@ def doubling(at_least: int, multiple_of: int, at_most: int) -> tuple[int, ...]:
     """
     if at_least < 1 or multiple_of < 1:
         raise KernelFileError(
-            f"at_least and multiple_of must be positive; received at_least={at_least}, multiple_of={multiple_of}"
+            f"at_least and multiple_of must be positive; got at_least={at_least}, multiple_of={multiple_of}"
         )
     smallest = -(-at_least // multiple_of) * multiple_of
     return tuple(takewhile(lambda size: size <= at_most, (smallest << step for step in count())))

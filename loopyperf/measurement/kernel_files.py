@@ -242,7 +242,7 @@ def configurations_of(file: KernelFile, limits: DeviceLimits) -> tuple[Configura
         if not all(lengths) or configuration.steps < 1 or configuration.stride < 1:
             raise KernelFileError(
                 f"{file.path}: configuration {configuration.label!r} needs sizes, steps >= 1 and stride >= 1; "
-                f"received {', '.join(map(str, lengths))}, {configuration.steps} and {configuration.stride}"
+                f"got {', '.join(map(str, lengths))}, {configuration.steps} and {configuration.stride}"
             )
     return configurations
 

@@ -41,7 +41,7 @@ def upgrade_1_to_2(run: Document) -> Document:
     """
     protocol = run.get("protocol", {})
     if not isinstance(protocol, dict):
-        raise ArchiveError(f"protocol must be an object; received {protocol!r:.80}")
+        raise ArchiveError(f"protocol must be an object; got {protocol!r:.80}")
     protocol = cast("Document", protocol)
     fixed = {
         "fewest": _number(protocol, "runs", 30) - _number(protocol, "dropped", 4),
@@ -78,7 +78,7 @@ def upgraded(run: Document, schema: int) -> Document:
 def _number(protocol: Document, name: str, default: int) -> int:
     value = protocol.get(name, default)
     if not isinstance(value, int):
-        raise ArchiveError(f"protocol.{name} must be an integer; received {value!r}")
+        raise ArchiveError(f"protocol.{name} must be an integer; got {value!r}")
     return value
 
 
@@ -229,7 +229,7 @@ def encode(record: Record) -> bytes:
     try:
         line = msgspec.json.encode(record)
     except TypeError as error:
-        raise ArchiveError(f"cannot write a record as JSON: {error}; received {record}") from error
+        raise ArchiveError(f"cannot write a record as JSON: {error}; got {record}") from error
     if decode(line) != record:
         raise ArchiveError(f"a record changes when written and read back: {record}")
     return line + b"\n"

@@ -255,7 +255,7 @@ def _in_rows(ref: Reference, iterations: WarpIterations, rows: Mapping[int, RowI
     indices = [rows[axis].index if axis in rows else index for axis, index in enumerate(ref.index)]
     found = addresses_at(ref, iterations, iterations.lockstep.in_iterations(_position(ref, iterations, indices)))
     assumed = (
-        ref.assumption(f"starts of rows are data ({SUBJECTS}); rows assumed adjacent, {row.length} elements each")
+        ref.assumption(f"row starts depend on data ({SUBJECTS}); assuming adjacent rows of {row.length} elements")
         for row in rows.values()
     )
     return replace(found, assumed=(*assumed, *found.assumed))
@@ -288,7 +288,7 @@ def _apart_by_data(
         return shared * unit, (ref.assumption(sentence),)
     if stride is None or stride.endswith(">4"):
         sentence = (
-            f"addresses depend on data ({SUBJECTS}); lanes are assumed to share no sector, "
+            f"addresses depend on data ({SUBJECTS}); lanes are assumed to share no sector; "
             f"typical={{{NAME!r}: '1'}} selects another stride"
         )
         # Squares, so that distances between lanes differ.

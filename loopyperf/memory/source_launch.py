@@ -158,15 +158,15 @@ class _Builder:
             name, elements = access.reference.array, self._elements(access.reference)
             if access.cells is None and elements is None:
                 yield Assumption(
-                    f"touched part of {SUBJECTS} depends on data, and its shape is unknown; each access is assumed to "
-                    f"touch another sector, typical={{'len({NAME})': 1000000}} sets the number of elements",
+                    f"accessed part of {SUBJECTS} depends on data, and its shape is unknown; each access is assumed to "
+                    f"touch a different sector; typical={{'len({NAME})': 1000000}} sets the number of elements",
                     name,
                     repr(name),
                 )
             elif elements is not None and (reached := _reached(access)) > elements:
                 yield (
                     f"rows of {name!r} have {reached:,} elements by typical values, but the array has {elements:,} by "
-                    "its shape; touched memory is limited to the array, check both values"
+                    "its shape; accessed memory is limited to the array; check both values"
                 )
 
     # {{{ accesses

@@ -14,7 +14,7 @@ from loopyperf.models.result import Breakdown, BreakdownRow, ModelTime, adding_u
 from loopyperf.models.timing import notes_of
 from loopyperf.models.workload import LATENCY, LAUNCHES, START, Aspect
 from loopyperf.pipeline.timed_program import TimedLaunch, TimedProgram
-from loopyperf.units import duration
+from loopyperf.units import duration, in_percent
 
 # {{{ from the cycles of each launch to the time and breakdown of the kernel
 
@@ -149,7 +149,7 @@ class AssumedShares:
 def _lower_bound(seconds: float, assumed: float, stated: float) -> Iterator[str]:
     """Yield the lower bound from known parameters if *assumed* exceeds :data:`MOST` of *seconds*."""
     if assumed > MOST * seconds:
-        share = f"{assumed / seconds:.0%} of the time rests on assumed ones"
+        share = f"{in_percent(assumed / seconds)} of the time depends on assumed ones"
         yield f"at least {duration(stated)} from known device parameters; {share}"
 
 

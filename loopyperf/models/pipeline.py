@@ -19,6 +19,7 @@ from loopyperf.pipeline.scenario import Scenario, scheduler_named
 from loopyperf.pipeline.simulator import Simulation, simulated
 from loopyperf.pipeline.timed_graph import FEW, TimedGraph, with_fewer_iterations
 from loopyperf.pipeline.timed_program import TimedLaunch
+from loopyperf.units import in_percent
 
 Programs = tuple[TimedGraph, ...]
 EXTRAPOLATED = "extrapolated"
@@ -52,8 +53,8 @@ def simulation_notes(launch: TimedLaunch) -> Iterator[str]:
     """Yield a note if the simulation is extrapolated."""
     if tolerance := cached_for_launch(launch, simulated_launch).tolerance:
         yield (
-            f"{EXTRAPOLATED}: {launch.name} is simulated until its issue rate is steady within {tolerance:.1%}; "
-            "the rest continues at that rate"
+            f"{EXTRAPOLATED}: {launch.name} is simulated until its issue rate is steady within "
+            f"{in_percent(tolerance, 1)}; the rest continues at that rate"
         )
 
 

@@ -68,8 +68,8 @@ class Features:
         missing = [name for name in told if name not in self.told]
         if missing:
             raise ModelInputError(
-                f"the kernel lacks the features {', '.join(missing)} of the learned model; pass the inputs of the "
-                "training: device parameters, and samples if it was trained with samples"
+                f"the kernel lacks the features {', '.join(missing)} of the residual model; pass the inputs of "
+                "the training: device parameters, and samples if it was trained with samples"
             )
         values = [*(self.told[name] for name in told), *(self.amounts.get(name, 0.0) for name in amounts)]
         return np.array(values, dtype=np.float64)
@@ -113,7 +113,7 @@ def sampled_features(programs: Sequence[SampledProgram], instructions: float) ->
     :raises ModelInputError: if there are no samples, or only one of a program that is not the whole launch.
     """
     if not programs:
-        raise ModelInputError("a learned model with base 'sampled' needs samples; pass samples of each launch")
+        raise ModelInputError("a residual model with base 'sampled' needs samples; pass samples of each launch")
     linear = [extrapolated(each).seconds for each in programs]
     told: dict[str, float] = {}
     for program, seconds in zip(programs, linear, strict=True):

@@ -130,7 +130,7 @@ class PropertyCost:
         """
         are_times = columns == "pipelines" and self.property != LAUNCHES
         measure = duration if are_times else amount
-        each = "differs" if self.each is None else f"{self.each:.3g} times" if are_times else unit_cost(self.each)
+        each = "varies" if self.each is None else f"{self.each:.3g} times" if are_times else unit_cost(self.each)
         return self.property, _range(self.count, measure), each, _range(self.seconds, duration)
 
 

@@ -57,7 +57,7 @@ def clock_for(durations: Iterable[Cycles], horizon: Cycles) -> Clock:
     if parts * longest < 1 << BITS:
         return Clock(parts)
     if longest >= 1 << BITS:
-        raise SimulationError(f"a run of up to {float(horizon):.3g} cycles is too long to be simulated")
+        raise SimulationError(f"a run of up to {float(horizon):.3g} cycles is too long to simulate; use smaller sizes")
     return Clock(1 << (BITS - longest.bit_length()))
 
 

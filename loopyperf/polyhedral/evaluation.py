@@ -421,18 +421,18 @@ def integer_size(name: str, value: Any) -> int:
         return value
     if isinstance(value, np.integer):
         return int(cast("np.integer[Any]", value))
-    raise ParameterError(f"size {name} must be an integer, received {value!r:.80} ({type(value).__name__})")
+    raise ParameterError(f"size {name} must be an integer, got {value!r:.80} ({type(value).__name__})")
 
 
 def integer_array(name: str, value: object) -> IntegerArray:
     """Return the sizes *name* as an array of integers; raises :class:`ParameterError` if they are not integers."""
     if isinstance(value, np.ma.MaskedArray):
-        raise ParameterError(f"sizes {name} must be integers, received a masked array; pass its .compressed()")
+        raise ParameterError(f"sizes {name} must be integers, got a masked array; pass its .compressed()")
     array = np.asarray(value)
     if array.dtype.kind in "iu":
         return array
     if array.dtype != object:
-        raise ParameterError(f"sizes {name} must be integers, received an array of {array.dtype}")
+        raise ParameterError(f"sizes {name} must be integers, got an array of {array.dtype}")
     return np.array([integer_size(name, element) for element in array.flat], object).reshape(array.shape)
 
 

@@ -271,7 +271,7 @@ def _notes(counted: KernelCounts, fit: Fit, unfitted: tuple[str, ...], shares: S
         yield from dict.fromkeys(doubted)
     yield from extrapolations(fit, shares)
     if counted.counting != fit.counting:
-        yield f"the fit uses {fit.counting!r} counts, but this prediction {counted.counting!r} counts"
+        yield f"the fit uses {fit.counting!r} counts, but this prediction uses {counted.counting!r} counts"
 
 
 def _samples(shares: Shares) -> Iterator[dict[str, float]]:

@@ -342,7 +342,7 @@ _UNUSED = {
     "fit": "is not fitted; drop fit=",
     "backend": "does not execute the kernel; drop backend=, or use model='sampled'",
     "arguments": "does not execute the kernel; drop arguments=, or use model='sampled'",
-    "counting": "counts executed work; drop counting=",
+    "counting": "always uses 'executed' counts; drop counting=",
     "compiler": "does not use register counts; drop compiler=",
     "on_unknown": "needs the whole kernel; drop on_unknown=, and specify data-dependent values in typical=",
 }

@@ -250,7 +250,7 @@ def shortlisted(
     """Return the shortlist of *candidates*; see :meth:`loopyperf.search.rank.Ranking.shortlist`."""
     check_share(regret, probability)
     if not any(each.is_ranked for each in candidates):
-        raise ParameterError("no variant has an estimate; see failures")
+        raise ParameterError("no variant could be predicted; see failures")
     if any(each.spread is None for each in candidates):
         raise ParameterError("a shortlist needs prediction intervals; rank with a fit that has them")
     needed = np.sort(_needed(candidates, errors, regret))

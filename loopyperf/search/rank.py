@@ -36,7 +36,7 @@ from loopyperf.search.variants import Variant, Variants, check_top, is_iterable,
 from loopyperf.stages.case import merged_sizes
 from loopyperf.units import duration, listed, number_of
 
-NO_ESTIMATE = "none has an estimate"
+NO_ESTIMATE = "none could be predicted"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -16,6 +16,9 @@ from loopyperf.executors import as_number, is_number
 from loopyperf.kernel.loopy_passes import Program, checked_program, without_dumps
 from loopyperf.polyhedral.evaluation import integer_size
 
+VARIANTS = "Loopy kernels, or pairs of a name and a function that builds one"
+"""what an error asks for"""
+
 
 def check_top(top: object, bounds: object) -> None:
     """Raise :class:`ParameterError` unless *top* is a number, *bounds* a list of names, and *top* given with bounds."""
@@ -128,11 +131,11 @@ def named(variants: Variants, *, are_kept: bool = False) -> tuple[Variant, ...]:
             "program, use estimate"
         )
     if not is_iterable(variants):
-        raise ParameterError(f"variants must be programs, or pairs of a name and a builder; got {variants!r:.80}")
+        raise ParameterError(f"variants must be {VARIANTS}; got {variants!r:.80}")
     pairs = cast("Mapping[Any, Any]", variants).items() if isinstance(variants, Mapping) else variants
     found = tuple(_variant(place, each) for place, each in enumerate(pairs))
     if not found:
-        raise ParameterError("no variants to rank; give programs, or pairs of a name and a builder")
+        raise ParameterError(f"no variants to rank; give {VARIANTS}")
     repeated = [name for name, number in Counter(each.name for each in found).items() if number > 1]
     if repeated:
         raise ParameterError(f"several variants have the name {repeated[0]!r}; make the names unique")

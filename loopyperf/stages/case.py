@@ -297,7 +297,7 @@ def _counted(program: Program, options: CountingOptions) -> KernelCounts:
 def _integers(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, int]:
     missing = sorted(kernel.sizes - set(sizes))
     if missing:
-        raise missing_sizes(missing, f"; kernel {kernel.name!r} needs it")
+        raise missing_sizes(missing, f" of kernel {kernel.name!r}")
     values = {name: integer_size(name, size) for name, size in sizes.items()}
     return {name: values[name] for name in sorted(kernel.parameters & set(values))}
 

@@ -60,7 +60,7 @@ def law_in_words(law: Callable[..., Iterator[str]]) -> str:
 
 
 def broken_laws(question: str, received: object, expected: object) -> str:
-    return f"{question}: received {received}, expected {expected}"
+    return f"{question}: got {received}, expected {expected}"
 
 
 ROUNDING = 1e-14

@@ -157,7 +157,7 @@ def test_what_is_no_json_is_refused_as_corrupt(path: Path, contents: bytes):
     ],
 )
 def test_what_has_no_known_schema_is_refused_saying_what_it_has(path: Path, contents: bytes, received: str):
-    assert f'must be a JSON object with "schema": 2, but has {received};' in refusal(written(path, contents))
+    assert f'must be a JSON object with "schema": 2, got {received};' in refusal(written(path, contents))
 
 
 @pytest.mark.parametrize("field", ["model", "device", "slug", "counting", "weights"])

@@ -1,6 +1,5 @@
 """Which fit is meant: an explicit path, else a person's own, else a bundled one."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +136,7 @@ def test_an_unknown_device_is_refused_listing_the_known_ones_nearest_first():
     message = str(refused.value)
     assert "'nvidia-titan-x'" in message
     assert "nearest: nvidia-titan-v, " in message
-    assert re.search(r"and \d+ more; see `loopyperf devices`", message)
+    assert "; see `loopyperf devices`" in message
     assert "loopyperf calibrate" in message
 
 

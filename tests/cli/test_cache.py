@@ -89,7 +89,7 @@ def test_files_are_cleared_while_they_are_turned_off(folder, monkeypatch):
     fill(folder, monkeypatch)
     monkeypatch.setenv("LOOPYPERF_CACHE", "0")
     lines = cache().stdout.splitlines()
-    assert lines[1] == "off: LOOPYPERF_CACHE=0; unset it to turn it on"
+    assert lines[1] == "off: LOOPYPERF_CACHE=0; unset LOOPYPERF_CACHE to turn the cache on"
     assert lines[3].startswith("entries: 3 files, ")
     cache("--clear")
     assert entries(folder) == ()

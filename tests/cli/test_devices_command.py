@@ -127,6 +127,6 @@ def test_devices_tells_at_a_glance_which_models_answer_and_show_lists_what_they_
     assert listed["nvidia-v100"]["models"]["pipeline"] == ["barrier 23 cycles (as local memory)"]
     assert set(listed["nvidia-v100"]["models"]) == set(DEVICE_MODELS)
     shown = run("devices", "show", "nvidia-v100").stdout
-    assert "roofline, mwp-cwp, gpumech-rr, gpumech-rr-corrected, gpumech-gto: no assumed numbers" in shown
+    assert "roofline, mwp-cwp, gpumech-rr, gpumech-rr-corrected, gpumech-gto: no assumed parameters" in shown
     assert "pipeline: assuming barrier 23 cycles (as local memory)" in shown
     assert "the device file lacks throughput.f32" in run("devices", "show", "mine").stdout

@@ -50,14 +50,14 @@ def test_details_have_all_models_the_roofline_and_gpuperfs_advice(monkeypatch: p
     lines = run("explain", CHAIN, *ASKED, "--details").stdout.splitlines()
     assert max(len(line) for line in lines if len(line.split()) > 1) <= 80
     for words in (
-        "Notes (on all models unless named)",
+        "Notes (of all models, unless a model is named)",
         "Models",
         "Roofline",
         "f32 multiply-adds",
         "local and L1 12.6 MB, L2 12.6 MB, DRAM 8.39 MB",
-        "Advice of gpuperf for chain_0 (its time differs from that of pipeline):",
+        "Advice of gpuperf for chain_0 (from its own prediction, not that of pipeline):",
         "Model assumptions",
-        "weighted sum of counts, nothing overlaps",
+        "weighted sum of counts; nothing overlaps",
     ):
         assert any(words in line for line in lines), words
 

@@ -52,7 +52,7 @@ def test_where_no_variant_has_an_estimate_the_status_says_so(file: Path, form: s
         assert list(json.loads(printed.stdout)["failures"]) == ["wide", "as wide"]
     else:
         lines = " ".join(printed.stdout.split())
-        assert lines.startswith("2 variants (n=4096) on nvidia-titan-v, model roofline: none has an estimate")
+        assert lines.startswith("2 variants (n=4096) on nvidia-titan-v, model roofline: none could be predicted")
         assert lines.count("does not fit on a core") == 1
         assert "no prediction: wide, as wide: a group of 4096 work-items" in lines
 

@@ -78,7 +78,7 @@ def test_why_names_the_sectors_where_accesses_are_coalesced():
 
 def test_why_names_the_wavefronts_where_a_tile_is_padded():
     # 16 columns of a row of 16 words are 16 words apart: two banks, 8 words in each. With 17 they are in 16 banks.
-    assert mended("product").why.startswith("3.7 times as fast: shared memory and L1 is busy for")
+    assert mended("product").why.startswith("3.7 times as fast: shared memory and L1 are busy for")
     assert mended("product").why.endswith("wavefronts of b_fetch fall from 8 to 1 per access")
     assert spoiled("product").why.startswith("3.7 times as long: ")
     assert spoiled("product").why.endswith("wavefronts of b_fetch rise from 1 to 8 per access")
@@ -92,8 +92,8 @@ def test_why_names_residents_and_registers_where_accumulators_are_fewer():
     assert more > warps
     assert fewer < registers
     assert (
-        f"{more} of 64 warps are resident instead of {warps}: {fewer} registers per work-item instead of {registers}"
-        in found.why
+        f"{more:g} of 64 warps are resident instead of {warps:g}: "
+        f"{fewer} registers per work-item instead of {registers}" in found.why
     )
     assert "wait for memory" in found.why
 

@@ -232,10 +232,10 @@ def test_rows_that_an_array_has_no_room_for_are_said(subtests: pytest.Subtests) 
                     model="roofline",
                     typical=typical,
                 )
-                said = sorted(note for note in found.notes if "touched memory is limited to the array" in note)
+                said = sorted(note for note in found.notes if "accessed memory is limited to the array" in note)
                 assert said == [
                     f"rows of {array!r} have {elements:,} elements by typical values, but the array has "
-                    f"{elements + spare:,} by its shape; touched memory is limited to the array, check both values"
+                    f"{elements + spare:,} by its shape; accessed memory is limited to the array; check both values"
                     for array in (("a", "column") if is_said else ())
                 ]
 
@@ -270,7 +270,7 @@ def test_no_less_is_moved_than_has_to_be(build: Callable[[], lp.TranslationUnit]
     compulsory = rows * length * (ELEMENT + ELEMENT) + (rows + 1) * ELEMENT + rows * ELEMENT
     (moved,) = (each.moved for each in found.launches)
     assert moved["DRAM"] >= compulsory
-    assert any("touched part of 'x' depends on data" in note for note in found.notes)
+    assert any("accessed part of 'x' depends on data" in note for note in found.notes)
 
 
 def test_bounds_of_throughput_do_not_take_all_rows_for_the_first() -> None:

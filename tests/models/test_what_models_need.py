@@ -97,7 +97,7 @@ def test_an_answer_that_rests_on_assumed_numbers_for_more_than_half_of_its_time_
     (said,) = (note for note in guessed.notes if note.startswith("at least "))
     assert guessed.notes[0] == said
     told = re.fullmatch(
-        r"at least ([\d.]+) ns from known device parameters; (\d+)% of the time rests on assumed ones", said
+        r"at least ([\d.]+) ns from known device parameters; (\d+) % of the time depends on assumed ones", said
     )
     assert told is not None
     busiest = max(cost.seconds for cost in guessed.breakdown.costs() if cost.property != "latency")

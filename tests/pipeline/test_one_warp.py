@@ -219,7 +219,7 @@ def test_latency_that_is_no_number_of_cycles_is_refused(cycles: float) -> None:
 
 
 def test_run_that_is_too_long_to_tell_in_ticks_is_refused() -> None:
-    with pytest.raises(SimulationError, match="too long to be simulated"):
+    with pytest.raises(SimulationError, match="too long to simulate"):
         warp_latency(Idg.from_edges(["alu"], [(0, 0, 1)], trips=10**18), {"alu": Lambdas(1, 4)})
 
 

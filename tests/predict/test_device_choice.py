@@ -99,7 +99,7 @@ def test_a_local_device_without_a_fit_is_refused_listing_the_known_ones(local_de
 
 
 def test_a_local_device_that_is_not_described_is_refused_saying_what_describes_or_fits_it(local_device):
-    with pytest.raises(UnknownDeviceError, match="this machine's 'local' has no parameters; pass a device") as refused:
+    with pytest.raises(UnknownDeviceError, match="parameters of this machine's 'local' are unknown; pass a") as refused:
         lpp.estimate(doubled(), n=64, model="pipeline")
     assert "loopyperf microbenchmark" in str(refused.value)
     assert "loopyperf calibrate" in str(refused.value)
@@ -251,7 +251,7 @@ def test_a_description_that_no_model_answers_by_is_not_offered_in_place_of_a_fit
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"counting": "paper"}, "'pipeline' counts executed work; drop counting="),
+        ({"counting": "paper"}, "'pipeline' always uses 'executed' counts; drop counting="),
         ({"on_unknown": "report"}, "'pipeline' needs the whole kernel; drop on_unknown="),
         ({"arguments": {}}, "'pipeline' does not execute the kernel; drop arguments="),
     ],

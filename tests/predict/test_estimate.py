@@ -238,7 +238,7 @@ def test_another_counting_than_the_fits_is_noted(make_fit):
     weights = dict.fromkeys(lpp.count(KERNEL).properties(), 1e-9)
     estimate = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=weights), counting="paper")
     assert estimate.counting == "paper"
-    said = "the fit uses 'executed' counts, but this prediction 'paper' counts"
+    said = "the fit uses 'executed' counts, but this prediction uses 'paper' counts"
     assert estimate.notes == (said, UNTRIED)
 
 

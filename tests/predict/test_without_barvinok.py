@@ -68,7 +68,7 @@ def test_a_batch_is_refused_saying_how_to_mend_islpy(fit, plain_islpy):
 
 
 def test_a_missing_size_is_refused_naming_it(fit, plain_islpy):
-    with pytest.raises(ParameterError, match="missing size m; kernel 'outer_product' needs it"):
+    with pytest.raises(ParameterError, match="missing size m of kernel 'outer_product'"):
         lpp.estimate(outer_product(), n=4, fit=fit)
 
 

@@ -60,5 +60,5 @@ def opened(backend: str | Open, device: object = None) -> Backend | Open:
     if device is None:
         return open_backend(backend)
     if not isinstance(device, str):
-        raise ParameterError(f"device must be a part of the name of the device to run on; received {device!r}")
+        raise ParameterError(f"device must be a part of the name of the device to run on; got {device!r}")
     return open_backend(backend, device=device)

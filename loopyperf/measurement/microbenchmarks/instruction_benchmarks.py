@@ -39,9 +39,7 @@ def straight_line(x: Sequence[float], y: Sequence[float]) -> LinearFit:
     """
     places, values = np.array(x, float), np.array(y, float)
     if len(set(places.tolist())) < 3 or places.shape != values.shape or not (values > 0).all():
-        raise MeasurementError(
-            f"a line fit needs values above 0 at three or more points; received {list(y)} at {list(x)}"
-        )
+        raise MeasurementError(f"a line fit needs values above 0 at three or more points; got {list(y)} at {list(x)}")
     weighted = np.stack([1 / values, places / values], axis=1)
     start = np.linalg.lstsq(weighted, np.ones(len(values)), rcond=None)[0].astype(np.float64)
 
@@ -226,7 +224,7 @@ def by_kind(taken: Iterable[Pace]) -> dict[str, list[Pace]]:
 
 def _found(name: str, kernel_class: str, taken: Sequence[Pace], core: Core, measure: Measure) -> Found:
     if not taken:
-        return Refusal(name, f"all times of {kernel_class} differ by less than their scatter: its cost is close to 0")
+        return Refusal(name, f"times of {kernel_class} differ by less than their scatter, so its cost is close to 0")
     try:
         return measure(name, taken, core)
     except MeasurementError as error:

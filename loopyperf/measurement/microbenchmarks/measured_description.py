@@ -197,7 +197,7 @@ class _Description:
         empty = [m for m in self.recording.completed.values() if m.kernel_class == EMPTY_KERNEL]
         taken = [self.run.protocol.measured_time(m.samples) for m in empty if m.kind == "measurement"]
         if taken:
-            source = self._source("empty kernel, wall-clock time including the host's part")
+            source = self._source("empty kernel, wall-clock time, including time on the host")
             yield "launch_overhead", Quantity(_rounded(min(taken) * 1e6), "µs", source)
 
     def _pipelines(self) -> Iterator[tuple[str, SharedPipeline]]:
@@ -214,7 +214,7 @@ class _Description:
         if self.core.warp_size > 1:
             return words
         return (
-            f"{words} The driver reports no warp size, so a warp is one work-item, as on a processor; the times depend "
+            f"{words} The driver reports no warp size, so a warp is one work-item, as on a CPU; the times depend "
             "on how the compiler executes several work-items: by vector instructions or in turn."
         )
 
@@ -231,7 +231,7 @@ class _Description:
             if numbers:
                 yield InstructionTiming(slug=self.slug, place=f"instructions.{name}").stating(**numbers)
             else:
-                self.refusals.append(Refusal(name, f"both latencies are within their errors ({found.how})"))
+                self.refusals.append(Refusal(name, f"both latencies are below their errors ({found.how})"))
 
     def _cycles(self, number: Estimated, found: Latencies, field: str) -> Quantity:
         bound = "upper bound from the smallest number of warps, " if found.at_most and field == "completion" else ""
@@ -290,7 +290,7 @@ class _Description:
         if memory.name == DRAM:
             yield from self._own_memory()
         elif level.holds_not is not None:
-            source = f"pointer chase, largest size without a longer time; {level.holds_not} B take longer"
+            source = f"pointer chase, largest size before the time increases; longer at {level.holds_not} B"
             yield "size", _size(level.holds, self._source(source))
         how = f"pointer chase, random order, index arithmetic included, {level.latency}"
         yield "latency", Quantity(_rounded(level.latency.value), "cycles", self._source(how))

@@ -162,12 +162,12 @@ def boat_hull(warps: Sequence[int], cycles: Sequence[float], instructions: int |
 def _check(warps: Values, cycles: Values, instructions: Values) -> None:
     if warps.shape != cycles.shape or len(set(warps.tolist())) < 3:
         raise MeasurementError(
-            f"a latency-throughput fit needs times at three or more numbers of warps; received {len(cycles)} at "
+            f"a latency-throughput fit needs times at three or more numbers of warps; got {len(cycles)} at "
             f"{warps.tolist()}"
         )
     if not (np.isfinite(cycles).all() and (cycles > 0).all() and (warps >= 1).all() and (instructions >= 1).all()):
         raise MeasurementError(
-            f"warps and instructions must be >= 1, and cycles > 0; received {warps.tolist()}, "
+            f"warps and instructions must be >= 1, and cycles > 0; got {warps.tolist()}, "
             f"{instructions.tolist()}, {cycles.tolist()}"
         )
 

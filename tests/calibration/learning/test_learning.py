@@ -193,7 +193,7 @@ def test_where_nothing_was_gained_it_is_said(learned: ResidualModel):
 
 
 def test_a_missing_feature_is_named(learned: ResidualModel):
-    with pytest.raises(ModelInputError, match=r"lacks the features idle of the learned model"):
+    with pytest.raises(ModelInputError, match=r"lacks the features idle of the residual model"):
         learned.correction(Features({"u": 0.0}))
 
 

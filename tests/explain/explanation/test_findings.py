@@ -23,7 +23,7 @@ from tests.planted import PLANTED
 
 V100 = "nvidia-v100"
 CAUSES = {
-    "copy": ("coalesce", "bound by L2 bandwidth: each load of a takes 32 sectors where 4 would do"),
+    "copy": ("coalesce", "bound by L2 bandwidth: each load of a takes 32 sectors (minimum 4)"),
     "product": ("pad", "bound by shared memory bandwidth: 8-way bank conflicts of b_fetch"),
     "contraction": (
         "fewer values",
@@ -128,7 +128,7 @@ def test_a_processor_has_vector_units_and_cache_lines_and_no_occupancy(of_a_proc
     build, _ = PLANTED["copy"]
     (on,) = lpp.explain(build(), fit=of_a_processor, n=1024).devices
     said = str(on)
-    assert "each load of a takes 16 cache lines where 2 would do" in on.cause
+    assert "each load of a takes 16 cache lines (minimum 2)" in on.cause
     assert "vector units" in said
     assert not any(word in said for word in ("occupancy", "warp", "shared memory"))
     assert [each.kind for each in on.diagnosis.findings] == ["coalesce"]
@@ -200,6 +200,8 @@ def test_what_one_group_more_needs_lets_it_reside():
         for each in (seen.registers, seen.fewer_registers, seen.fewer_registers + 1)
     ]
     assert groups == [seen.groups, seen.groups + 1, seen.groups]
+    shown = [replace(seen, warps=each).warps_in_words for each in (12.0, 3.23, 0.0125, 0.0)]
+    assert shown == ["12", "3.2", "< 0.1", "0"]
 
 
 @pytest.mark.parametrize("name", ["product", "tail"])
@@ -222,6 +224,39 @@ def test_an_explanation_without_findings_costs_little_more_than_an_estimate(name
     times = [{name: processor_time(ask) for name, ask in asked.items()} for _ in range(6)]
     least = {name: min(each[name] for each in times) for name in asked}
     assert least["explain"] < 1.5 * least["estimate"], least
+
+
+TILE = 'knl = lp.add_prefetch(knl, "a", ["j_inner", "i_inner"], default_tag="l.auto")'
+BUFFER = 'knl = lp.buffer_array(knl, "b", ["j_inner", "i_inner"], init_expression="0", default_tag="l.auto")'
+
+
+@pytest.mark.parametrize(
+    ("assignment", "width", "device", "change", "how"),
+    [
+        ("b[i, j] = a[j, i]", 32, V100, "coalesce the accesses of a through a tile in shared memory", TILE),
+        ("b[j, i] = a[i, j]", 32, V100, "coalesce the accesses of b through a tile in shared memory", BUFFER),
+        ("b[i, j] = a[j, j]", 32, V100, "coalesce the accesses of a with another array layout", "store a so that"),
+        ("b[i, j] = a[i+1, j+1]", 16, "nvidia-gtx-280", "align the accesses of a, b with sectors", "pad a, b so that"),
+    ],
+    ids=["a transposed load", "a transposed store", "a diagonal", "a shift"],
+)
+def test_uncoalesced_accesses_go_through_a_tile_of_two_inames_if_another_has_unit_stride(
+    assignment: str, width: int, device: str, change: str, how: str
+):
+    knl = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        assignment,
+        [*(lp.GlobalArg(name, np.float32, shape="n + 2, n + 2") for name in "ab"), ...],
+        assumptions="n >= 32 and n mod 32 = 0",
+        lang_version=(2018, 2),
+    )
+    knl = lp.split_iname(knl, "i", 256 // width, outer_tag="g.1", inner_tag="l.1")
+    knl = lp.split_iname(knl, "j", width, outer_tag="g.0", inner_tag="l.0")
+    found = {each.change: each.recipe.how[0] for each in lpp.advise(knl, device=device, n=2048).findings}
+    assert found[change].startswith(how)
+    if how in (TILE, BUFFER):
+        tiled = eval(how.removeprefix("knl = "), {"lp": lp, "knl": knl})
+        assert "barrier(" in lp.generate_code_v2(tiled).device_code()
 
 
 def test_a_diagnosis_is_plain_and_comes_back_from_the_cache():

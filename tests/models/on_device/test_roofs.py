@@ -166,7 +166,7 @@ def test_the_sheet_says_predicted_times_shares_and_roofs() -> None:
     assert launch.share_in_words == f"{100 * launch.share:.0f} % of its roof (DRAM)"
     read = str(found)
     predicted, least = (duration(each) for each in (launch.predicted, launch.seconds))
-    assert f"{predicted} by pipeline, at least {least} without launch overhead" in " ".join(read.split())
+    assert f"{predicted} predicted by pipeline, at least {least} without launch overhead" in " ".join(read.split())
     row = next(line.split() for line in read.splitlines() if line.startswith("  doubled"))
     assert row == ["doubled", "DRAM", "DRAM", *predicted.split(), *least.split(), *in_percent(launch.share).split()]
 

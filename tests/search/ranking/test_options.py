@@ -85,7 +85,7 @@ def test_search_refuses_before_anything_is_built(subtests: pytest.Subtests):
 
 @pytest.mark.parametrize("variants", [5, None, 2.5])
 def test_what_is_no_set_of_variants_is_refused(variants):
-    with pytest.raises(ParameterError, match="variants must be programs, or pairs"):
+    with pytest.raises(ParameterError, match="variants must be Loopy kernels, or pairs"):
         lpp.rank(variants, **ON_TITAN)
 
 

@@ -90,7 +90,7 @@ def test_what_is_no_probability_is_refused(regret, probability):
 
 
 def test_nothing_to_choose_from_is_refused():
-    with pytest.raises(ParameterError, match="no variant has an estimate"):
+    with pytest.raises(ParameterError, match="no variant could be predicted"):
         shortlisted([], NORMAL, 0.05, 0.9)
 
 
