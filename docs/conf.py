@@ -16,7 +16,7 @@ from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
-from sphinx.ext.napoleon import NumpyDocstring
+from sphinx.ext.napoleon import Config, NumpyDocstring
 from sphinx.util.nodes import make_refnode
 
 DOCS = Path(__file__).parent
@@ -138,6 +138,10 @@ def exists(name: str) -> bool:
     return True
 
 
+# Types of parameters are words ("path", "optional"), not references.
+NUMPY_STYLE = Config(napoleon_use_param=False, napoleon_use_rtype=False)
+
+
 def as_written(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
     """Have a docstring shown as whoever reads the module sees it.
 
@@ -152,7 +156,7 @@ def as_written(app: Sphinx, what: str, name: str, thing: object, options: object
         text = text.replace("|", r"\|")
     # Napoleon, as an extension, takes a colon in the docstring of an attribute for the end of its type.
     if what in ("function", "method", "class", "exception"):
-        text = str(NumpyDocstring(text, what=what))
+        text = str(NumpyDocstring(text, NUMPY_STYLE, what=what))
     # "S. Williams" at the beginning of a line is nobody's nineteenth item.
     text = re.sub(r"(?m)^( *[A-Z])\. ", r"\1\\. ", text)
     lines[:] = text.splitlines()

@@ -43,7 +43,7 @@ def check_out(folder: Path) -> None:
     """
     for name in set(in_git()) - set(in_git("--deleted")):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, folder / name)
+        shutil.copy(ROOT / name, folder / name, follow_symlinks=False)
 
 
 @pytest.fixture(scope="module")

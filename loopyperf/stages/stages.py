@@ -63,7 +63,7 @@ def instruction_graph(
     Returns
     -------
     KernelIdg
-        The graph. :meth:`mix` returns executed instructions by kind and type, :meth:`unrolled` the flat graph.
+        The graph. ``mix()`` returns executed instructions by kind and type, ``unrolled()`` the flat graph.
 
     Raises
     ------

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,14 +21,7 @@ def kind(name: str, label: str) -> tuple[str, str]:
     return name, re.sub(r"\d+", "", label)
 
 
-def one_of_each_kind_and_the_rest_slow() -> list[object]:
-    seen: set[tuple[str, str]] = set()
-    parameters: list[object] = []
-    for name, each in VARIANTS:
-        marks = [pytest.mark.slow] if kind(name, each.label) in seen else []
-        seen.add(kind(name, each.label))
-        parameters.append(pytest.param(name, each, id=f"{name}, {each.label}", marks=marks))
-    return parameters
+ONE_OF_EACH_KIND = list({kind(name, each.label): (name, each) for name, each in reversed(VARIANTS)}.values())
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +29,12 @@ def backend() -> OpenCLBackend:
     return OpenCLBackend()
 
 
-def test_a_variant_computes_what_numpy_computes(subtests: pytest.Subtests, backend: OpenCLBackend):
-    for name, variant in one_of_each_kind_and_the_rest_slow():
-        with subtests.test(name=name, variant=variant):
+@pytest.mark.parametrize(
+    "variants", [ONE_OF_EACH_KIND, pytest.param(VARIANTS, marks=pytest.mark.slow)], ids=["one of each kind", "all"]
+)
+def test_a_variant_computes_what_numpy_computes(subtests: pytest.Subtests, backend: OpenCLBackend, variants: list[Any]):
+    for name, variant in variants:
+        with subtests.test(name=name, variant=variant.label):
             # Before the first timing, the results are compared with the reference.
             assert backend.time(BenchmarkCase(name, variant, variant.sizes[0]), 1)
 

@@ -72,7 +72,7 @@ def test_a_fit_of_a_model_that_is_not_asked_is_refused(ask: Callable[..., object
 
 @every_function
 def test_a_fit_for_none_of_the_devices_is_refused(ask: Callable[..., object]) -> None:
-    with pytest.raises(FitFileError, match=r"the fit is for device 'nvidia-v100', but 'nvidia-a100' was requested"):
+    with pytest.raises(FitFileError, match=r"the fit is for device 'nvidia-v100', not for 'nvidia-a100'"):
         ask(fit=STATED, device="nvidia-a100")
 
 

@@ -68,7 +68,7 @@ def of_diagnosis(on: OnDevice) -> Iterator[str]:
 
 def plain(text: str) -> str:
     """Return *text* in small letters, with one space between words, and no marks around code, nor bars."""
-    return " ".join(re.sub("[█▏▎▍▌▋▊▉`]", " ", text).split()).lower()
+    return " ".join(re.sub("[█▏▎▍▌▋▊▉]", " ", text.replace("`", "")).split()).lower()
 
 
 def page_text(answer: Explanation) -> str:

@@ -34,10 +34,10 @@ def noisy(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ([], f"Warning: this is ours, --device ... and {EXTRA}\n"),
+        ([], f"Warning: this is ours, device=... and {EXTRA}\n"),
         (["--quiet"], ""),
         (["-q"], ""),
-        (["--verbose"], f"Warning: this is ours, --device ... and {EXTRA}\nWarning: this is of others\n"),
+        (["--verbose"], f"Warning: this is ours, device=... and {EXTRA}\nWarning: this is of others\n"),
     ],
 )
 def test_quiet_leaves_out_warnings_and_verbose_has_those_of_others(option: list[str], said: str) -> None:

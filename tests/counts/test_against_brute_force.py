@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import islpy as isl
 import pytest
 
 from loopyperf.counts.counted_kernel import count_properties
 from loopyperf.kernel import Kernel, load_kernel
-from loopyperf.measurement.environment import DeviceLimits
+from loopyperf.measurement.environment import Configuration, DeviceLimits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
 from tests.brute_force import COUNTINGS, brute_force
 
@@ -24,13 +23,13 @@ LEFT_OUT = re.compile(
 )
 
 
-def kernels() -> Iterator[Any]:
-    """Yield each form of each class with two group shapes, a square one and one that is not."""
+def kernels() -> Iterator[tuple[str, Configuration]]:
+    """Yield label and form of each class with two group shapes, a square one and one that is not."""
     for folder in ("measurement_kernels", "test_kernels"):
         for file in load_kernel_files(bundled_folder(folder)):
             for configuration in configurations_of(file, LIMITS):
                 if not LEFT_OUT.search(configuration.label):
-                    yield pytest.param(configuration, id=f"{file.name}, {configuration.label}")
+                    yield f"{file.name}, {configuration.label}", configuration
 
 
 ALWAYS = 2
@@ -49,8 +48,8 @@ def smallest_sizes(kernel: Kernel) -> dict[str, int]:
 
 
 def test_symbolic_counts_equal_enumeration(subtests: pytest.Subtests) -> None:
-    for configuration in list(kernels()):
-        with subtests.test(configuration=configuration):
+    for label, configuration in kernels():
+        with subtests.test(label):
             kernel = load_kernel(configuration.build())
             smallest = smallest_sizes(kernel)
             for factor in range(1, 6):

@@ -37,8 +37,18 @@ def test_what_cannot_be_counted_is_refused_by_name(subtests: pytest.Subtests) ->
             r"loop j is bounded by data \(e, s\); give its typical iteration count, e.g. typical=\{'j': 10\}$",
             "j",
         ),
-        (data_dependent_predicate, "some", r"does not tell how often m\[i_inner \+ i_outer\*16\] > 0 holds", None),
-        (data_dependent_choice, "some", r"does not tell how often a\[i_inner \+ i_outer\*16\] > 0 holds", None),
+        (
+            data_dependent_predicate,
+            "some",
+            r"the source does not tell how often m\[i_inner \+ i_outer\*16\] > 0 holds",
+            None,
+        ),
+        (
+            data_dependent_choice,
+            "some",
+            r"the source does not tell how often a\[i_inner \+ i_outer\*16\] > 0 holds",
+            None,
+        ),
         (
             condition_on_a_real_argument,
             "some",

@@ -1,6 +1,6 @@
 """The machine graph of a kernel against its machine code, executed: the same instructions of each class."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 
@@ -44,16 +44,20 @@ EXACT = [
     "line stencil 1",
     "line stencil 3",
     "line stencil 40",
-    *(pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in ENGINEERING),
+    *(name for name in ENGINEERING if name not in SLOW),
 ]
 IDLE = ("finite difference", "finite difference 32x8", "finite difference 64x4", "written-out line stencil")
 """the machine issues copies in which no lane takes part"""
 ARCHITECTURES = {"sm_80": (8, 0), "sm_90": (9, 0)}
 
 
-def test_a_warp_executes_what_its_machine_graph_says(subtests: pytest.Subtests, launch: Build) -> None:
+QUICK_AND_SLOW = pytest.mark.parametrize("names", [EXACT, pytest.param(SLOW, marks=pytest.mark.slow)], ids=len)
+
+
+@QUICK_AND_SLOW
+def test_a_warp_executes_what_its_machine_graph_says(subtests: pytest.Subtests, launch: Build, names: Sequence[str]):
     for architecture in ARCHITECTURES:
-        for name in EXACT:
+        for name in names:
             with subtests.test(architecture=architecture, name=name):
                 graph, tally = both(launch, name, architecture)
                 assert compared(tally.counts) == compared(executed(graph))
@@ -68,9 +72,12 @@ def test_a_warp_executes_what_its_machine_graph_says_where_lanes_take_part(
     assert compared(tally.counts - tally.idle) == compared(executed(graph))
 
 
-def test_all_that_a_warp_executes_is_within_fifteen_per_cent(subtests: pytest.Subtests, launch: Build) -> None:
+@QUICK_AND_SLOW
+def test_all_that_a_warp_executes_is_within_fifteen_per_cent(
+    subtests: pytest.Subtests, launch: Build, names: Sequence[str]
+) -> None:
     for architecture in ARCHITECTURES:
-        for name in [*EXACT, *IDLE, "skinny", "bounded tiles"]:
+        for name in [*names, *IDLE, "skinny", "bounded tiles"]:
             with subtests.test(architecture=architecture, name=name):
                 graph, tally = both(launch, name, architecture)
                 assert abs(graph.executed / tally.total - 1) < 0.15

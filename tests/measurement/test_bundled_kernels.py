@@ -21,7 +21,7 @@ LIMITS = DeviceLimits(group_size=256, local_memory=2**15, global_memory=2**30)
 FOLDERS = ("measurement_kernels", "test_kernels")
 FILES = {file.name: file for folder in FOLDERS for file in load_kernel_files(bundled_folder(folder))}
 FORMS = [
-    pytest.param(name, configuration, id=f"{name}, {configuration.label}")
+    (name, configuration)
     for name, configuration in plan(FILES.values(), LIMITS)
     # One group size, the largest, one length of the arithmetic sums, and of strided accesses a few of each width.
     if configuration.label.endswith(("group 256", "group 16x16", "group 32x8"))
@@ -55,7 +55,7 @@ def backend() -> OpenCLBackend:
 
 def test_a_kernel_computes_what_numpy_computes(subtests: pytest.Subtests, backend):
     for name, form in FORMS:
-        with subtests.test(name=name, form=form):
+        with subtests.test(name=name, form=form.label):
             assert backend.time(BenchmarkCase(name, form, form.sizes[0]), 1)
 
 

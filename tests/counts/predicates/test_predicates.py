@@ -49,15 +49,15 @@ def conditional_kernels() -> Iterator[Any]:
     """Yield each condition in a sequential loop and in lanes, an inner loop as it is, unrolled, or in parallel."""
     for name, (domain, code) in CONDITIONS.items():
         unit = conditional(domain, code)
-        yield pytest.param(unit, id=name)
-        yield pytest.param(lanes(unit), id=f"{name}, in lanes")
+        yield name, unit
+        yield f"{name}, in lanes", lanes(unit)
         for tag in ("ilp", "unr") if "for j" in code else ():
-            yield pytest.param(lp.tag_inames(lanes(unit), {"j": tag}), id=f"{name}, {tag}")
+            yield f"{name}, {tag}", lp.tag_inames(lanes(unit), {"j": tag})
 
 
 def test_symbolic_counts_equal_enumeration(subtests: pytest.Subtests) -> None:
-    for unit in list(conditional_kernels()):
-        with subtests.test(unit=unit):
+    for name, unit in conditional_kernels():
+        with subtests.test(name):
             loaded = load_kernel(unit)
             for n in (0, 1, 27):
                 enumerated = brute_force(loaded, {"n": n}, {"n": 320}, share=THIRD)

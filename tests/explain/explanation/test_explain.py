@@ -91,7 +91,7 @@ def test_what_data_decides_is_refused_with_the_keyword_that_settles_it():
         lang_version=(2018, 2),
     )
     for device in ("nvidia-v100", "amd-r9-fury"):
-        with pytest.raises(LoopyperfError, match=rf"no model can predict .* on '{device}'.* row_length typically is"):
+        with pytest.raises(LoopyperfError, match=rf"no model can predict .* on '{device}'.* value of row_length"):
             lpp.explain(rows, n=4096, device=device)
     (on,) = lpp.explain(rows, n=4096, device="nvidia-v100", models=["roofline"], typical={"row_length": 27}).devices
     assert on.estimate.seconds > 0

@@ -87,7 +87,7 @@ def test_a_time_below_zero_that_is_not_among_the_fastest_is_no_bound(below_zero)
     assert [each.name for each in ranking.beaten] == ["alike", "long"]
     assert ranking.ties == (("short", "alike"), ("long",))
     assert list(ranking.remarks()) == [f"{NO_TIME}long", "not ranked: 1 variant of 12 ns or more"]
-    with pytest.raises(ParameterError, match="no intervals"):
+    with pytest.raises(ParameterError, match="needs prediction intervals"):
         ranking.shortlist()
 
 
