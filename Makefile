@@ -63,6 +63,8 @@ browser:
 	echo "no Chromium, and it could not be installed: browser tests will be skipped"
 
 # --dist loadfile: one worker runs all tests of a file, so that module fixtures are made once.
+CORE = tests/kernel tests/polyhedral tests/device tests/memory tests/models tests/pipeline tests/test_layers.py tests/test_words.py tests/test_units.py
+
 check: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(CORE)
 
