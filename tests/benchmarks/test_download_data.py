@@ -57,7 +57,7 @@ def test_another_checksum_is_refused_and_nothing_is_written(
 
 
 def test_without_a_network_one_line_says_so(tmp_path: Path):
-    # A proxy that nobody runs stands for a network that is not there.
+    # A proxy that does not exist: every download fails as without a network.
     beside = {"https_proxy": "http://127.0.0.1:9", "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
     command = [sys.executable, str(ROOT / "benchmarks" / "download_data.py"), str(tmp_path / "data")]
     ended = subprocess.run(command, env=beside, capture_output=True, text=True, check=False)

@@ -39,10 +39,11 @@ def test_every_property_of_the_paper_is_in_kernels_of_more_than_one_class(device
     assert {name for name in PAPER_PROPERTIES if len(rows[name].classes) < 2} == wide
 
 
+@pytest.mark.slow
 def test_no_count_is_made_up_of_others_whatever_the_run_times():
     # Dividing rows by anything leaves a combination of columns a combination: here by the largest count of each row,
     # so that no kernel is lost among larger ones.
-    counted = runs("PoCL")
+    counted = runs("an NVIDIA GPU")
     names = sorted({name for run in counted for name in run.properties})
     counts = np.array([[float(run.properties.get(name, 0)) for name in names] for run in counted])
     own = own_parts(counts / counts.max(axis=1, keepdims=True))
