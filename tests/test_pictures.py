@@ -1,10 +1,13 @@
 """The examples of the gallery draw with each function of plots, without warnings, and Sphinx-Gallery finds what."""
 
+import importlib.util
 import re
 import runpy
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -47,10 +50,20 @@ def shown(scraper: Any, figure: Figure, folder: Path) -> tuple[str, str]:
     return rest, (folder / "sphx_glr_cell_001.svg").read_text(encoding="utf-8")
 
 
+def gallery_kernels() -> ModuleType:
+    """Return the kernels of the examples, even where another file of this name has been imported."""
+    spec = importlib.util.spec_from_file_location("kernels", SITE / "gallery" / "kernels.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def test_every_function_has_an_example_and_each_draws(
     scraper: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    monkeypatch.syspath_prepend(SITE / "gallery")
+    monkeypatch.setitem(sys.modules, "kernels", gallery_kernels())
     drawn = Drawn()
     for name in plots.__all__:
         monkeypatch.setattr(plots, name, drawn.listening(name))
